@@ -75,11 +75,11 @@ pub fn run(options: Options) -> Result<(), Failure> {
     }
     drop(runtime);
     let thread = |name: &str, work: Box<dyn FnOnce() + Send>| {
-        thread::Builder::new().name(name.to_owned()).spawn(work).map(drop).map_err(|error| Failure {
-            kind: crate::proto::FailureKind::Internal,
-            message: format!("a thread can't be started: {error}"),
-            hint: String::new(),
-        })
+        thread::Builder::new()
+            .name(name.to_owned())
+            .spawn(work)
+            .map(drop)
+            .map_err(|error| Failure::internal(format!("a thread can't be started: {error}")))
     };
     let writer = Arc::clone(&agent);
     thread("acp-out", Box::new(move || writer.write()))?;

@@ -9,8 +9,8 @@ use super::channel::without_session;
 use super::commands::{Silent, of_session};
 use super::person::AtEditor;
 use crate::app::{Added, Done, Face, Runtime, ServerPlace, Servers, allow_tools, mcp_command};
+use crate::proto::Failure;
 use crate::proto::served::PinStanding;
-use crate::proto::{Failure, FailureKind};
 use crate::render::text::escape_visible;
 
 /// Servers of one session.
@@ -37,7 +37,7 @@ pub(super) fn take(runtime: &mut Runtime, wanted: &[Value], has_forms: bool) -> 
         let said = server["name"].as_str().unwrap_or_default();
         let mut refuse = |why: &str| {
             let message = format!("the editor's server {} isn't used: {why}", escape_visible(said));
-            problems.push(Failure { kind: FailureKind::User, message, hint: String::new() });
+            problems.push(Failure::user(message));
         };
         let Some(servers) = &servers else {
             refuse("servers of tools are switched off");

@@ -548,11 +548,8 @@ impl Agent {
     /// A failure of kind `NoModel`.
     pub(super) fn answering(&self) -> Result<(), Failure> {
         if self.models.specs().is_empty() {
-            return Err(Failure {
-                kind: FailureKind::NoModel,
-                message: "no model is set up".to_owned(),
-                hint: "models in the config lists them; reedclaw init writes a config to begin with".to_owned(),
-            });
+            return Err(Failure::no_model("no model is set up")
+                .hint("models in the config lists them; reedclaw init writes a config to begin with"));
         }
         choose(&self.models, self.current_model()).map(|_| ())
     }
@@ -659,8 +656,8 @@ fn close(
     match end {
         Ok(response) if text.trim().is_empty() => {
             let message = shortfall(&response).unwrap_or("the model gave no answer");
-            let hint = "ask in another way, or another model".to_owned();
-            let failure = Failure { kind: FailureKind::Unavailable, message: message.to_owned(), hint };
+            let hint = "ask in another way, or another model";
+            let failure = Failure::unavailable(message.to_owned()).hint(hint);
             close(conversation, (Err(Broken::Failed(failure)), missing), (text, kept), sink, record);
         }
         Ok(response) => {
@@ -775,14 +772,10 @@ fn choose(models: &Models, name: Option<&str>) -> Result<Arc<dyn Provider>, Fail
         if models.specs().is_empty() {
             return Ok(Arc::new(Mock::unconnected()));
         }
-        return Err(Failure {
-            kind: FailureKind::NoModel,
-            message: "several models are configured and none is chosen".to_owned(),
-            hint: format!(
-                ":model NAME chooses one of {}; default_model in the config does so permanently",
-                names(models)
-            ),
-        });
+        return Err(Failure::no_model("several models are configured and none is chosen").hint(format!(
+            ":model NAME chooses one of {}; default_model in the config does so permanently",
+            names(models)
+        )));
     };
     models.get(name).cloned().ok_or_else(|| unknown_model(FailureKind::NoModel, name, models))
 }
@@ -796,5 +789,5 @@ fn unknown_model(kind: FailureKind, name: &str, models: &Models) -> Failure {
     let hint = if is_empty { "no model is set up yet".to_owned() } else { format!("configured: {}", names(models)) };
     // The name is the user's own, but what it holds is drawn on their terminal.
     let name: String = name.chars().filter(|c| !c.is_control()).take(80).collect();
-    Failure { kind, message: format!("no model is called {name}"), hint }
+    Failure::new(kind, format!("no model is called {name}")).hint(hint)
 }

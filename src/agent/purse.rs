@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::Recorder;
 use crate::model::{Count, ModelError, Reach, Response, Sending};
 use crate::money::{ANSWER_TOKENS_MAX, Budget, Limit, Price, Prices, Request, Spending, Sum};
-use crate::proto::{Failure, FailureKind, Spent, Usage};
+use crate::proto::{Failure, Spent, Usage};
 use crate::turn::estimate_tokens;
 
 /// Prices and budgets.
@@ -135,11 +135,7 @@ impl Purse {
                 };
                 sent.estimated_in = tokens;
                 let input = whole(tokens as f64 * margin).min(most);
-                judge(input).map_err(|over| Failure {
-                    kind: FailureKind::Budget,
-                    message: over.message,
-                    hint: over.hint,
-                })?
+                judge(input).map_err(|over| Failure::budget(over.message).hint(over.hint))?
             }
         };
         let output_most = sending.output_tokens_max.or(output).unwrap_or_default();

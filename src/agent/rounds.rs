@@ -16,7 +16,7 @@ use crate::model::{
     Capabilities, Fault, Item, ModelError, Provider, Reach, Request, Response, StopReason, ToolCall, ToolResult,
 };
 use crate::proto::tool::{Outcome, ToolError};
-use crate::proto::{Event, Failure, FailureKind, ModelCommand, Shortfall, Usage};
+use crate::proto::{Event, Failure, ModelCommand, Shortfall, Usage};
 use crate::tools::DELEGATE_TOOL;
 use crate::turn::{Reading, Scale, code_blocks, proposals, read_calls, whole_files};
 
@@ -570,11 +570,10 @@ fn swap_prompt(request: &mut Request, from: &str, to: &str) {
 }
 
 fn too_many_repeats(times: usize) -> Broken {
-    Broken::Failed(Failure {
-        kind: FailureKind::Unavailable,
-        message: format!("{REPEATED} {times} times with the same result"),
-        hint: "ask in another way, or another model".to_owned(),
-    })
+    Broken::Failed(
+        Failure::unavailable(format!("{REPEATED} {times} times with the same result"))
+            .hint("ask in another way, or another model"),
+    )
 }
 
 fn no_answer(response: &Response) -> Broken {
@@ -585,17 +584,12 @@ fn no_answer(response: &Response) -> Broken {
     } else {
         "the model wrote a tool call that can't be read, though it was asked twice"
     };
-    Broken::Failed(Failure {
-        kind: FailureKind::Unavailable,
-        message: why.to_owned(),
-        hint: "ask in another way, or another model".to_owned(),
-    })
+    Broken::Failed(Failure::unavailable(why.to_owned()).hint("ask in another way, or another model"))
 }
 
 fn too_long(limits: &Limits) -> Broken {
-    Broken::Failed(Failure {
-        kind: FailureKind::Unavailable,
-        message: format!("the answer is longer than {} bytes and was stopped", limits.response_bytes_max),
-        hint: "limits.response_bytes in the config sets how long it may be".to_owned(),
-    })
+    Broken::Failed(
+        Failure::unavailable(format!("the answer is longer than {} bytes and was stopped", limits.response_bytes_max))
+            .hint("limits.response_bytes in the config sets how long it may be"),
+    )
 }

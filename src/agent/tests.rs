@@ -51,7 +51,7 @@ struct Full;
 
 impl Recorder for Full {
     fn question(&mut self, _: &str, _: Option<&str>) -> Result<(), Failure> {
-        Err(Failure { kind: FailureKind::Unavailable, message: "the disk is full".into(), hint: String::new() })
+        Err(Failure::unavailable("the disk is full"))
     }
 
     fn answer_piece(&mut self, text: &str) -> Result<(), Failure> {

@@ -24,7 +24,7 @@ use crate::host;
 use crate::log;
 use crate::model::{Endpoint, KeyReader, Protocol, Reach, Secret, Spec, Thinking};
 use crate::proto::action::Autonomy;
-use crate::proto::{Failure, FailureKind, Image};
+use crate::proto::{Failure, Image};
 use crate::sandbox::home_of_user;
 use crate::shell;
 use crate::shell::spawn::{Dialect, Start};
@@ -566,12 +566,11 @@ pub fn wanted(settings: &Settings) -> shell::Wanted {
 /// Makes the lines about the problems of a config: the first ones, and the command that lists the rest.
 #[must_use]
 pub fn config_problems(problems: &[config::Problem]) -> Vec<Failure> {
-    let failure = |message: String, hint: &str| Failure { kind: FailureKind::Config, message, hint: hint.to_owned() };
     let shown = problems.iter().take(PROBLEMS_SHOWN_MAX);
-    let mut lines: Vec<Failure> = shown.map(|problem| failure(problem.to_string(), "")).collect();
+    let mut lines: Vec<Failure> = shown.map(|problem| Failure::config(problem.to_string())).collect();
     if problems.len() > PROBLEMS_SHOWN_MAX {
         let more = format!("the config has {} more problems", problems.len() - PROBLEMS_SHOWN_MAX);
-        lines.push(failure(more, "reedclaw config validate lists them all"));
+        lines.push(Failure::config(more).hint("reedclaw config validate lists them all"));
     }
     lines
 }
@@ -579,17 +578,16 @@ pub fn config_problems(problems: &[config::Problem]) -> Vec<Failure> {
 /// Lets the agent go on in a stored conversation.
 fn resume(agent: &mut Agent, store: &Mutex<Store>, which: Resume) -> Result<(), Failure> {
     let store = store.lock();
-    let missing = |message: String, hint: &str| Failure { kind: FailureKind::User, message, hint: hint.to_owned() };
     let id = match which {
         Resume::Id(id) => ConversationId(id),
         Resume::Last => match store.conversations(1)?.first() {
             Some(newest) => newest.id,
-            None => return Err(missing("there is no conversation to continue".into(), "ask without it first")),
+            None => return Err(Failure::user("there is no conversation to continue").hint("ask without it first")),
         },
     };
     let turns = store.turns(id)?;
     if turns.is_empty() {
-        return Err(missing(format!("there is no conversation {}", id.0), "`last` is the newest one"));
+        return Err(Failure::user(format!("there is no conversation {}", id.0)).hint("`last` is the newest one"));
     }
     let summary = past_summary(&store, id)?;
     drop(store);
@@ -602,15 +600,15 @@ fn is_on_disk(store: &Mutex<Store>) -> bool {
 }
 
 fn not_stored() -> Failure {
-    let message = "the stored conversations can't be reached".to_owned();
-    Failure { kind: FailureKind::Unavailable, message, hint: "reedclaw doctor says more".into() }
+    let message = "the stored conversations can't be reached";
+    Failure::unavailable(message).hint("reedclaw doctor says more")
 }
 
 /// The same with the reason.
 fn because(problem: Failure) -> Failure {
     let Failure { message, hint, .. } = not_stored();
     let hint = if problem.hint.is_empty() { hint } else { problem.hint };
-    Failure { kind: FailureKind::Unavailable, message: format!("{message}: {}", problem.message), hint }
+    Failure::unavailable(format!("{message}: {}", problem.message)).hint(hint)
 }
 
 /// Sets `HOME` by the system's table of users if it isn't set, and returns the notice about that.
@@ -626,18 +624,17 @@ fn find_home(env: &mut Env) -> Option<Failure> {
 
 fn home_is_found(home: &Path) -> Failure {
     let message = format!("no HOME is set: {} is used, your home in the system's table of users", home.display());
-    Failure { kind: FailureKind::Unavailable, message, hint: "set HOME to use another one".into() }
+    Failure::unavailable(message).hint("set HOME to use another one")
 }
 
 fn open_store(settings: &Settings, problems: &mut Vec<Failure>) -> Result<Arc<Mutex<store::Store>>, Failure> {
     let opened = match &settings.history.dir {
         Some(dir) => store::Store::open(dir),
         None => {
-            problems.push(Failure {
-                kind: FailureKind::Unavailable,
-                message: "no HOME is set: history and conversations stay in memory".into(),
-                hint: "set history.dir in the config to keep them".into(),
-            });
+            problems.push(
+                Failure::unavailable("no HOME is set: history and conversations stay in memory")
+                    .hint("set history.dir in the config to keep them"),
+            );
             store::Store::in_memory()
         }
     };
@@ -701,10 +698,9 @@ pub fn closed(settings: &Settings, channel: ChannelKind) -> Option<Failure> {
         // No question to a model comes from there.
         ChannelKind::Serve => return None,
     };
-    (!is_open).then(|| Failure {
-        kind: FailureKind::Refused,
-        message: format!("questions to a model {name} are turned off"),
-        hint: format!("channels.{}.enabled = true in the config turns them on", channel.word()),
+    (!is_open).then(|| {
+        Failure::refused(format!("questions to a model {name} are turned off"))
+            .hint(format!("channels.{}.enabled = true in the config turns them on", channel.word()))
     })
 }
 
@@ -762,10 +758,9 @@ pub fn spec_of(name: &str, model: &ModelSettings, env: &Env) -> Spec {
 
 /// A key that is known at once, or how it is read when it is needed: a program or a file must not hold up the start.
 fn key_of(model: &str, source: Option<&KeySource>, env: &Env) -> (Option<Secret>, Option<KeyReader>) {
-    let failed = |model: &str, what: String, why: String, key: &str| Failure {
-        kind: FailureKind::Config,
-        message: format!("the key of {model} can't be read: {what}: {why}"),
-        hint: format!("see models.{model}.{key} in the config"),
+    let failed = |model: &str, what: String, why: String, key: &str| {
+        Failure::config(format!("the key of {model} can't be read: {what}: {why}"))
+            .hint(format!("see models.{model}.{key} in the config"))
     };
     let model = model.to_owned();
     match source {

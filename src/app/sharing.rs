@@ -11,7 +11,7 @@ use crate::share::{Place, SOCKET_NAME, Team};
 /// # Errors
 /// The settings about a team's gateway aren't whole, or no directory has the socket of the user's own.
 pub fn share_place(settings: &Settings, env: &Env) -> Result<Place, Failure> {
-    let failed = |kind, message: String, hint: &str| Failure { kind, message, hint: hint.to_owned() };
+    let failed = |kind, message: String, hint: &str| Failure::new(kind, message).hint(hint);
     let share = &settings.share;
     if share.gateway.is_empty() {
         let none = || failed(FailureKind::Unavailable, "no HOME says where the gateway's socket is".into(), "");

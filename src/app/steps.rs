@@ -22,17 +22,10 @@ const COMPARE_TIME: Duration = Duration::from_millis(150);
 /// # Errors
 /// There is no state directory, or no such workspace.
 pub fn steps(settings: &Settings, env: &Env, workspace: &Path) -> Result<Steps, Failure> {
-    let state = state_directory(env).ok_or_else(|| Failure {
-        kind: FailureKind::Unavailable,
-        message: "no HOME is set, so steps have no place".into(),
-        hint: "set HOME".into(),
-    })?;
+    let state = state_directory(env)
+        .ok_or_else(|| Failure::unavailable("no HOME is set, so steps have no place").hint("set HOME"))?;
     if !workspace.exists() {
-        return Err(Failure {
-            kind: FailureKind::User,
-            message: format!("no step is recorded: there is no directory {}", workspace.display()),
-            hint: String::new(),
-        });
+        return Err(Failure::user(format!("no step is recorded: there is no directory {}", workspace.display())));
     }
     let undo = &settings.undo;
     let limits = Limits {
@@ -64,7 +57,7 @@ pub fn steps_failure(error: &StepsError, prefix: &str) -> Failure {
         }
         _ => (FailureKind::Unavailable, "nothing was changed"),
     };
-    Failure { kind, message: error.to_string(), hint: hint.to_owned() }
+    Failure::new(kind, error.to_string()).hint(hint)
 }
 
 /// Finishes the work that interrupted sessions left in `workspace`: accepted edits in any directory, an undo, a command

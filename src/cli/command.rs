@@ -39,7 +39,7 @@ use crate::cli::setup::onboard;
 use crate::cli::setup::provider;
 use crate::host;
 use crate::log;
-use crate::proto::{Failure, FailureKind};
+use crate::proto::Failure;
 
 /// A call of a subcommand.
 pub(super) struct Call<'a> {
@@ -191,7 +191,7 @@ fn out_of_place(subcommand: Option<&str>, path: bool, model: bool) -> Option<Fai
         Some(name) if model && name != "agent" => format!("reedclaw {name} has no --model"),
         _ => return None,
     };
-    Some(Failure { kind: FailureKind::User, message, hint: "reedclaw --help lists the options".into() })
+    Some(Failure::user(message).hint("reedclaw --help lists the options"))
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use super::backing;
 use super::dispatch::Interactive;
 use crate::app::{self, Request, Runtime};
-use crate::proto::{Failure, FailureKind};
+use crate::proto::Failure;
 use crate::repl::Shell;
 use crate::shell::spawn::{Dialect, Start};
 use crate::shell::supervise::{Ending, Front, end_by_signal, supervise};
@@ -82,8 +82,8 @@ fn start(how: &Interactive, ignored: sys::Ignored, front: Option<Front>) -> Resu
     }
     let configured = runtime.settings().shell.program.clone();
     if let Some(why) = backing::why_another(configured.as_deref()) {
-        let hint = "name the absolute path of bash, zsh or fish".to_owned();
-        runtime.add_problem(Failure { kind: FailureKind::Config, message: format!("shell.program: {why}"), hint });
+        let hint = "name the absolute path of bash, zsh or fish";
+        runtime.add_problem(Failure::config(format!("shell.program: {why}")).hint(hint));
     }
     let program = backing::find(configured);
     let dialect = dialect_of(&program)?;
@@ -100,8 +100,8 @@ fn tell_where_tools_work(runtime: &mut Runtime) {
     if !is_taken && !runtime.cwd().starts_with(&configured) && !runtime.agent().models().is_empty() {
         let (cwd, configured) = (runtime.cwd().display(), configured.display());
         let message = format!("--path {cwd}: tools don't work there, but in {configured}");
-        let hint = "they work in a directory of your own that is neither your home nor the system's".to_owned();
-        runtime.add_problem(Failure { kind: FailureKind::User, message, hint });
+        let hint = "they work in a directory of your own that is neither your home nor the system's";
+        runtime.add_problem(Failure::user(message).hint(hint));
     }
 }
 

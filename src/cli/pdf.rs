@@ -8,7 +8,7 @@ use clap::Command;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 use super::out::report;
-use crate::proto::{Failure, FailureKind};
+use crate::proto::Failure;
 use crate::tools::{PAGE_END, pages_of_pdf};
 
 /// Memory, processor time and stack of the reader. A PDF may say that it unpacks to anything, and nests as it likes.
@@ -29,7 +29,7 @@ pub(super) fn run() -> ExitCode {
     match act() {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
-            report(&Failure { kind: FailureKind::User, message: why, hint: String::new() });
+            report(&Failure::user(why));
             ExitCode::FAILURE
         }
     }

@@ -3,7 +3,6 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use super::refused;
 use crate::config::Env;
 use crate::ledger::{Ledger, LedgerError, Target};
 use crate::proto::{Failure, FailureKind};
@@ -20,21 +19,21 @@ const HINT_SERVER: &str =
 /// # Errors
 /// It is none of these, or an address with a password, which every user of this machine could read among the arguments.
 pub fn database_target(database: &str, origin: &str, env: &Env) -> Result<Target, Failure> {
-    let user = |message: String, hint: &str| Failure { kind: FailureKind::User, message, hint: hint.to_owned() };
     if let Some(name) = database.strip_prefix("env:") {
         let value = env.get(OsStr::new(name)).and_then(|value| value.to_str());
-        let value = value.ok_or_else(|| user(format!("the variable {name} isn't set"), "set it to an address"))?;
-        return target(value).ok_or_else(|| user(format!("the variable {name} names no database"), HINT));
+        let value = value
+            .ok_or_else(|| Failure::user(format!("the variable {name} isn't set")).hint("set it to an address"))?;
+        return target(value).ok_or_else(|| Failure::user(format!("the variable {name} names no database")).hint(HINT));
     }
     let found = target(database);
     // What isn't an address may still have a password.
     let shown = if database.contains('@') { "its value".to_owned() } else { format!("{database:?}") };
-    let found = found.ok_or_else(|| user(format!("{origin}: {shown} isn't a database"), HINT))?;
+    let found = found.ok_or_else(|| Failure::user(format!("{origin}: {shown} isn't a database")).hint(HINT))?;
     if found.has_password() {
-        return Err(refused(
-            format!("{origin}: the address has a password, which other users of this machine could read"),
-            "put the address into a variable, and name it: --database env:NAME",
-        ));
+        return Err(Failure::refused(format!(
+            "{origin}: the address has a password, which other users of this machine could read"
+        ))
+        .hint("put the address into a variable, and name it: --database env:NAME"));
     }
     Ok(found)
 }
@@ -77,11 +76,8 @@ pub fn migrate(target: &Target, is_dry: bool) -> Result<(usize, usize), Failure>
 }
 
 fn absent(path: &Path) -> Failure {
-    Failure {
-        kind: FailureKind::Unavailable,
-        message: format!("there is no database {}", path.display()),
-        hint: "reedclaw gateway makes it when it serves for the first time; --database names another one".into(),
-    }
+    Failure::unavailable(format!("there is no database {}", path.display()))
+        .hint("reedclaw gateway makes it when it serves for the first time; --database names another one")
 }
 
 /// A failure to open a database, with its place.
@@ -112,7 +108,7 @@ pub fn of_ledger(error: &LedgerError) -> Failure {
         LedgerError::NotFound => FailureKind::User,
         _ => FailureKind::Unavailable,
     };
-    Failure { kind, message: error.to_string(), hint: String::new() }
+    Failure::new(kind, error.to_string())
 }
 
 #[cfg(test)]

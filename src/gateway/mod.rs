@@ -274,32 +274,17 @@ fn check_routes(ledger: &Ledger) -> Result<(), Failure> {
     if offenders.is_empty() {
         return Ok(());
     }
-    Err(refused(
-        format!("these routes name back-ends that can't be served here: {}", offenders.join("; ")),
-        "reedclaw gateway routes --forget SERVICE takes a route away",
-    ))
+    Err(Failure::refused(format!("these routes name back-ends that can't be served here: {}", offenders.join("; ")))
+        .hint("reedclaw gateway routes --forget SERVICE takes a route away"))
 }
-
-fn refused(message: String, hint: &str) -> Failure {
-    Failure { kind: FailureKind::Refused, message, hint: hint.to_owned() }
-}
-
 fn failed(message: String) -> Failure {
-    Failure {
-        kind: FailureKind::Unavailable,
-        message: format!("the gateway can't start: {message}"),
-        hint: String::new(),
-    }
+    Failure::unavailable(format!("the gateway can't start: {message}"))
 }
 
 fn allowed_mode(word: &str) -> Result<Mode, Failure> {
     match Mode::of(word) {
         Some(mode) => Ok(mode),
-        None => Err(Failure {
-            kind: FailureKind::User,
-            message: format!("there is no mode {word:?}"),
-            hint: "the modes are saas, enterprise and lab".into(),
-        }),
+        None => Err(Failure::user(format!("there is no mode {word:?}")).hint("the modes are saas, enterprise and lab")),
     }
 }
 
@@ -311,8 +296,11 @@ pub fn check_mode(mode: Mode, target: &Target) -> Result<(), Failure> {
     if mode == Mode::Lab || target.is_server() {
         return Ok(());
     }
-    Err(refused(
-        format!("the mode {} needs PostgreSQL, which keeps tenants apart in the database", mode.word()),
+    Err(Failure::refused(format!(
+        "the mode {} needs PostgreSQL, which keeps tenants apart in the database",
+        mode.word()
+    ))
+    .hint(
         "--database env:NAME names a variable with the address of a server; --mode lab serves this machine with SQLite",
     ))
 }
@@ -325,15 +313,14 @@ fn check_sandbox(mode: Mode, parts: &Parts) -> Result<(), Failure> {
     let workspace = app::workspace_dir(&parts.settings, &parts.env);
     app::keeps_tenants_apart(&parts.settings, &parts.env, &workspace).map_err(|why| {
         let message = format!("the mode {} needs a sandbox that keeps tenants apart, and {why}", mode.word());
-        refused(message, "install bubblewrap, or let this user make user namespaces; reedclaw doctor says more")
+        Failure::refused(message)
+            .hint("install bubblewrap, or let this user make user namespaces; reedclaw doctor says more")
     })
 }
 
 /// The address to bind.
 fn address_in(text: &str) -> Result<SocketAddr, Failure> {
-    text.replace("localhost", "127.0.0.1").parse().map_err(|_| Failure {
-        kind: FailureKind::User,
-        message: format!("{text:?} isn't an address with a port"),
-        hint: format!("such as --listen {LISTEN}"),
+    text.replace("localhost", "127.0.0.1").parse().map_err(|_| {
+        Failure::user(format!("{text:?} isn't an address with a port")).hint(format!("such as --listen {LISTEN}"))
     })
 }

@@ -237,11 +237,7 @@ impl ModelError {
             fault @ (Fault::NotConnected | Fault::NoneToAsk { .. }) => fault.to_string(),
             _ => self.to_string(),
         };
-        Failure {
-            kind: self.failure_kind(),
-            message: clean(&message, usize::MAX),
-            hint: clean(&self.hint(), usize::MAX),
-        }
+        Failure::new(self.failure_kind(), clean(&message, usize::MAX)).hint(clean(&self.hint(), usize::MAX))
     }
 
     fn failure_kind(&self) -> FailureKind {

@@ -8,7 +8,7 @@ use crate::app::allowed_commands;
 use crate::config::Env;
 use crate::gate::{CommandList, Gate, Rule};
 use crate::host;
-use crate::proto::{Failure, FailureKind};
+use crate::proto::Failure;
 use crate::render::text::escape_visible;
 use crate::store::export;
 
@@ -26,13 +26,10 @@ pub fn list(env: &Env, workspace: &Path) -> Result<Vec<Vec<String>>, Failure> {
 /// # Errors
 /// Nothing is allowed by this name, or the list can't be changed.
 pub fn withdraw(env: &Env, workspace: &Path, which: &str, lister: &str) -> Result<usize, Failure> {
-    let unchanged = |message| Failure { kind: FailureKind::Unavailable, message, hint: "nothing was changed".into() };
+    let unchanged = |message| Failure::unavailable(message).hint("nothing was changed");
     match allowed_commands(env, workspace)?.remove(which).map_err(|error| unchanged(error.to_string()))? {
-        0 => Err(Failure {
-            kind: FailureKind::User,
-            message: format!("nothing is allowed by {}", escape_visible(which)),
-            hint: format!("{lister} lists them"),
-        }),
+        0 => Err(Failure::user(format!("nothing is allowed by {}", escape_visible(which)))
+            .hint(format!("{lister} lists them"))),
         count => Ok(count),
     }
 }
@@ -45,10 +42,9 @@ pub fn export(env: &Env, workspace: &Path, path: &Path) -> Result<usize, Failure
     let allowed = allowed_commands(env, workspace)?;
     let text = CommandList::of(allowed.rules()).to_json();
     let written = export::create(path).and_then(|mut file| file.write_all(text.as_bytes()));
-    written.map_err(|error| Failure {
-        kind: FailureKind::Unavailable,
-        message: format!("{} can't be written: {error}", escape_visible(&path.display().to_string())),
-        hint: "name a new file".into(),
+    written.map_err(|error| {
+        Failure::unavailable(format!("{} can't be written: {error}", escape_visible(&path.display().to_string())))
+            .hint("name a new file")
     })?;
     Ok(allowed.rules().len())
 }
@@ -85,11 +81,7 @@ impl ListedHere {
 /// # Errors
 /// The file can't be read, or isn't a list.
 pub fn read_list(gate: &Gate, root: &Path, path: &Path) -> Result<Vec<ListedHere>, Failure> {
-    let user = |why: String| Failure {
-        kind: FailureKind::User,
-        message: format!("{}: {why}", path.display()),
-        hint: String::new(),
-    };
+    let user = |why: String| Failure::user(format!("{}: {why}", path.display()));
     let list = CommandList::parse(&host::read_text(path).map_err(user)?).map_err(user)?;
     let here = |(command, below): (&str, &str)| {
         let cwd = root.join(below);

@@ -6,7 +6,6 @@ use crate::app;
 use crate::config::Env;
 use crate::estop::Estop;
 use crate::proto::Failure;
-use crate::proto::FailureKind;
 
 /// Stops every tool, and returns the reason that tools give from now on. `face` is who stopped them, for the log.
 ///
@@ -43,9 +42,6 @@ pub fn status(reason: Option<String>) -> String {
 }
 
 fn cannot(estop: &Estop, what: &str, error: &io::Error) -> Failure {
-    Failure {
-        kind: FailureKind::Unavailable,
-        message: format!("{} can't be {what}: {error}", estop.path().display()),
-        hint: "look at it, and at the permissions of its directory".into(),
-    }
+    Failure::unavailable(format!("{} can't be {what}: {error}", estop.path().display()))
+        .hint("look at it, and at the permissions of its directory")
 }

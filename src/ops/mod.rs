@@ -15,9 +15,3 @@ mod stored;
 
 pub use commands::{COMMANDS, Command};
 pub use stored::{conversations, history, memory};
-
-use crate::proto::{Failure, FailureKind};
-
-fn user(message: String, hint: &str) -> Failure {
-    Failure { kind: FailureKind::User, message, hint: hint.to_owned() }
-}

@@ -181,6 +181,62 @@ pub struct Failure {
     pub hint: String,
 }
 
+impl Failure {
+    /// A failure without a hint.
+    #[must_use]
+    pub fn new(kind: FailureKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into(), hint: String::new() }
+    }
+
+    /// A failure of the user's input.
+    #[must_use]
+    pub fn user(message: impl Into<String>) -> Self {
+        Self::new(FailureKind::User, message)
+    }
+
+    /// A failure of the configuration.
+    #[must_use]
+    pub fn config(message: impl Into<String>) -> Self {
+        Self::new(FailureKind::Config, message)
+    }
+
+    /// A failure because there is no model.
+    #[must_use]
+    pub fn no_model(message: impl Into<String>) -> Self {
+        Self::new(FailureKind::NoModel, message)
+    }
+
+    /// A failure because a rule of ours forbids it.
+    #[must_use]
+    pub fn refused(message: impl Into<String>) -> Self {
+        Self::new(FailureKind::Refused, message)
+    }
+
+    /// A failure because it would go over a budget.
+    #[must_use]
+    pub fn budget(message: impl Into<String>) -> Self {
+        Self::new(FailureKind::Budget, message)
+    }
+
+    /// A failure of something outside.
+    #[must_use]
+    pub fn unavailable(message: impl Into<String>) -> Self {
+        Self::new(FailureKind::Unavailable, message)
+    }
+
+    /// A fault of ReedClaw.
+    #[must_use]
+    pub fn internal(message: impl Into<String>) -> Self {
+        Self::new(FailureKind::Internal, message)
+    }
+
+    /// The same failure with one thing to do next.
+    #[must_use]
+    pub fn hint(self, hint: impl Into<String>) -> Self {
+        Self { hint: hint.into(), ..self }
+    }
+}
+
 /// Reason why an answer isn't all that it could have been.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shortfall {

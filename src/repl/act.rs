@@ -9,7 +9,7 @@ use crate::agent::Agent;
 use crate::app::share_place;
 use crate::ops;
 use crate::ops::commands::{self, Argument, Command, CommandError, Group, Op, of_shell};
-use crate::proto::{Failure, FailureKind, HumanLine, RouteVerdict};
+use crate::proto::{Failure, HumanLine, RouteVerdict};
 use crate::render::text::{described, escape_visible, table};
 use crate::repl::answer;
 use crate::repl::hooks::acts;
@@ -122,7 +122,6 @@ fn sop(repl: &mut Repl, argument: &str, hidden: bool) -> Flow {
 /// Shows the session to others, or no longer, or tells who watches.
 fn share(repl: &mut Repl, argument: &str) {
     let sharing = repl.terminal.sharing.clone();
-    let user = |message: String, hint: &str| Failure { kind: FailureKind::User, message, hint: hint.into() };
     let (watch, approve) = match wish(argument) {
         Some(Wish::Begin(watch, approve)) => (watch, approve),
         Some(Wish::End) => {
@@ -137,7 +136,9 @@ fn share(repl: &mut Repl, argument: &str) {
         }
         None => {
             let message = format!(":share doesn't know {}", escape_visible(argument));
-            return repl.console.failure(&user(message, ":share watch [USER…], :share approve [USER…], :share off"));
+            return repl
+                .console
+                .failure(&Failure::user(message).hint(":share watch [USER…], :share approve [USER…], :share off"));
         }
     };
     let place = match share_place(repl.runtime.settings(), repl.runtime.env()) {
@@ -161,8 +162,7 @@ fn share(repl: &mut Repl, argument: &str) {
             repl.console.notice(&format!("[share] {line}"));
         }
         Err(error) => {
-            let (message, hint) = (error.to_string(), error.hint().into());
-            repl.console.failure(&Failure { kind: FailureKind::Unavailable, message, hint });
+            repl.console.failure(&Failure::unavailable(error.to_string()).hint(error.hint()));
         }
     }
 }
@@ -232,8 +232,8 @@ fn help(repl: &mut Repl, word: &str) -> Flow {
     }
     if rows.is_empty() {
         let message = format!("nothing in the help has {}", escape_visible(word));
-        let hint = ":help lists everything".to_owned();
-        repl.console.failure(&Failure { kind: FailureKind::User, message, hint });
+        let hint = ":help lists everything";
+        repl.console.failure(&Failure::user(message).hint(hint));
         return Flow::Continue;
     }
     changes::browse(repl, Vec::new(), rows)
@@ -259,7 +259,7 @@ fn explain(error: &CommandError) -> Failure {
         }
         CommandError::Surplus(meta) => (format!(":{} takes no argument", meta.names[0]), String::new()),
     };
-    Failure { kind: FailureKind::User, message, hint }
+    Failure::user(message).hint(hint)
 }
 
 /// The line of a procedure's command: the same words for this very program, in the person's own shell and at its terminal.

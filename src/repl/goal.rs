@@ -81,7 +81,7 @@ impl Repl {
                 (Some((journal, why)), _) => return self.refuse(&journal, &why),
                 // A number names a run, and an answer that comes too late is no goal.
                 (None, _) if is_command || names_run(rest) => {
-                    Err(user(format!("no such run waits: {argument}"), ":norris list shows the runs"))
+                    Err(Failure::user(format!("no such run waits: {argument}")).hint(":norris list shows the runs"))
                 }
                 _ => return self.begin_run(argument),
             },
@@ -116,7 +116,7 @@ impl Repl {
         if let Some(running) = self.terminal.goals.running.as_ref().filter(|it| !it.is_over()) {
             let which = running.run().map_or_else(|| "a run".to_owned(), |run| format!("run {run}"));
             let message = format!("{which} works already");
-            self.console.failure(&user(message, ":norris watches it, :norris stop ends it"));
+            self.console.failure(&Failure::user(message).hint(":norris watches it, :norris stop ends it"));
             return Flow::Continue;
         }
         let pump = self.terminal.session.handle();
@@ -354,7 +354,7 @@ impl Repl {
         };
         if run.end.is_some() {
             let message = format!("run {} has ended: {}", journal.run(), run.word());
-            self.console.failure(&user(message, ":norris show prints its report"));
+            self.console.failure(&Failure::user(message).hint(":norris show prints its report"));
             return Flow::Continue;
         }
         let events = if run.awaits_go() {
@@ -378,7 +378,8 @@ impl Repl {
     fn refuse(&mut self, journal: &StoredJournal, why: &str) -> Flow {
         let run = match journal.state() {
             Ok(_) if why.len() > NOTE_BYTES_MAX => {
-                Err(user(format!("a reason has at most {NOTE_BYTES_MAX} bytes"), ":norris deny [N] [REASON]"))
+                Err(Failure::user(format!("a reason has at most {NOTE_BYTES_MAX} bytes"))
+                    .hint(":norris deny [N] [REASON]"))
             }
             state => state,
         };
@@ -552,7 +553,8 @@ impl Repl {
         let id = match number {
             "" => None,
             _ => Some(number.parse().map_err(|_| {
-                user(format!("{} is no number of a run", escape_visible(number)), ":norris undo [N] [--force]")
+                Failure::user(format!("{} is no number of a run", escape_visible(number)))
+                    .hint(":norris undo [N] [--force]")
             })?),
         };
         let journal = self.stored_run(id)?;
@@ -567,7 +569,7 @@ impl Repl {
     fn say_to_run(&self, text: &str) -> Result<(), Failure> {
         let journal = self.open_run(None)?;
         if let Some(problem) = journal.state()?.note_problem(text) {
-            return Err(user(problem, ":norris say TEXT"));
+            return Err(Failure::user(problem).hint(":norris say TEXT"));
         }
         journal.add(&Event::Said { text: text.to_owned() })?;
         self.console.notice(&format!("run {} gets it with its next question", journal.run()));
@@ -646,21 +648,16 @@ fn refused_plan() -> Vec<Event> {
 }
 
 fn ended(journal: &StoredJournal, run: &Run) -> Failure {
-    user(format!("run {} has ended: {}", journal.run(), run.word()), ":norris show prints its report")
+    Failure::user(format!("run {} has ended: {}", journal.run(), run.word())).hint(":norris show prints its report")
 }
-
-fn user(message: String, hint: &str) -> Failure {
-    Failure { kind: FailureKind::User, message, hint: hint.to_owned() }
-}
-
 /// Changes limits by words such as `tokens=N`.
 fn set_limits(limits: &mut Limits, words: &str) -> Result<(), Failure> {
     const USAGE: &str = ":norris budget usd=2 tokens=N minutes=N steps=N calls=N";
     if words.is_empty() {
-        return Err(user("no limit is named".into(), USAGE));
+        return Err(Failure::user("no limit is named").hint(USAGE));
     }
     for word in words.split_whitespace() {
-        let wrong = || user(format!("{} is no limit", escape_visible(word)), USAGE);
+        let wrong = || Failure::user(format!("{} is no limit", escape_visible(word))).hint(USAGE);
         let (name, value) = word.split_once('=').ok_or_else(wrong)?;
         let amount: f64 = value.parse().map_err(|_| wrong())?;
         let whole = || value.parse::<u64>().map_err(|_| wrong());
@@ -673,7 +670,7 @@ fn set_limits(limits: &mut Limits, words: &str) -> Result<(), Failure> {
             _ => return Err(wrong()),
         }
     }
-    limits.problem().map_or(Ok(()), |problem| Err(user(problem, "")))
+    limits.problem().map_or(Ok(()), |problem| Err(Failure::user(problem)))
 }
 
 #[cfg(test)]

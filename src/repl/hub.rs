@@ -20,7 +20,7 @@ use crate::ask::put_row;
 use crate::config::{HookEvent, state_directory};
 use crate::console::Console;
 use crate::manual::Manual;
-use crate::proto::{CommandOutcome, Failure, FailureKind, HumanLine, ModelCommand, Route, RouteVerdict};
+use crate::proto::{CommandOutcome, HumanLine, ModelCommand, Route, RouteVerdict};
 use crate::serve::Outputs;
 use crate::shell::session::KeysTo;
 use crate::store::{ConversationId, Store, ToRemember};
@@ -106,11 +106,6 @@ pub(super) struct Tooling {
     pub outputs: Vec<ToolOutput>,
     /// Shows the last output to other agents, if the config lets them see it.
     pub(super) shown_to_agents: Option<Outputs>,
-}
-
-/// Says what is wrong with a config, or with what it asks for.
-pub(super) fn config_failure(message: String, hint: &str) -> Failure {
-    Failure { kind: FailureKind::Config, message, hint: hint.to_owned() }
 }
 
 impl Repl {

@@ -9,7 +9,7 @@ use super::editing::state::{self, Learned};
 use super::hub::{Flow, NOT_FOUND, Repl};
 use crate::config::RouteMode;
 use crate::host;
-use crate::proto::{Failure, FailureKind, LineKind, Route, RouteVerdict};
+use crate::proto::{Failure, LineKind, Route, RouteVerdict};
 use crate::render::sanitise;
 use crate::render::text::escape_visible;
 use crate::repl::answer;
@@ -207,11 +207,9 @@ fn learn(repl: &mut Repl, line: &str, route: Route, hidden: bool) {
 /// `:route forget`.
 pub(super) fn forget_routes(repl: &mut Repl, argument: &str) {
     if argument != "forget" {
-        return repl.console.failure(&Failure {
-            kind: FailureKind::User,
-            message: format!(":route {} is unknown", sanitise(argument)),
-            hint: ":route forget".into(),
-        });
+        return repl
+            .console
+            .failure(&Failure::user(format!(":route {} is unknown", sanitise(argument))).hint(":route forget"));
     }
     let forgotten = repl.store().forget_routes();
     match forgotten {
@@ -228,11 +226,10 @@ pub(super) fn forget_routes(repl: &mut Repl, argument: &str) {
 pub(super) fn set_mode(repl: &mut Repl, name: &str) {
     if !name.is_empty() {
         let Some(mode) = RouteMode::of(name) else {
-            return repl.console.failure(&Failure {
-                kind: FailureKind::User,
-                message: format!(":mode {} is unknown", sanitise(name)),
-                hint: ":mode auto, :mode shell, :mode ask or :mode shadow".into(),
-            });
+            return repl.console.failure(
+                &Failure::user(format!(":mode {} is unknown", sanitise(name)))
+                    .hint(":mode auto, :mode shell, :mode ask or :mode shadow"),
+            );
         };
         repl.state.write().mode = mode;
     }

@@ -24,8 +24,8 @@ use signal_hook::iterator::Signals;
 use crate::agent::{Cancel, ToolRunner};
 use crate::app::{self, ChannelKind, Request, Runtime, ToolCall};
 use crate::config::state_directory;
+use crate::proto::Failure;
 use crate::proto::tool::Outcome;
-use crate::proto::{Failure, FailureKind};
 use crate::render::sanitise;
 use crate::rpc::{INTERNAL_ERROR, INVALID_REQUEST, Incoming, LINE_BYTES_MAX, Peer, RpcError};
 pub use asks::{Ask, Asks};
@@ -80,7 +80,7 @@ pub fn run(options: Options) -> Result<(), Failure> {
         }
     };
     spawn("serve", work)?;
-    let server = started.recv().map_err(|_| internal("the server ended".to_owned()))??;
+    let server = started.recv().map_err(|_| Failure::internal("the server ended"))??;
     let writer = Arc::clone(&server);
     spawn("serve-out", move || writer.write())?;
     let reader = Arc::clone(&server);
@@ -100,13 +100,8 @@ pub fn run(options: Options) -> Result<(), Failure> {
 
 fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), Failure> {
     let spawned = thread::Builder::new().name(name.to_owned()).spawn(work);
-    spawned.map(drop).map_err(|error| internal(format!("a thread can't be started: {error}")))
+    spawned.map(drop).map_err(|error| Failure::internal(format!("a thread can't be started: {error}")))
 }
-
-fn internal(message: String) -> Failure {
-    Failure { kind: FailureKind::Internal, message, hint: String::new() }
-}
-
 /// Puts the server together, and the parts that carry its calls out.
 fn prepared(options: &Options) -> Result<(Arc<Server>, Receiver<Waiting>, Work), Failure> {
     let request = Request { config: options.config.clone(), channel: ChannelKind::Serve, ..Request::default() };
@@ -116,10 +111,9 @@ fn prepared(options: &Options) -> Result<(Arc<Server>, Receiver<Waiting>, Work),
     }
     let workspace = match &options.workspace {
         Some(named) => {
-            let place = named.canonicalize().map_err(|error| Failure {
-                kind: FailureKind::User,
-                message: format!("the workspace {} can't be used: {error}", named.display()),
-                hint: "--workspace takes an existing directory".into(),
+            let place = named.canonicalize().map_err(|error| {
+                Failure::user(format!("the workspace {} can't be used: {error}", named.display()))
+                    .hint("--workspace takes an existing directory")
             })?;
             app::workspace_named(runtime.env(), &place)?
         }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{ROWS_MAX, block, fenced, user};
+use super::{ROWS_MAX, block, fenced};
 use crate::acp::wire::plan;
 use crate::agent::Cancel;
 use crate::agent::goal::{Journal, Watcher};
@@ -72,7 +72,7 @@ pub(in crate::acp) fn carry_out(runtime: &mut Runtime, words: &str, here: &Here<
             let journal = run(runtime)?;
             if journal.state()?.end.is_some() {
                 let message = format!("run {} has ended", journal.run());
-                return Err(user(message, "/goal show"));
+                return Err(Failure::user(message).hint("/goal show"));
             }
             match here.answered(&journal)? {
                 Some(wanted) => work(runtime, wanted, here),

@@ -15,7 +15,7 @@ use crate::ops;
 use crate::ops::commands::{Op, of_editor};
 use crate::ops::cost::of_conversation;
 use crate::ops::steps::{Direction, Wish, revert};
-use crate::proto::{Failure, FailureKind};
+use crate::proto::Failure;
 use crate::render::sanitise;
 use crate::render::text::{escape_visible, table};
 use crate::skills::filled;
@@ -100,11 +100,6 @@ pub(super) fn read(runtime: &mut Runtime, prompt: String, cancel: &Cancel) -> Pr
         },
     }
 }
-
-fn user(message: String, hint: &str) -> Failure {
-    Failure { kind: FailureKind::User, message, hint: hint.to_owned() }
-}
-
 /// A table, as a client shows it: in a block of code.
 fn block(rows: &[Vec<String>]) -> String {
     let rows: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(|cell| escape_visible(cell)).collect()).collect();
@@ -114,7 +109,9 @@ fn block(rows: &[Vec<String>]) -> String {
 fn number(argument: &str) -> Result<usize, Failure> {
     match argument {
         "" => Ok(1),
-        text => text.parse().map_err(|_| user(format!("{} is no number of steps", escape_visible(text)), "/steps")),
+        text => text
+            .parse()
+            .map_err(|_| Failure::user(format!("{} is no number of steps", escape_visible(text))).hint("/steps")),
     }
 }
 
@@ -244,7 +241,10 @@ fn allowlist(runtime: &mut Runtime, argument: &str, _: &Cancel) -> Result<String
             ops::allow::withdraw(runtime.env(), &workspace, which.trim(), "/allowlist")?;
             Ok("Taken back; you are asked about it again.".to_owned())
         }
-        _ => Err(user(format!("/allowlist {} is nothing", escape_visible(argument)), "/allowlist remove N")),
+        _ => {
+            Err(Failure::user(format!("/allowlist {} is nothing", escape_visible(argument)))
+                .hint("/allowlist remove N"))
+        }
     }
 }
 

@@ -131,7 +131,7 @@ pub struct Work<'a> {
 /// Says what is missing.
 pub fn ready(agent: &mut Agent, goal: &Goal) -> Result<(), Failure> {
     if let Some(message) = goal.problem() {
-        return Err(Failure { kind: FailureKind::User, message, hint: String::new() });
+        return Err(Failure::user(message));
     }
     agent.answering()?;
     let names = [&goal.planner, &goal.executor, &goal.reviewer];
@@ -234,10 +234,8 @@ impl Driver<'_> {
             protect.extend(inputs::anywhere(&goal.checks));
         }
         let grant = Grant::new(&granted.writes, &protect, &commands, &goal.checks, calls_left);
-        let grant = grant.map_err(|error| Failure {
-            kind: FailureKind::User,
-            message: format!("the grant can't be understood: {error}"),
-            hint: "patterns are like src/** or *.py".into(),
+        let grant = grant.map_err(|error| {
+            Failure::user(format!("the grant can't be understood: {error}")).hint("patterns are like src/** or *.py")
         })?;
         runner.gate().grant(Some(grant));
         runner.work_for(Some(self.journal.run()));
@@ -311,11 +309,8 @@ impl Driver<'_> {
             }
         }
         if let Some(error) = outcome.error.as_ref().filter(|error| error.code == "denied") {
-            return Err(Failure {
-                kind: FailureKind::Refused,
-                message: format!("the check `{command}` may not run: {}", error.message),
-                hint: NEEDS_OTHER_CHECK.into(),
-            });
+            return Err(Failure::refused(format!("the check `{command}` may not run: {}", error.message))
+                .hint(NEEDS_OTHER_CHECK));
         }
         let status = outcome.metadata.get("exitCode").and_then(serde_json::Value::as_i64);
         let status = status.and_then(|status| i32::try_from(status).ok());
@@ -668,9 +663,5 @@ fn tail_of(output: &str) -> String {
 }
 
 fn no_tools() -> Failure {
-    Failure {
-        kind: FailureKind::Config,
-        message: "a run needs tools, and there are none".to_owned(),
-        hint: "tools_allow.agent in the config lists them".to_owned(),
-    }
+    Failure::config("a run needs tools, and there are none").hint("tools_allow.agent in the config lists them")
 }

@@ -13,7 +13,7 @@ use crate::gate::{Grant, reasons};
 use crate::model::ToolCall;
 use crate::proto::action::{Decision, Risk};
 use crate::proto::tool::{Outcome, Question, ToolError};
-use crate::proto::{Event, Failure, FailureKind};
+use crate::proto::{Event, Failure};
 use crate::sop::{Act, Covered, EditedFile, Fate, OUTPUT_BYTES_MAX, Step};
 
 /// Bytes of an edited file that is looked at; edits refuse longer ones.
@@ -160,10 +160,9 @@ pub(super) fn grant_of(step: &Step, is_literal: bool) -> Result<Grant, Failure> 
         Act::Tool { args, .. } if is_literal => paths(args, &mut writes),
         _ => {}
     }
-    Grant::new(&writes, &[], &commands, &[], None).map_err(|error| Failure {
-        kind: FailureKind::User,
-        message: format!("step {}: a pattern can't be understood: {error}", step.id),
-        hint: "patterns are like out/** or *.txt".into(),
+    Grant::new(&writes, &[], &commands, &[], None).map_err(|error| {
+        Failure::user(format!("step {}: a pattern can't be understood: {error}", step.id))
+            .hint("patterns are like out/** or *.txt")
     })
 }
 

@@ -240,10 +240,9 @@ impl ProcedureDriver<'_> {
     }
 
     fn definition(&self) -> Result<&Definition, Failure> {
-        self.run.definition().ok_or_else(|| Failure {
-            kind: FailureKind::Unavailable,
-            message: format!("the definition of run {} can't be read", self.run.id),
-            hint: "a newer version of reedclaw may have written it".into(),
+        self.run.definition().ok_or_else(|| {
+            Failure::unavailable(format!("the definition of run {} can't be read", self.run.id))
+                .hint("a newer version of reedclaw may have written it")
         })
     }
 
@@ -659,9 +658,5 @@ fn log(run: i64, event: &sop::Event) {
 }
 
 fn no_tools() -> Failure {
-    Failure {
-        kind: FailureKind::Config,
-        message: "a procedure needs tools, and there are none".to_owned(),
-        hint: "tools_allow.agent in the config lists them".to_owned(),
-    }
+    Failure::config("a procedure needs tools, and there are none").hint("tools_allow.agent in the config lists them")
 }

@@ -4,7 +4,7 @@
 use crate::agent::texts::scribe::Scribe;
 use crate::agent::{Agent, Cancel, Learnt, choose};
 use crate::model::{Provider, Request};
-use crate::proto::{Event, Failure, FailureKind};
+use crate::proto::{Event, Failure};
 use crate::turn::{self, Older, Part, Scale, estimate_tokens};
 
 /// After so many summaries that failed no more are tried by themselves in this conversation.
@@ -71,11 +71,8 @@ impl Agent {
         self.summary_failures = 0;
         self.conversation.may_compact();
         let Some(older) = self.conversation.older() else {
-            return Err(Failure {
-                kind: FailureKind::User,
-                message: "nothing is old enough to be summarised".into(),
-                hint: "the newest turns always stay in full; :context shows them".into(),
-            });
+            return Err(Failure::user("nothing is old enough to be summarised")
+                .hint("the newest turns always stay in full; :context shows them"));
         };
         self.summarise(&*provider, &older, cancel, sink)
     }

@@ -9,7 +9,7 @@ use crate::agent::purse::Purse;
 use crate::agent::recorder::Recorder;
 use crate::agent::{Agent, Cancel, choose};
 use crate::model::{Fault, Metadata, Models, Provider, Reach, Request, Task};
-use crate::proto::{Event, Failure, FailureKind};
+use crate::proto::{Event, Failure};
 use crate::turn::{PastTurn, memory_request, written_memory};
 
 /// Most tokens of a memory: 120 words are asked for, and some models think before they write.
@@ -74,11 +74,8 @@ impl Agent {
         let provider = choose(&self.models, self.current.as_deref())?;
         let writer = writer(&self.models, &provider);
         let Some(messages) = memory_request(turns, self.material_tokens(&*writer)) else {
-            return Err(Failure {
-                kind: FailureKind::User,
-                message: "this conversation holds no answer yet".into(),
-                hint: ":memory add TEXT remembers what you write yourself".into(),
-            });
+            return Err(Failure::user("this conversation holds no answer yet")
+                .hint(":memory add TEXT remembers what you write yourself"));
         };
         let text = self.written(&*writer, &messages, cancel, sink)?;
         Ok(written_memory(&text).map(str::to_owned))

@@ -7,7 +7,7 @@ use crate::agent::recorder::Recorder;
 use crate::agent::secrets::Secrets;
 use crate::base::text::counted;
 use crate::model::{Cancel, Fault, Item, Metadata, Models, Provider, Request, Task};
-use crate::proto::{Event, Failure, FailureKind, Message};
+use crate::proto::{Event, Failure, Message};
 use crate::turn::{Conversation, Older, Scale};
 
 /// Most tokens of a summary: some 300 words are asked for, and some models think before they write.
@@ -70,15 +70,13 @@ impl Scribe<'_> {
             notices.into_iter().for_each(|notice| (self.sink)(Event::Notice(notice)));
         }
         let response = end.map_err(|error| match error.fault {
-            Fault::Cancelled => {
-                Failure { kind: FailureKind::User, message: "it was stopped".into(), hint: String::new() }
-            }
+            Fault::Cancelled => Failure::user("it was stopped"),
             _ => error.to_failure(),
         })?;
         let text = self.secrets.redactor.redact(response.text.trim()).text.into_owned();
         if text.is_empty() {
             let message = format!("{} wrote nothing", writer.name());
-            return Err(Failure { kind: FailureKind::Unavailable, message, hint: String::new() });
+            return Err(Failure::unavailable(message));
         }
         Ok(text)
     }

@@ -11,7 +11,7 @@ use crate::agent::goal::{self, Journal, Watcher};
 use crate::app::{ChannelKind, Request, Runtime};
 use crate::norris::{Effect, Run, TaskState};
 use crate::proto::tool::Step;
-use crate::proto::{self, Failure, FailureKind};
+use crate::proto::{self, Failure};
 
 /// Lines of news that wait to be shown.
 const NEWS_MAX: usize = 200;
@@ -65,7 +65,8 @@ impl Background {
             }
         };
         let thread = std::thread::Builder::new().name("norris".into()).spawn(work);
-        let thread = thread.map_err(|why| internal(format!("no thread could be started for the run: {why}")))?;
+        let thread =
+            thread.map_err(|why| Failure::internal(format!("no thread could be started for the run: {why}")))?;
         Ok(Self { progress, cancel, thread: Some(thread) })
     }
 
@@ -132,18 +133,13 @@ impl Drop for Seen {
     fn drop(&mut self) {
         let mut progress = self.lock();
         if std::thread::panicking() {
-            progress.failure = Some(internal("the run's thread ended by a mistake in reedclaw".into()));
+            progress.failure = Some(Failure::internal("the run's thread ended by a mistake in reedclaw"));
         }
         progress.is_over = true;
         drop(progress);
         (self.nudge)();
     }
 }
-
-fn internal(message: String) -> Failure {
-    Failure { kind: FailureKind::Internal, message, hint: String::new() }
-}
-
 impl Seen {
     fn lock(&self) -> MutexGuard<'_, Progress> {
         lock(&self.progress)

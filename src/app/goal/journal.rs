@@ -13,7 +13,7 @@ use crate::base::text::counted;
 use crate::config::Env;
 use crate::host::now_unix_ms;
 use crate::norris::{CheckResult, Event, Run, TaskState, Used};
-use crate::proto::{Failure, FailureKind};
+use crate::proto::Failure;
 use crate::store::{NewRun, Period, RunRow, Store, StoredEvent};
 
 /// Files, and failed calls, that a report lists.
@@ -43,11 +43,8 @@ impl StoredJournal {
         let run = {
             let mut store = lock(&store);
             if !store.is_durable() {
-                return Err(Failure {
-                    kind: FailureKind::Unavailable,
-                    message: "a run needs a store on the disk, and there is none".into(),
-                    hint: "reedclaw doctor says why".into(),
-                });
+                return Err(Failure::unavailable("a run needs a store on the disk, and there is none")
+                    .hint("reedclaw doctor says why"));
             }
             let workspace = goal.workspace.clone();
             let body = body_of(&Event::Began { goal })?;
@@ -102,10 +99,9 @@ pub(in crate::app) fn stored_events<E: DeserializeOwned>(
 ) -> Result<Vec<(i64, i64, E)>, Failure> {
     let stored = lock(store).run_events(run, after)?;
     let event = |it: StoredEvent| {
-        let event = serde_json::from_str(&it.body).map_err(|error| Failure {
-            kind: FailureKind::Unavailable,
-            message: format!("event {} of run {run} can't be read: {error}", it.seq),
-            hint: "a newer version of reedclaw may have written it".into(),
+        let event = serde_json::from_str(&it.body).map_err(|error| {
+            Failure::unavailable(format!("event {} of run {run} can't be read: {error}", it.seq))
+                .hint("a newer version of reedclaw may have written it")
         })?;
         Ok((it.seq, it.time, event))
     };
@@ -118,11 +114,8 @@ fn lock(store: &Mutex<Store>) -> MutexGuard<'_, Store> {
 
 /// An event as the store keeps it.
 pub(in crate::app) fn body_of(event: &impl Serialize) -> Result<String, Failure> {
-    serde_json::to_string(event).map_err(|error| Failure {
-        kind: FailureKind::Internal,
-        message: format!("an event of a run can't be written: {error}"),
-        hint: String::new(),
-    })
+    serde_json::to_string(event)
+        .map_err(|error| Failure::internal(format!("an event of a run can't be written: {error}")))
 }
 
 /// Returns a stored run, or the newest one.
@@ -141,7 +134,7 @@ pub fn find_run(store: &Arc<Mutex<Store>>, id: Option<i64>) -> Result<StoredJour
             }
             Some(id) => (format!("there is no run {id}"), "reedclaw norris list lists the runs"),
         };
-        return Err(Failure { kind: FailureKind::User, message, hint: hint.into() });
+        return Err(Failure::user(message).hint(hint));
     };
     Ok(StoredJournal::of(Arc::clone(store), row.id))
 }

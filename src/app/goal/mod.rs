@@ -17,8 +17,8 @@ use crate::config::{Env, Settings};
 use crate::files::{Marked, is_marked, marked_number};
 use crate::host;
 use crate::norris::{self, CheckResult, Effect, Event, GOAL_BYTES_MAX, Goal, Grant, Limits, Rest, Run, TaskState};
+use crate::proto::Failure;
 use crate::proto::action::Autonomy;
-use crate::proto::{Failure, FailureKind};
 use crate::store::{RunRow, Store};
 
 pub use atif::run_trajectory;
@@ -39,13 +39,13 @@ pub fn goal_of(settings: &Settings, text: &str, workspace: &Path) -> Result<Goal
     let text = text.trim();
     if text.is_empty() || text.len() > GOAL_BYTES_MAX {
         let message = format!("a goal has between 1 and {GOAL_BYTES_MAX} bytes");
-        return Err(Failure { kind: FailureKind::User, message, hint: "reedclaw norris \"GOAL\"".into() });
+        return Err(Failure::user(message).hint("reedclaw norris \"GOAL\""));
     }
     let of = &settings.norris;
     if !of.mistake.is_empty() {
         let message = format!("the config doesn't tell what a run may change: {}", of.mistake);
-        let hint = "reedclaw config validate lists the mistakes; mend this one first".into();
-        return Err(Failure { kind: FailureKind::Config, message, hint });
+        let hint = "reedclaw config validate lists the mistakes; mend this one first";
+        return Err(Failure::config(message).hint(hint));
     }
     let small = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
     let mut checks = of.checks.clone();
@@ -304,8 +304,8 @@ fn hold_of(env: &Env, workspace: &Path) -> Option<PathBuf> {
 }
 
 fn unheld(message: String) -> Failure {
-    let hint = "reedclaw norris list and reedclaw sop status show the runs".into();
-    Failure { kind: FailureKind::Unavailable, message, hint }
+    let hint = "reedclaw norris list and reedclaw sop status show the runs";
+    Failure::unavailable(message).hint(hint)
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use crate::agent::{Agent, Cancel};
 use crate::app::{Request, RunOnGit, Runtime, closed};
 use crate::config::Env;
 use crate::norris::{Event, Goal, Run};
-use crate::proto::{Failure, FailureKind};
+use crate::proto::Failure;
 
 /// The run to work on.
 pub enum Wanted {
@@ -92,11 +92,8 @@ pub fn ready_run(mut runtime: Runtime, wanted: Wanted) -> Result<ReadyRun, Failu
 }
 
 fn ended(journal: &StoredJournal, run: &Run) -> Failure {
-    Failure {
-        kind: FailureKind::User,
-        message: format!("run {} has ended: {}", journal.run(), run.word()),
-        hint: "reedclaw norris show prints its report".into(),
-    }
+    Failure::user(format!("run {} has ended: {}", journal.run(), run.word()))
+        .hint("reedclaw norris show prints its report")
 }
 
 impl ReadyRun {

@@ -2,7 +2,7 @@
 
 use crate::config::{self, Env, Settings};
 use crate::estop::Estop;
-use crate::proto::{Failure, FailureKind};
+use crate::proto::Failure;
 use crate::receipts;
 
 /// The emergency stop of this user.
@@ -42,9 +42,6 @@ pub fn unknown_outcomes(settings: &Settings, env: &Env) -> Vec<String> {
 }
 
 fn no_state() -> Failure {
-    Failure {
-        kind: FailureKind::Unavailable,
-        message: "no HOME is set, so there is no state directory".into(),
-        hint: "set HOME, or XDG_STATE_HOME to an absolute path; without it no tool runs".into(),
-    }
+    Failure::unavailable("no HOME is set, so there is no state directory")
+        .hint("set HOME, or XDG_STATE_HOME to an absolute path; without it no tool runs")
 }

@@ -9,8 +9,8 @@ use crate::app::tooling::workspace::variable;
 use crate::base::hash;
 use crate::config::{Env, SandboxChoice, Settings, config_directory, data_directory, state_directory};
 use crate::files::replace_private;
+use crate::proto::Failure;
 use crate::proto::action::Hold;
-use crate::proto::{Failure, FailureKind};
 use crate::sandbox::{self, Grant, Mode, Sandbox, Tier};
 use crate::tools::{Launcher, Terms};
 use crate::tree::Bench;
@@ -192,13 +192,12 @@ pub(in crate::app) fn may_be_readable(
     directory: &Path,
 ) -> Result<(), Failure> {
     let is_free = sandbox::outside(&grant(settings, env, workspace), directory).is_some();
-    is_free.then_some(()).ok_or_else(|| Failure {
-        kind: FailureKind::User,
-        message: format!(
+    is_free.then_some(()).ok_or_else(|| {
+        Failure::user(format!(
             "{} can't be read as a whole: it holds your home, keys, or forbidden paths",
             directory.display()
-        ),
-        hint: "name a directory of a project".into(),
+        ))
+        .hint("name a directory of a project")
     })
 }
 

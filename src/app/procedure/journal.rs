@@ -112,11 +112,8 @@ fn begin(
     let run = {
         let mut store = lock(store);
         if !store.is_durable() {
-            return Err(Failure {
-                kind: FailureKind::Unavailable,
-                message: "a run needs a store on the disk, and there is none".into(),
-                hint: "reedclaw doctor says why".into(),
-            });
+            return Err(Failure::unavailable("a run needs a store on the disk, and there is none")
+                .hint("reedclaw doctor says why"));
         }
         let slot = slot.map(|slot| (place.as_str(), slot));
         let new = NewRun { kind: KIND, name: &procedure.name, workspace: &path, body: &body, slot };
@@ -135,11 +132,7 @@ fn beginning(
     SopStart { inputs, trigger, taken, .. }: SopStart<'_>,
     most: Option<Budget>,
 ) -> Result<Event, Failure> {
-    let usage = |message: String| Failure {
-        kind: FailureKind::User,
-        message,
-        hint: "reedclaw sop show NAME lists the inputs".into(),
-    };
+    let usage = |message: String| Failure::user(message).hint("reedclaw sop show NAME lists the inputs");
     Ok(Event::Began {
         text: procedure.text.clone(),
         sha256: sha256_hex(procedure.manifest().as_bytes()),
@@ -231,11 +224,8 @@ impl SopJournal {
             parent = self.beside(run)?.state()?.trigger.parent;
         }
         if depth >= DEPTH_MAX {
-            return Err(Failure {
-                kind: FailureKind::User,
-                message: format!("procedures may begin one another {DEPTH_MAX} deep, and no deeper"),
-                hint: "look for a circle of steps of the kind sop".into(),
-            });
+            return Err(Failure::user(format!("procedures may begin one another {DEPTH_MAX} deep, and no deeper"))
+                .hint("look for a circle of steps of the kind sop"));
         }
         let procedure = super::find_procedure((&self.parts.dirs, &self.parts.env), &self.workspace, name)?;
         let text = |value: &serde_json::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
@@ -246,8 +236,8 @@ impl SopJournal {
         let workspace = procedure.workspace(&self.parts.env, &self.workspace)?;
         if workspace != self.workspace {
             let message = format!("the procedure {name} works in {}, not in this workspace", workspace.display());
-            let hint = "run it by itself: a step works in its procedure's workspace".into();
-            return Err(Failure { kind: FailureKind::User, message, hint });
+            let hint = "run it by itself: a step works in its procedure's workspace";
+            return Err(Failure::user(message).hint(hint));
         }
         let begun = begin(&self.parts, &self.store, &procedure, &self.workspace, with)?;
         // Only a trigger's moment can be taken already.
@@ -267,7 +257,7 @@ impl SopJournal {
         let text = args["goal"].as_str().unwrap_or_default();
         if text.len() > norris::GOAL_BYTES_MAX {
             let message = format!("a goal has at most {} bytes", norris::GOAL_BYTES_MAX);
-            return Err(Failure { kind: FailureKind::User, message, hint: String::new() });
+            return Err(Failure::user(message));
         }
         text.clone_into(&mut goal.text);
         let replaced = |mine: &mut Vec<String>, own: Vec<String>| {
@@ -358,10 +348,9 @@ impl Journal for SopJournal {
         let (Some(options), Some(conversation)) = (&self.parts.receipts, conversation) else {
             return Ok(Fate::Unknown);
         };
-        let records = receipts::of_conversation(options, conversation).map_err(|error| Failure {
-            kind: FailureKind::Unavailable,
-            message: format!("the receipts can't be read, so that nobody knows what ran: {error}"),
-            hint: "reedclaw doctor says why".into(),
+        let records = receipts::of_conversation(options, conversation).map_err(|error| {
+            Failure::unavailable(format!("the receipts can't be read, so that nobody knows what ran: {error}"))
+                .hint("reedclaw doctor says why")
         })?;
         Ok(fate_of(&records, step))
     }
@@ -421,7 +410,7 @@ fn lock(store: &Mutex<Store>) -> MutexGuard<'_, Store> {
 
 fn none_with(run: i64) -> Failure {
     let message = format!("there is no run {run} of a procedure");
-    Failure { kind: FailureKind::User, message, hint: "reedclaw sop status lists the runs".into() }
+    Failure::user(message).hint("reedclaw sop status lists the runs")
 }
 
 /// Returns a stored run of a procedure, or the newest one.
@@ -439,8 +428,8 @@ pub fn find_sop_run(
         None => lock(store).runs(KIND, 1)?.pop(),
     };
     let Some(row) = found else {
-        let message = "no procedure has run yet".to_owned();
-        let none = Failure { kind: FailureKind::User, message, hint: "reedclaw sop run NAME runs one".into() };
+        let message = "no procedure has run yet";
+        let none = Failure::user(message).hint("reedclaw sop run NAME runs one");
         return Err(id.map_or(none, none_with));
     };
     SopJournal::of(settings, env, store, row)

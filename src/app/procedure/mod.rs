@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use crate::base::hash::sha256_hex;
 use crate::config::{self, Env, Overlay, Settings, Trust, TrustVerdict};
 use crate::files::{EntryKind, PathError, Root};
+use crate::proto::Failure;
 use crate::proto::action::Hold;
-use crate::proto::{Failure, FailureKind};
 use crate::sop::{self, Definition, FILE_BYTES_MAX, FILE_NAME, Problem, Trigger};
 use crate::tools::{Launcher, Registry};
 
@@ -79,10 +79,9 @@ impl Procedure {
     pub fn workspace(&self, env: &Env, around: &Path) -> Result<PathBuf, Failure> {
         let own = self.definition.as_ref().map(|it| it.workspace.as_str()).filter(|own| !own.is_empty());
         let Some(own) = own else { return Ok(around.to_owned()) };
-        at_home(env, own).canonicalize().map_err(|error| Failure {
-            kind: FailureKind::User,
-            message: format!("the workspace {own} of the procedure {}: {error}", self.name),
-            hint: "make the directory, or change the key workspace".into(),
+        at_home(env, own).canonicalize().map_err(|error| {
+            Failure::user(format!("the workspace {own} of the procedure {}: {error}", self.name))
+                .hint("make the directory, or change the key workspace")
         })
     }
 
@@ -103,19 +102,13 @@ impl Procedure {
     /// Its file has problems, or nobody has trusted these files.
     pub fn usable(&self) -> Result<&Definition, Failure> {
         let Some(definition) = &self.definition else {
-            return Err(Failure {
-                kind: FailureKind::User,
-                message: format!("the procedure {} has problems", self.name),
-                hint: format!("reedclaw sop validate {} lists them", self.name),
-            });
+            return Err(Failure::user(format!("the procedure {} has problems", self.name))
+                .hint(format!("reedclaw sop validate {} lists them", self.name)));
         };
         if !self.is_trusted {
             let why = if self.before.is_some() { "has changed since you trusted it" } else { "isn't trusted" };
-            return Err(Failure {
-                kind: FailureKind::Refused,
-                message: format!("the procedure {} {why}", self.name),
-                hint: format!("reedclaw sop trust {} shows it and asks", self.name),
-            });
+            return Err(Failure::refused(format!("the procedure {} {why}", self.name))
+                .hint(format!("reedclaw sop trust {} shows it and asks", self.name)));
         }
         Ok(definition)
     }
@@ -180,7 +173,7 @@ fn procedure_in(trust: &Trust, place: PathBuf, name: String, is_project: bool) -
     }
     if is_project && definition.as_ref().is_some_and(|it| !it.workspace.is_empty()) {
         let what = "a project's procedure works in its project, and names no workspace".to_owned();
-        let hint = "remove the key workspace, or move the procedure to your own".into();
+        let hint = "remove the key workspace, or move the procedure to your own".to_owned();
         problems.push(Problem { line: line_of(&text, "workspace"), what, hint });
     }
     let overlay =
@@ -270,10 +263,9 @@ fn hashes(root: &Root, below: &str, depth: usize, lines: &mut Vec<String>) -> Re
 /// # Errors
 /// There is none.
 pub fn find_procedure(places: SopPlaces<'_>, workspace: &Path, name: &str) -> Result<Procedure, Failure> {
-    procedures(places, workspace).into_iter().find(|it| it.name == name).ok_or_else(|| Failure {
-        kind: FailureKind::User,
-        message: format!("there is no procedure {name} for {}", workspace.display()),
-        hint: "reedclaw sop list lists them".into(),
+    procedures(places, workspace).into_iter().find(|it| it.name == name).ok_or_else(|| {
+        Failure::user(format!("there is no procedure {name} for {}", workspace.display()))
+            .hint("reedclaw sop list lists them")
     })
 }
 
@@ -282,10 +274,9 @@ pub fn find_procedure(places: SopPlaces<'_>, workspace: &Path, name: &str) -> Re
 /// # Errors
 /// There is no such file.
 pub fn procedure_at(env: &Env, path: &Path) -> Result<Procedure, Failure> {
-    let missing = |why: &str| Failure {
-        kind: FailureKind::User,
-        message: format!("{}: {why}", path.display()),
-        hint: format!("name a file {FILE_NAME}, or a procedure of reedclaw sop list"),
+    let missing = |why: &str| {
+        Failure::user(format!("{}: {why}", path.display()))
+            .hint(format!("name a file {FILE_NAME}, or a procedure of reedclaw sop list"))
     };
     let whole = path.canonicalize().map_err(|error| missing(&error.to_string()))?;
     let place = if whole.is_dir() { Some(whole.as_path()) } else { whole.parent() };
@@ -301,11 +292,7 @@ pub fn procedure_at(env: &Env, path: &Path) -> Result<Procedure, Failure> {
 /// # Errors
 /// They can't be trusted, or the record can't be written.
 pub fn trust_procedure(env: &Env, procedure: &Procedure) -> Result<(), Failure> {
-    let failed = |why: String| Failure {
-        kind: FailureKind::Unavailable,
-        message: format!("the trust in {} can't be kept: {why}", procedure.name),
-        hint: String::new(),
-    };
+    let failed = |why: String| Failure::unavailable(format!("the trust in {} can't be kept: {why}", procedure.name));
     let overlay = procedure.overlay.clone().ok_or_else(|| failed("its files can't be read".into()))?;
     Trust::in_directory(env, RECORDS).trust(overlay).1.map_err(|error| failed(error.to_string()))?;
     beside::keep_copies(env, procedure);
@@ -318,11 +305,9 @@ pub fn trust_procedure(env: &Env, procedure: &Procedure) -> Result<(), Failure> 
 /// The record can't be removed.
 pub fn untrust_procedure(env: &Env, procedure: &Procedure) -> Result<bool, Failure> {
     let Some(overlay) = &procedure.overlay else { return Ok(false) };
-    Trust::in_directory(env, RECORDS).forget(overlay).map_err(|error| Failure {
-        kind: FailureKind::Unavailable,
-        message: format!("the record of trust can't be removed: {error}"),
-        hint: String::new(),
-    })
+    Trust::in_directory(env, RECORDS)
+        .forget(overlay)
+        .map_err(|error| Failure::unavailable(format!("the record of trust can't be removed: {error}")))
 }
 
 /// The tools that steps can name, for [`procedure_problems`]; none of them can run.

@@ -79,7 +79,7 @@ pub struct OwnChanges {
 }
 
 fn no_session() -> Failure {
-    Failure { kind: FailureKind::User, message: "no session is on".into(), hint: ":session lists them".into() }
+    Failure::user("no session is on").hint(":session lists them")
 }
 
 /// The person who has typed a command for the bench: it may run as it is. Anything else is asked.
@@ -204,7 +204,7 @@ pub fn session_failure(error: SessionError) -> Failure {
         }
         SessionError::Disk(..) => (FailureKind::Unavailable, "free some disk space, or look at the permissions there"),
     };
-    Failure { kind, message: error.to_string(), hint: hint.to_owned() }
+    Failure::new(kind, error.to_string()).hint(hint)
 }
 
 impl Runtime {
@@ -213,20 +213,16 @@ impl Runtime {
     /// # Errors
     /// There is no usable repository.
     pub fn sessions(&self, workspace: &Path) -> Result<Sessions, Failure> {
-        let state = state_directory(&self.env).ok_or_else(|| Failure {
-            kind: FailureKind::Unavailable,
-            message: "no HOME is set, so there is no state directory".into(),
-            hint: "set HOME".into(),
-        })?;
+        let state = state_directory(&self.env)
+            .ok_or_else(|| Failure::unavailable("no HOME is set, so there is no state directory").hint("set HOME"))?;
         let home = self.variable("HOME").map(Path::new);
         let login = self.variable("USER").or_else(|| self.variable("LOGNAME")).unwrap_or("user");
         let sessions = Sessions::at(workspace, &state, home, login);
         let sessions = sessions.map_err(|error| match (&error, strangers_top(&self.env, &self.cwd)) {
-            (SessionError::Git(GitError::None(_)), Some(top)) => Failure {
-                kind: FailureKind::Unavailable,
-                message: format!("the repository at {} belongs to another user", top.display()),
-                hint: "sessions work in repositories of your own: work as its owner, or copy it".into(),
-            },
+            (SessionError::Git(GitError::None(_)), Some(top)) => {
+                Failure::unavailable(format!("the repository at {} belongs to another user", top.display()))
+                    .hint("sessions work in repositories of your own: work as its owner, or copy it")
+            }
             _ => session_failure(error),
         })?;
         let wanted = &self.settings.sessions;
@@ -255,11 +251,7 @@ impl Runtime {
     /// # Errors
     /// As of [`Runtime::start_session`].
     pub fn start_session_with_changes(&mut self, workspace: &Path, title: &str) -> Result<(), Failure> {
-        let missing = || Failure {
-            kind: FailureKind::Unavailable,
-            message: "git isn't installed".into(),
-            hint: "install git".into(),
-        };
+        let missing = || Failure::unavailable("git isn't installed").hint("install git");
         let program = crate::git::Program::find(&self.env).ok_or_else(missing)?;
         let title = self.agent.redacted(title);
         let begun = self.sessions(workspace)?.start_with_changes(&title, &program);
@@ -412,21 +404,20 @@ impl Runtime {
     /// # Errors
     /// No session is on, a path can't be used, or the policy closes it.
     pub fn update_open_files(&self, opened: &[&str], closed: &[&str]) -> Result<Vec<(String, usize)>, Failure> {
-        let wrong = |message: String| Failure { kind: FailureKind::User, message, hint: String::new() };
-        let on_git = self.on_git.as_ref().ok_or_else(|| wrong("no session is on".into()))?;
+        let on_git = self.on_git.as_ref().ok_or_else(|| Failure::user("no session is on"))?;
         let draft = on_git.session.draft();
         let place = |path: &&str| match draft.look(path) {
-            Ok((_, true)) => Err(wrong(format!("{path} is a directory"))),
+            Ok((_, true)) => Err(Failure::user(format!("{path} is a directory"))),
             Ok((found, _)) => {
                 let may = self.may_bring(&on_git.workspace().join(&found));
-                may.map(|()| found).map_err(|why| wrong(format!("{path}: {why}")))
+                may.map(|()| found).map_err(|why| Failure::user(format!("{path}: {why}")))
             }
-            Err(error) => Err(wrong(format!("{path}: {error}"))),
+            Err(error) => Err(Failure::user(format!("{path}: {error}"))),
         };
         let opened = opened.iter().map(place).collect::<Result<Vec<_>, _>>()?;
-        let beneath = |path: &&str| draft.beneath(path).map_err(|error| wrong(format!("{path}: {error}")));
+        let beneath = |path: &&str| draft.beneath(path).map_err(|error| Failure::user(format!("{path}: {error}")));
         let closed = closed.iter().map(beneath).collect::<Result<Vec<_>, _>>()?;
-        draft.set_open_files(&opened, &closed).map_err(|error| wrong(error.to_string()))?;
+        draft.set_open_files(&opened, &closed).map_err(|error| Failure::user(error.to_string()))?;
         let tokens = |name: &str| {
             let read = draft.read(name, crate::sessions::FILE_BYTES_MAX);
             read.map_or(0, |it| crate::turn::estimate_tokens(&String::from_utf8_lossy(&it.bytes)))
@@ -439,12 +430,11 @@ impl Runtime {
     /// # Errors
     /// No session is on, or it can't be read.
     pub fn session_file(&self, path: &str) -> Result<Option<Vec<u8>>, Failure> {
-        let wrong = |message: String| Failure { kind: FailureKind::User, message, hint: String::new() };
-        let on_git = self.on_git.as_ref().ok_or_else(|| wrong("no session is on".into()))?;
+        let on_git = self.on_git.as_ref().ok_or_else(|| Failure::user("no session is on"))?;
         match on_git.session.draft().read(path, crate::sessions::FILE_BYTES_MAX) {
             Ok(it) => Ok(Some(it.bytes)),
             Err(PathError::Missing) => Ok(None),
-            Err(error) => Err(wrong(format!("{path}: {error}"))),
+            Err(error) => Err(Failure::user(format!("{path}: {error}"))),
         }
     }
 
@@ -651,11 +641,7 @@ impl Runtime {
 
 /// Adds the directories in which new files lie, each before what is in it. A file in the place of one makes room.
 fn with_directories(checkout: &Path, all: Vec<Incoming>) -> Result<Vec<Incoming>, Failure> {
-    let failed = |error: PathError| Failure {
-        kind: FailureKind::Unavailable,
-        message: format!("{}: {error}", checkout.display()),
-        hint: String::new(),
-    };
+    let failed = |error: PathError| Failure::unavailable(format!("{}: {error}", checkout.display()));
     let root = Root::open(checkout, None).map_err(failed)?;
     let parents = |it: &Incoming| it.path.ancestors().skip(1).map(Path::to_owned).collect::<Vec<_>>();
     let new = all.iter().filter(|it| it.content != NewContent::Nothing).flat_map(parents);

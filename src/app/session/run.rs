@@ -10,7 +10,7 @@ use crate::agent::Agent;
 use crate::agent::goal::Turns;
 use crate::host::now_unix_ms;
 use crate::norris::Goal;
-use crate::proto::{Failure, FailureKind};
+use crate::proto::Failure;
 use crate::sessions::{State, TurnReport, short_id};
 use crate::store::Store;
 
@@ -66,12 +66,12 @@ pub fn rewind_run_session(runtime: &Runtime, goal: &Goal, run: i64, began: i64) 
     if has_report && newest.is_some_and(|it| !it.subject.starts_with(&report)) {
         let message = format!("session {id} has turns after run {run}");
         let hint = format!("reedclaw session log {id} lists them, and reedclaw session rewind {id} TURN goes back");
-        return Err(Failure { kind: FailureKind::User, message, hint });
+        return Err(Failure::user(message).hint(hint));
     }
     let before = log.iter().filter(|it| it.time_s < began / 1000).find_map(|it| it.turn).unwrap_or(0);
     if newest.and_then(|it| it.turn) == Some(before) {
         let message = format!("run {run} has no commits in session {id}, or it was taken back");
-        return Err(Failure { kind: FailureKind::User, message, hint: String::new() });
+        return Err(Failure::user(message));
     }
     let kept = session.rewind(before).map_err(session_failure)?;
     Ok(vec![format!("session {id} is at turn {before}, as before run {run}; the newest commit is kept as {kept}")])

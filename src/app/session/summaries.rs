@@ -8,7 +8,7 @@ use super::{OnGit, no_session, session_failure};
 use crate::agent::{Cancel, Titler};
 use crate::app::{Runtime, StoreRecorder};
 use crate::git::{Objects as _, Oid};
-use crate::proto::{Failure, FailureKind};
+use crate::proto::Failure;
 use crate::sessions::{Sessions, add_summaries, has_summaries, summaries};
 
 /// Files of one request.
@@ -62,11 +62,7 @@ pub fn maker(runtime: &mut Runtime) -> Result<Maker, Failure> {
 }
 
 fn no_model() -> Failure {
-    Failure {
-        kind: FailureKind::NoModel,
-        message: "no model makes summaries".into(),
-        hint: "choose a router whose rules have a model for `summary`".into(),
-    }
+    Failure::no_model("no model makes summaries").hint("choose a router whose rules have a model for `summary`")
 }
 
 /// Makes the summaries of some files by one request, and stores them.
@@ -125,10 +121,9 @@ pub fn to_summarise(runtime: &Runtime) -> Result<ToSummarise, Failure> {
 /// # Errors
 /// A request failed, in the model's words, or a budget forbids it; the summaries so far are stored.
 pub fn summarise(maker: Maker, wanted: &ToSummarise, cancel: &Cancel) -> Result<usize, Failure> {
-    let failed = |made: usize, message: String| Failure {
-        kind: FailureKind::Unavailable,
-        message: format!("{made} of {} files have a summary: {message}", wanted.missing.len()),
-        hint: "questions of sessions carry the names of the others".into(),
+    let failed = |made: usize, message: String| {
+        Failure::unavailable(format!("{made} of {} files have a summary: {message}", wanted.missing.len()))
+            .hint("questions of sessions carry the names of the others")
     };
     if !has_summaries(&wanted.sessions) {
         // The person has agreed, whatever a budget says now.

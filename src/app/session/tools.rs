@@ -12,7 +12,7 @@ use crate::config::{Env, Settings};
 use crate::files::Tree;
 use crate::git::empty_tree;
 use crate::host::now_unix_ms;
-use crate::proto::{Failure, FailureKind};
+use crate::proto::Failure;
 use crate::tools::Script;
 use crate::tools::script::{FOLDER, Source, Tested, names, tests_of};
 use crate::tree::{Draft, Memory};
@@ -56,7 +56,7 @@ pub enum Ruling {
 impl OnGit {
     fn source(&self, name: &str) -> Result<Source, Failure> {
         let source = Source::read(&**self.session.draft(), name);
-        source.map_err(|message| Failure { kind: FailureKind::User, message, hint: ":session tools lists them".into() })
+        source.map_err(|message| Failure::user(message).hint(":session tools lists them"))
     }
 
     /// The tools of the repository as the newest turn has it.
@@ -87,10 +87,8 @@ impl OnGit {
     /// There is no such tool or no file of tests, or one of both can't be used.
     pub fn test_tool(&self, name: &str, settings: &Settings, env: &Env) -> Result<Vec<Tested>, Failure> {
         let tool = self.script(name, settings, env)?;
-        let failed = |message: String| Failure {
-            kind: FailureKind::User,
-            message,
-            hint: "the file returns a table of functions, each a test; see docs/sessions.md".to_owned(),
+        let failed = |message: String| {
+            Failure::user(message).hint("the file returns a table of functions, each a test; see docs/sessions.md")
         };
         let text = tests_of(&**self.session.draft(), name).map_err(failed)?;
         let start = Draft::on(Arc::new(Memory::default()), empty_tree(), Path::new("/tests"), None);
@@ -98,10 +96,8 @@ impl OnGit {
     }
 
     fn script(&self, name: &str, settings: &Settings, env: &Env) -> Result<Script, Failure> {
-        let broken = |why: String| Failure {
-            kind: FailureKind::User,
-            message: format!("{FOLDER}/{name}.luau can't be used: {why}"),
-            hint: "ask the model to mend it".into(),
+        let broken = |why: String| {
+            Failure::user(format!("{FOLDER}/{name}.luau can't be used: {why}")).hint("ask the model to mend it")
         };
         loaded(self.source(name)?, settings, env, None, self.workspace().to_owned()).map_err(broken)
     }
@@ -112,11 +108,7 @@ impl OnGit {
     /// There is no such tool, or the state directory or the branch can't be written.
     pub fn rule_tool(&mut self, name: &str, ruling: Ruling) -> Result<String, Failure> {
         let grants = grants_of(&self.bench);
-        let failed = |error: std::io::Error| Failure {
-            kind: FailureKind::Unavailable,
-            message: format!("the decision can't be written: {error}"),
-            hint: String::new(),
-        };
+        let failed = |error: std::io::Error| Failure::unavailable(format!("the decision can't be written: {error}"));
         self.session.begin_own().map_err(session_failure)?;
         let (word, done, hash) = match ruling {
             Ruling::Revoke => {
@@ -143,11 +135,9 @@ impl OnGit {
         let most = log.len().saturating_sub(LOG_MAX);
         log.drain(..most);
         let new = serde_json::to_vec_pretty(&log).unwrap_or_default();
-        draft.put(Path::new(LOG), Some((crate::git::Mode::File, &new))).map_err(|error| Failure {
-            kind: FailureKind::Unavailable,
-            message: format!("{LOG}: {error}"),
-            hint: String::new(),
-        })?;
+        draft
+            .put(Path::new(LOG), Some((crate::git::Mode::File, &new)))
+            .map_err(|error| Failure::unavailable(format!("{LOG}: {error}")))?;
         self.session.commit_own(&format!("{word} tool {name}")).map_err(session_failure)?;
         Ok(format!("tool {name}: {done}"))
     }

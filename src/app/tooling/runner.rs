@@ -21,7 +21,7 @@ use crate::files::Root;
 use crate::gate::{self, Allowed, Ceiling, Gate};
 use crate::policy::Rules;
 use crate::proto::action::Hold;
-use crate::proto::{Failure, FailureKind, Role};
+use crate::proto::{Failure, Role};
 use crate::receipts;
 use crate::store::{ConversationId, Hit, Store};
 use crate::tools::served::Servers;
@@ -105,11 +105,8 @@ fn existing(path: &Path) -> &Path {
 /// The workspace can't be opened, or there is no state directory for receipts.
 fn runner_in(of: &RunnerOf<'_>) -> Result<BuiltRunner, Failure> {
     let &RunnerOf { settings, env, workspace, store, channel, config, ref ceiling, bench, readable } = of;
-    let failed = |message: String, hint: &str| Failure {
-        kind: FailureKind::Unavailable,
-        message: format!("tools can't be used: {message}"),
-        hint: hint.to_owned(),
-    };
+    let failed =
+        |message: String, hint: &str| Failure::unavailable(format!("tools can't be used: {message}")).hint(hint);
     let home = variable(env, "HOME").map(Path::new);
     let open = |path: &Path| {
         Root::open(path, home)
@@ -242,10 +239,9 @@ fn add_tools_of_conversations(registry: &mut Registry, env: &Env, place: &Path, 
 /// Removes all tools but those of a list, and reports names that aren't tools.
 fn keep_allowed(registry: &mut Registry, names: &[String], problems: &mut Vec<Failure>) {
     let is_known = |name: &&String| registry.specs().any(|spec| spec.is_in(std::slice::from_ref(name)));
-    problems.extend(names.iter().filter(|name| !is_known(name)).map(|name| Failure {
-        kind: FailureKind::Config,
-        message: format!("tools_allow names {name}, and there is no such tool"),
-        hint: "reedclaw tool list lists them".into(),
+    problems.extend(names.iter().filter(|name| !is_known(name)).map(|name| {
+        Failure::config(format!("tools_allow names {name}, and there is no such tool"))
+            .hint("reedclaw tool list lists them")
     }));
     registry.keep_only(names);
 }
@@ -253,18 +249,17 @@ fn keep_allowed(registry: &mut Registry, names: &[String], problems: &mut Vec<Fa
 /// The permanently allowed commands; none while their file is damaged, which is a problem. The tools go on and ask.
 fn allowed_or_none(state: &Path, root: &Path, problems: &mut Vec<Failure>) -> Allowed {
     let mut allowed = Allowed::at(state, root);
-    problems.extend(allowed.refresh().err().map(|error| Failure {
-        kind: FailureKind::Unavailable,
-        message: format!("nothing is allowed for good in this project: {error}"),
-        hint: "repair or remove that file".into(),
+    problems.extend(allowed.refresh().err().map(|error| {
+        Failure::unavailable(format!("nothing is allowed for good in this project: {error}"))
+            .hint("repair or remove that file")
     }));
     allowed
 }
 
 /// The notices about changes that a crash interrupted.
 fn cut_off(message: String) -> Failure {
-    let hint = "look at these files before you go on".into();
-    Failure { kind: FailureKind::Unavailable, message, hint }
+    let hint = "look at these files before you go on";
+    Failure::unavailable(message).hint(hint)
 }
 
 /// Returns the permanently allowed commands of `workspace`.
@@ -272,10 +267,8 @@ fn cut_off(message: String) -> Failure {
 /// # Errors
 /// There is no state directory or no such workspace, or the file of rules can't be used.
 pub fn allowed_commands(env: &Env, workspace: &Path) -> Result<Allowed, Failure> {
-    let failed = |message: String, hint: &str| Failure {
-        kind: FailureKind::Unavailable,
-        message: format!("the permanently allowed commands can't be read: {message}"),
-        hint: hint.to_owned(),
+    let failed = |message: String, hint: &str| {
+        Failure::unavailable(format!("the permanently allowed commands can't be read: {message}")).hint(hint)
     };
     let state = state_directory(env).ok_or_else(|| failed("no HOME is set, so it has no place".into(), "set HOME"))?;
     let root = match workspace.canonicalize() {

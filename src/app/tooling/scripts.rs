@@ -7,8 +7,8 @@ use crate::config::{Env, Settings};
 use crate::files::Tree;
 use crate::gate::Disk;
 use crate::policy::{self, Context};
+use crate::proto::Failure;
 use crate::proto::action::{Action, Risk};
-use crate::proto::{Failure, FailureKind};
 use crate::tools::script::{FOLDER, Grants, Source, Standing, names};
 use crate::tools::{Registry, Script};
 use crate::tree::Bench;
@@ -53,11 +53,7 @@ pub(in crate::app) fn add_repository_tools(
         }
         let added = loaded(source, settings, env, config, draft.path().to_owned());
         if let Err(why) = added.and_then(|tool| registry.add(Box::new(tool))) {
-            problems.push(Failure {
-                kind: FailureKind::Config,
-                message: format!("{FOLDER}/{name}.luau can't be used: {why}"),
-                hint: String::new(),
-            });
+            problems.push(Failure::config(format!("{FOLDER}/{name}.luau can't be used: {why}")));
         }
     }
     problems

@@ -11,7 +11,7 @@ use crate::app::steps::edit_journals;
 use crate::config::{self, Env, Settings};
 use crate::host;
 use crate::project;
-use crate::proto::{Failure, FailureKind};
+use crate::proto::Failure;
 pub use crate::tools::OWN_TOOLS;
 use crate::tools::plugin::{PluginState, PluginTool, Plugins, Standing};
 use crate::tools::{
@@ -25,11 +25,9 @@ use crate::tools::{
 /// Without a home directory the user's directories are unknown.
 pub fn plugins(env: &Env) -> Result<Plugins, Failure> {
     let directories = config::data_directory(env).zip(config::state_directory(env));
-    directories.map(|(data, state)| Plugins::new(&data, &state)).ok_or_else(|| Failure {
-        kind: FailureKind::Unavailable,
-        message: "no HOME is set, so plugins have no place".into(),
-        hint: "set HOME".into(),
-    })
+    directories
+        .map(|(data, state)| Plugins::new(&data, &state))
+        .ok_or_else(|| Failure::unavailable("no HOME is set, so plugins have no place").hint("set HOME"))
 }
 
 /// Every tool, and the problems of those that can't be used; `launcher` starts their programs.
@@ -120,11 +118,7 @@ pub fn card_options(settings: &Settings, env: &Env, jails: &Jails) -> project::O
 
 /// Adds a plugin's tools; says which can't be used, and why.
 fn add_plugin(registry: &mut Registry, state: &PluginState, launcher: &Launcher) -> Vec<Failure> {
-    let off = |why: &str, hint: String| Failure {
-        kind: FailureKind::Refused,
-        message: format!("the plugin {} is off: {why}", state.name),
-        hint,
-    };
+    let off = |why: &str, hint: String| Failure::refused(format!("the plugin {} is off: {why}", state.name)).hint(hint);
     let again = || format!("reedclaw plugin install {} shows it and asks", state.directory.display());
     match &state.standing {
         Standing::Unknown(_) => return vec![off("it hasn't been allowed", again())],

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::config::{Env, Settings};
-use crate::proto::{Failure, FailureKind};
+use crate::proto::Failure;
 
 /// Files that lie at the top of a project.
 const PROJECT_FILES: [&str; 12] = [
@@ -61,11 +61,8 @@ pub fn workspace_named(env: &Env, path: &Path) -> Result<PathBuf, Failure> {
     let top = project_top(env, path).filter(|top| !holds_home(env, top));
     let named = top.unwrap_or_else(|| path.to_owned());
     if holds_home(env, &named) {
-        return Err(Failure {
-            kind: FailureKind::User,
-            message: format!("tools can't work in {}: it is your home, or contains it", named.display()),
-            hint: "name a directory of a project".into(),
-        });
+        return Err(Failure::user(format!("tools can't work in {}: it is your home, or contains it", named.display()))
+            .hint("name a directory of a project"));
     }
     Ok(named)
 }

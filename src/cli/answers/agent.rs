@@ -178,8 +178,8 @@ struct Named {
 /// Puts together what answers.
 fn begin(matches: &ArgMatches, config: Option<PathBuf>, named: Named, channel: &AtCli) -> Result<Runtime, Failure> {
     if channel.message.is_none() && !has_terminal() {
-        let message = "there is no terminal to chat at".to_owned();
-        return Err(usage(message, "reedclaw agent --message MESSAGE asks one question"));
+        let failure = Failure::user("there is no terminal to chat at");
+        return Err(failure.hint("reedclaw agent --message MESSAGE asks one question"));
     }
     channel.face().schema = matches.get_one::<PathBuf>("output-schema").map(|path| read_schema(path)).transpose()?;
     let resume = matches.get_one::<Resume>("conversation").copied();
@@ -258,16 +258,17 @@ fn shared(words: &str, runtime: &Runtime, title: &str) -> Result<Share, Failure>
     let (watch, approve) = match verb {
         "watch" => (users, Vec::new()),
         "approve" => (Vec::new(), users),
-        _ => return Err(usage(format!("--share {words} is nothing"), "--share watch, or --share approve=USER")),
+        _ => {
+            return Err(
+                Failure::user(format!("--share {words} is nothing")).hint("--share watch, or --share approve=USER")
+            );
+        }
     };
     let place = app::share_place(runtime.settings(), runtime.env())?;
     let title = shorten(title, TITLE_CHARS_MAX);
     let wanted = Wanted { kind: "agent", title, columns: 80, rows: 24, watch, approve };
     let begun = Share::begin(&place, wanted, runtime.agent().redactor().clone(), Box::new(|| ()));
-    begun.map_err(|error| {
-        let (message, hint) = (error.to_string(), error.hint().into());
-        Failure { kind: FailureKind::Unavailable, message, hint }
-    })
+    begun.map_err(|error| Failure::unavailable(error.to_string()).hint(error.hint()))
 }
 
 /// The command line as a channel: one question, or a chat.
@@ -319,7 +320,7 @@ impl AtCli {
             question = format!("{}{}\n\n{question}", app::PIPED, attached.trim_end());
         }
         if question.trim().is_empty() {
-            return Err(usage("the question is empty".into(), "reedclaw agent -m MESSAGE"));
+            return Err(Failure::user("the question is empty").hint("reedclaw agent -m MESSAGE"));
         }
         let mut person = AtTty::new(runtime, false, self.cancel.clone()).shared(self.share.borrow().clone());
         watch_interrupts(&self.cancel, person.modes());
@@ -481,8 +482,8 @@ impl Face {
             Ok(end) => Some(end),
             Err((text, problems)) if self.is_second_try => {
                 let message = format!("the answer doesn't match the schema, asked twice: {problems}");
-                let hint = "try another model, or a simpler schema".to_owned();
-                Some(Event::Failed { text, failure: Failure { kind: FailureKind::Unavailable, message, hint } })
+                let hint = "try another model, or a simpler schema";
+                Some(Event::Failed { text, failure: Failure::unavailable(message).hint(hint) })
             }
             Err((_, problems)) => {
                 self.misfit = Some(problems);
@@ -592,10 +593,8 @@ impl Face {
 
 /// Reads what standard input brings: a pipe, a socket or a file, but no terminal and no device.
 fn attached(face: &mut Face) -> Result<Option<String>, Failure> {
-    let failed = |error: io::Error| Failure {
-        kind: FailureKind::Unavailable,
-        message: format!("standard input can't be read: {error}"),
-        hint: "</dev/null asks without it".into(),
+    let failed = |error: io::Error| {
+        Failure::unavailable(format!("standard input can't be read: {error}")).hint("</dev/null asks without it")
     };
     let mut input = File::from(io::stdin().as_fd().try_clone_to_owned().map_err(failed)?);
     let kind = input.metadata().map_err(failed)?.file_type();
@@ -637,8 +636,8 @@ fn nothing_attached() -> Result<(), Failure> {
     if !brings {
         return Ok(());
     }
-    let message = "with --auto nothing is attached from standard input".to_owned();
-    Err(usage(message, "put it into a file of the workspace, or run it with </dev/null"))
+    let failure = Failure::user("with --auto nothing is attached from standard input");
+    Err(failure.hint("put it into a file of the workspace, or run it with </dev/null"))
 }
 
 /// Reads at most so many bytes, and returns whether that was all.
@@ -652,13 +651,14 @@ fn read_bounded(input: &mut File, bytes_max: usize) -> io::Result<(Vec<u8>, bool
 
 /// The directory that `--path` names.
 fn directory(path: &Path) -> Result<PathBuf, Failure> {
-    let failed = |why: String| usage(format!("--path {}: {why}", path.display()), "name an existing directory");
+    let failed =
+        |why: String| Failure::user(format!("--path {}: {why}", path.display())).hint("name an existing directory");
     let real = path.canonicalize().map_err(|error| failed(error.to_string()))?;
     if real.is_dir() { Ok(real) } else { Err(failed("it is no directory".into())) }
 }
 
 fn read_schema(path: &Path) -> Result<Schema, Failure> {
-    let failed = |why: String| usage(format!("the schema {} can't be used: {why}", path.display()), "");
+    let failed = |why: String| Failure::user(format!("the schema {} can't be used: {why}", path.display())).hint("");
     let mut file = File::open(path).map_err(|error| failed(error.to_string()))?;
     let (bytes, is_whole) = read_bounded(&mut file, SCHEMA_BYTES_MAX).map_err(|error| failed(error.to_string()))?;
     if !is_whole {
@@ -666,10 +666,6 @@ fn read_schema(path: &Path) -> Result<Schema, Failure> {
     }
     let value = serde_json::from_slice(&bytes).map_err(|error| failed(error.to_string()))?;
     Schema::new(value).map_err(failed)
-}
-
-fn usage(message: String, hint: &str) -> Failure {
-    Failure { kind: FailureKind::User, message, hint: hint.to_owned() }
 }
 
 /// Stops the question at the first Ctrl-C and the process at the second, with the terminal's modes as they were. Before, Ctrl-C

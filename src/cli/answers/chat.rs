@@ -13,7 +13,7 @@ use crate::ops::commands::{Form, Op, of_chat};
 use crate::ops::policy::{explain, verdict_lines};
 use crate::ops::{self, allow};
 use crate::policy::{High, Rules};
-use crate::proto::{Failure, FailureKind};
+use crate::proto::Failure;
 use crate::render::text::{escape_visible, table};
 use crate::store::Store;
 
@@ -56,11 +56,10 @@ pub(in crate::cli) fn next_question(runtime: &mut Runtime, person: &mut AtTty) -
                     tell(&failure);
                 }
             }
-            Command::Unknown(word) => tell(&Failure {
-                kind: FailureKind::User,
-                message: format!("{} is no command of the chat", escape_visible(word)),
-                hint: "/help lists them; a question may begin with a space".into(),
-            }),
+            Command::Unknown(word) => tell(
+                &Failure::user(format!("{} is no command of the chat", escape_visible(word)))
+                    .hint("/help lists them; a question may begin with a space"),
+            ),
         }
     }
     Ok(None)
@@ -69,7 +68,7 @@ pub(in crate::cli) fn next_question(runtime: &mut Runtime, person: &mut AtTty) -
 /// Says that the terminal can't be read.
 pub(in crate::cli) fn unreadable(error: io::Error) -> Failure {
     let message = format!("the terminal can't be read: {error}");
-    Failure { kind: FailureKind::Unavailable, message, hint: String::new() }
+    Failure::unavailable(message)
 }
 
 /// The kind of a line.
@@ -134,7 +133,7 @@ fn policy(runtime: &mut Runtime, argument: &str) -> Result<(), Failure> {
         }
         _ => {
             let message = format!("/policy {} is nothing", escape_visible(argument));
-            return Err(Failure { kind: FailureKind::User, message, hint: "/policy, or /policy explain CMD".into() });
+            return Err(Failure::user(message).hint("/policy, or /policy explain CMD"));
         }
     }
     Ok(())
@@ -175,8 +174,8 @@ fn allowlist(runtime: &mut Runtime, argument: &str) -> Result<(), Failure> {
         }
         _ => {
             let message = format!("/allowlist {} is nothing", escape_visible(argument));
-            let hint = "/allowlist, or /allowlist remove N".into();
-            return Err(Failure { kind: FailureKind::User, message, hint });
+            let hint = "/allowlist, or /allowlist remove N";
+            return Err(Failure::user(message).hint(hint));
         }
     }
     Ok(())

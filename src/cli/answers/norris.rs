@@ -18,7 +18,7 @@ use crate::host::{read_text, working_directory};
 use crate::norris::{self, Effect, Event, Goal, Grant, Limits, Run};
 use crate::ops::steps::undo_run;
 use crate::proto::wire::Line;
-use crate::proto::{self, Failure, FailureKind};
+use crate::proto::{self, Failure};
 use crate::render::text::{escape_visible, table};
 use crate::store::export;
 
@@ -264,7 +264,7 @@ fn begun_run(matches: &ArgMatches, name: &str, options: Begin) -> Result<ReadyRu
     }
     let named = matches.get_one::<PathBuf>("path").cloned().or(path);
     let around = named.unwrap_or_else(working_directory);
-    let around = around.canonicalize().map_err(|error| usage(format!("{}: {error}", around.display()), ""))?;
+    let around = around.canonicalize().map_err(|error| Failure::user(format!("{}: {error}", around.display())))?;
     let cwd = Some(around.clone());
     let runtime =
         Runtime::start(&Request { config, channel: ChannelKind::Agent, cwd, finds_home: true, ..Request::default() })?;
@@ -312,7 +312,7 @@ fn goal_of(matches: &ArgMatches, goal: Goal) -> Result<Goal, Failure> {
         ..goal
     };
     // Before a session begins for it.
-    goal.problem().map_or(Ok(goal), |problem| Err(usage(problem, "")))
+    goal.problem().map_or(Ok(goal), |problem| Err(Failure::user(problem)))
 }
 
 fn limits_of(matches: &ArgMatches, limits: Limits) -> Limits {
@@ -410,7 +410,8 @@ fn check_report(path: &Path) -> Result<(), Failure> {
 
 fn unwritable(path: &Path, why: &str) -> Failure {
     let message = format!("{} can't be written: {why}", escape_visible(&path.display().to_string()));
-    usage(message, "name a new file in a directory that is there; reedclaw norris show and export print a stored run")
+    Failure::user(message)
+        .hint("name a new file in a directory that is there; reedclaw norris show and export print a stored run")
 }
 
 fn trajectory(journal: &StoredJournal, path: Option<&Path>) -> Result<u8, Failure> {
@@ -424,19 +425,20 @@ fn trajectory(journal: &StoredJournal, path: Option<&Path>) -> Result<u8, Failur
 
 /// Reads a plan from a file: its lines `TASK: …`, or each line that isn't empty.
 fn plan_of(path: &Path) -> Result<String, Failure> {
-    let text = read_text(path).map_err(|error| usage(format!("{}: {error}", path.display()), "--plan names a file"))?;
+    let text = read_text(path)
+        .map_err(|error| Failure::user(format!("{}: {error}", path.display())).hint("--plan names a file"))?;
     let lines = || text.lines().map(str::trim).filter(|line| !line.is_empty());
     let plan = match norris::tasks(&text).is_empty() {
         true => lines().map(|line| format!("TASK: {line}")).collect::<Vec<_>>().join("\n"),
         false => text.clone(),
     };
     if plan.is_empty() {
-        return Err(usage(format!("{} has no task", path.display()), "write one task in each line"));
+        return Err(Failure::user(format!("{} has no task", path.display())).hint("write one task in each line"));
     }
     let count = norris::task_count(&plan);
     if count > norris::TASKS_MAX {
         let message = format!("{} has {count} tasks, and a plan has at most {}", path.display(), norris::TASKS_MAX);
-        return Err(usage(message, "begin a run for each part"));
+        return Err(Failure::user(message).hint("begin a run for each part"));
     }
     Ok(plan)
 }
@@ -592,7 +594,7 @@ fn watch(journal: &StoredJournal, env: &Env) -> Result<u8, Failure> {
 
 fn say_to(journal: &StoredJournal, text: String) -> Result<u8, Failure> {
     if let Some(problem) = journal.state()?.note_problem(&text) {
-        return Err(usage(problem, "reedclaw norris say ID TEXT"));
+        return Err(Failure::user(problem).hint("reedclaw norris say ID TEXT"));
     }
     add(journal, &Event::Said { text }, "noted for its next question")
 }
@@ -619,7 +621,7 @@ fn take_plan(journal: &StoredJournal) -> Result<u8, Failure> {
 fn decide(journal: &StoredJournal, event: impl FnOnce(String) -> Event, done: &str) -> Result<u8, Failure> {
     let run = journal.state()?;
     let Some((halt, _)) = run.halt.as_ref().filter(|_| run.is_waiting()) else {
-        return Err(usage(format!("run {} waits for no answer", journal.run()), "reedclaw norris show"));
+        return Err(Failure::user(format!("run {} waits for no answer", journal.run())).hint("reedclaw norris show"));
     };
     outln!("{} ({} risk)", escape_visible(&halt.intent), halt.risk);
     halt.preview.lines().for_each(|line| outln!("  | {}", escape_visible(line)));
@@ -632,11 +634,11 @@ fn raise(journal: &StoredJournal, matches: &ArgMatches) -> Result<u8, Failure> {
         return Err(ended(journal, &run));
     }
     if !budget_args().iter().any(|arg| matches.contains_id(arg.get_id().as_str())) {
-        return Err(usage("no limit is named".into(), "reedclaw norris budget --help lists the options"));
+        return Err(Failure::user("no limit is named").hint("reedclaw norris budget --help lists the options"));
     }
     let limits = limits_of(matches, run.goal.map(|goal| goal.limits).unwrap_or_default());
     if let Some(problem) = limits.problem() {
-        return Err(usage(problem, ""));
+        return Err(Failure::user(problem));
     }
     add(journal, &Event::Raised { limits }, "its limits are changed")
 }
@@ -653,9 +655,5 @@ fn add(journal: &StoredJournal, event: &Event, done: &str) -> Result<u8, Failure
 
 fn ended(journal: &StoredJournal, run: &Run) -> Failure {
     let message = format!("run {} has ended: {}", journal.run(), run.word());
-    usage(message, "reedclaw norris show prints its report")
-}
-
-fn usage(message: String, hint: &str) -> Failure {
-    Failure { kind: FailureKind::User, message, hint: hint.to_owned() }
+    Failure::user(message).hint("reedclaw norris show prints its report")
 }

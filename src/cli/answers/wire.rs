@@ -72,7 +72,7 @@ mod tests {
     fn samples() -> Vec<Event> {
         let text = || "te\u{1b}xt\n\"".to_owned();
         let failed = |kind| {
-            let failure = Failure { kind, message: "m".into(), hint: "h".into() };
+            let failure = Failure::new(kind, "m").hint("h");
             Event::Failed { text: text(), failure }
         };
         let tool = |step| Event::Tool(Box::new(ToolEvent { id: text(), tool: text(), step }));
@@ -99,7 +99,7 @@ mod tests {
             Event::Session(Box::new(SessionEvent::DraftChanged { session: text(), paths: vec![text()] })),
             Event::Session(Box::new(SessionEvent::NotCommitted {
                 session: text(),
-                failure: Failure { kind: FailureKind::Unavailable, message: text(), hint: text() },
+                failure: Failure::unavailable(text()).hint(text()),
             })),
             Event::Session(Box::new(SessionEvent::Committed(TurnCommitted {
                 session: text(),

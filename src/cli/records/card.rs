@@ -11,7 +11,7 @@ use crate::cli::exit;
 use crate::cli::out::{errln, outln, report};
 use crate::host;
 use crate::project::{self, Surroundings};
-use crate::proto::{Failure, FailureKind};
+use crate::proto::Failure;
 use crate::render::sanitise;
 use crate::turn::estimate_tokens;
 
@@ -44,10 +44,8 @@ fn print(path: Option<PathBuf>, config: Option<PathBuf>) -> Result<(), Failure> 
     // A person who asks for the card gets all of it.
     let options = app::card_options(runtime.settings(), runtime.env(), &Jails::default());
     let options = project::Options { wait: WAIT, state_wait: WAIT, ..options };
-    let notes = Surroundings::default().notes(&cwd, &options).ok_or_else(|| Failure {
-        kind: FailureKind::User,
-        message: format!("{} is in no git repository", cwd.display()),
-        hint: "--path names a directory in one".into(),
+    let notes = Surroundings::default().notes(&cwd, &options).ok_or_else(|| {
+        Failure::user(format!("{} is in no git repository", cwd.display())).hint("--path names a directory in one")
     })?;
     for part in notes.parts() {
         outln!("{}\n", sanitise(&runtime.agent().redacted(part)));

@@ -8,7 +8,7 @@ use clap::{Arg, ArgMatches, Command};
 use crate::app::{Request, Runtime};
 use crate::cli::exit;
 use crate::cli::out::{errln, outln, report};
-use crate::proto::{Failure, FailureKind};
+use crate::proto::Failure;
 use crate::store::import::{Imported, Problem, bash, fish, import_into, zsh};
 
 /// The subcommand `history`.
@@ -61,11 +61,8 @@ fn import(shell: Option<&str>, file: Option<&Path>) -> Result<(), Failure> {
         let text = match std::fs::read(&path) {
             Ok(text) => text,
             Err(error) if shell.is_some() => {
-                return Err(Failure {
-                    kind: FailureKind::User,
-                    message: format!("{name}'s history {} can't be read: {error}", path.display()),
-                    hint: "name it with --file FILE".into(),
-                });
+                return Err(Failure::user(format!("{name}'s history {} can't be read: {error}", path.display()))
+                    .hint("name it with --file FILE"));
             }
             Err(_) => continue,
         };
@@ -84,11 +81,8 @@ fn import(shell: Option<&str>, file: Option<&Path>) -> Result<(), Failure> {
     if found {
         return Ok(());
     }
-    Err(Failure {
-        kind: FailureKind::User,
-        message: "no history of bash, zsh or fish was found".into(),
-        hint: "name one: reedclaw history import bash --file FILE".into(),
-    })
+    Err(Failure::user("no history of bash, zsh or fish was found")
+        .hint("name one: reedclaw history import bash --file FILE"))
 }
 
 /// The default history file of a shell.

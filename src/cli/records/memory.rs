@@ -13,7 +13,7 @@ use crate::base::time::utc;
 use crate::cli::exit;
 use crate::cli::out::{errln, outln, print_lines, report, settle};
 use crate::ops;
-use crate::proto::{Failure, FailureKind, Role};
+use crate::proto::{Failure, Role};
 use crate::render::sanitise;
 use crate::store::export::{self, Format};
 use crate::store::{ConversationId, Store, StoredConversation, StoredMemory};
@@ -133,11 +133,9 @@ pub(in crate::cli) fn search(store: &mut Store, query: &str, limit: usize) -> Re
 
 fn show(store: &Store, id: i64) -> Result<ExitCode, Failure> {
     let Some(found) = store.conversation(ConversationId(id))? else {
-        return Err(Failure {
-            kind: FailureKind::User,
-            message: format!("no conversation has the number {id}"),
-            hint: "reedclaw memory list lists them".into(),
-        });
+        return Err(
+            Failure::user(format!("no conversation has the number {id}")).hint("reedclaw memory list lists them")
+        );
     };
     let mut text = Vec::new();
     let written = export::write_conversation(&found, &store.record(found.id)?, Format::Markdown, &mut text);
@@ -178,10 +176,9 @@ fn export_all(store: &Store, file: Option<&PathBuf>, on_output: Format) -> Resul
         settle(write_all(store, &conversations, on_output, &mut io::stdout().lock())?);
         return Ok(ExitCode::SUCCESS);
     };
-    let format = Format::of(path).ok_or_else(|| Failure {
-        kind: FailureKind::User,
-        message: format!("{} ends with neither .jsonl nor .md", path.display()),
-        hint: "the ending decides the format".into(),
+    let format = Format::of(path).ok_or_else(|| {
+        Failure::user(format!("{} ends with neither .jsonl nor .md", path.display()))
+            .hint("the ending decides the format")
     })?;
     let place = path.display().to_string();
     let mut out = export::create(path).map_err(|error| cannot_write(&place, &error))?;
@@ -213,9 +210,5 @@ fn print_safely(lines: impl Iterator<Item = String>) -> Result<ExitCode, Failure
 }
 
 fn cannot_write(place: &str, error: &io::Error) -> Failure {
-    Failure {
-        kind: FailureKind::Unavailable,
-        message: format!("{place} can't be written: {error}"),
-        hint: String::new(),
-    }
+    Failure::unavailable(format!("{place} can't be written: {error}"))
 }

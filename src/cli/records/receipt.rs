@@ -13,7 +13,7 @@ use crate::cli::exit;
 use crate::cli::out::{errln, outln, print_lines};
 use crate::config::{self, LoadRequest};
 use crate::host;
-use crate::proto::{Failure, FailureKind};
+use crate::proto::Failure;
 use crate::receipts::{self, Check, Options, Record, Report, Status, Stored, Verdict};
 use crate::render::sanitise;
 
@@ -97,10 +97,8 @@ fn act(matches: &ArgMatches, explicit: Option<PathBuf>) -> Result<ExitCode, Fail
         }
         Some(("show", matches)) => {
             let id = matches.get_one::<String>("id").map(String::as_str).unwrap_or_default();
-            let found = receipts::find(&options, id)?.ok_or_else(|| Failure {
-                kind: FailureKind::User,
-                message: format!("no receipt is called {id}"),
-                hint: "reedclaw receipt list lists them".into(),
+            let found = receipts::find(&options, id)?.ok_or_else(|| {
+                Failure::user(format!("no receipt is called {id}")).hint("reedclaw receipt list lists them")
             })?;
             put_lines(fields(&found).into_iter().map(|line| sanitise(&line).into_owned()))
         }

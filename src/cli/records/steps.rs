@@ -12,7 +12,7 @@ use crate::host;
 use crate::ops::steps::{
     Direction, Wish, conflict_difference, cover_lines, revert, step_difference, step_rows, taken_back_lines,
 };
-use crate::proto::{Failure, FailureKind};
+use crate::proto::Failure;
 use crate::render::text::table;
 use crate::steps::{Steps, StepsError};
 
@@ -95,8 +95,8 @@ fn carried_out(name: &str, matches: &ArgMatches, config: Option<PathBuf>) -> Res
     if !workspace.exists() && matches.get_one::<PathBuf>("workspace").is_none() {
         let message =
             format!("no command or edit of a model has changed anything: {} doesn't exist", workspace.display());
-        let hint = "--workspace DIR names another workspace".to_owned();
-        return Err(Failure { kind: FailureKind::User, message, hint });
+        let hint = "--workspace DIR names another workspace";
+        return Err(Failure::user(message).hint(hint));
     }
     for line in app::recover(settings, env, &workspace) {
         errln!("reedclaw: {}", crate::render::sanitise(&line));
@@ -142,7 +142,7 @@ fn list(steps: &Steps, diff: Option<u64>) -> Result<(), Failure> {
     };
     let Some(step) = list.iter().find(|step| step.number == number) else {
         let message = format!("there is no step {number}");
-        return Err(Failure { kind: FailureKind::User, message, hint: "reedclaw steps lists them".into() });
+        return Err(Failure::user(message).hint("reedclaw steps lists them"));
     };
     let text = step_difference(steps, step).map_err(|error| app::steps_failure(&error, "reedclaw "))?;
     out!("{}", crate::render::sanitise(&text));

@@ -13,7 +13,7 @@ use crate::cli::exit;
 use crate::cli::out::{columns, errln, is_yes, out, outln, report};
 use crate::host;
 use crate::ops::allow::{self, ListedHere};
-use crate::proto::{Failure, FailureKind};
+use crate::proto::Failure;
 use crate::render::text::{escape_visible, table};
 
 /// The subcommand, as clap knows it.
@@ -129,7 +129,7 @@ fn import(matches: &ArgMatches, config: Option<PathBuf>) -> Result<u8, Failure> 
         return Ok(exit::REFUSED);
     }
     for (command, cwd) in &fits {
-        gate.allow(command, cwd).map_err(|why| unavailable(format!("{}: {why}", escape_visible(command)), ""))?;
+        gate.allow(command, cwd).map_err(|why| Failure::unavailable(format!("{}: {why}", escape_visible(command))))?;
     }
     outln!("allowed: {told}");
     Ok(if refused > 0 { exit::FAILED } else { exit::DONE })
@@ -149,8 +149,4 @@ fn is_wanted(told: &str) -> bool {
 
 fn file_of(matches: &ArgMatches) -> PathBuf {
     matches.get_one::<PathBuf>("file").cloned().unwrap_or_default()
-}
-
-fn unavailable(message: String, hint: &str) -> Failure {
-    Failure { kind: FailureKind::Unavailable, message, hint: hint.to_owned() }
 }

@@ -10,7 +10,7 @@ use crate::cli::out::{errln, outln, says_yes};
 use crate::config::Env;
 use crate::host;
 use crate::ops::estop;
-use crate::proto::{Failure, FailureKind};
+use crate::proto::Failure;
 use crate::render::sanitise;
 
 /// The subcommand, as clap knows it.
@@ -60,11 +60,8 @@ fn clear(env: &Env) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     };
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
-        return Err(Failure {
-            kind: FailureKind::Refused,
-            message: "only a person at a terminal clears the emergency stop".into(),
-            hint: "run reedclaw estop --clear at a terminal, without a pipe".into(),
-        });
+        return Err(Failure::refused("only a person at a terminal clears the emergency stop")
+            .hint("run reedclaw estop --clear at a terminal, without a pipe"));
     }
     if !says_yes(&format!("{why}\nLet tools run again? Type yes:")) {
         errln!("nothing was changed");

@@ -12,7 +12,7 @@ use crate::base::text::counted;
 use crate::cli::exit;
 use crate::cli::out::{is_yes, outln};
 use crate::host;
-use crate::proto::{Failure, FailureKind};
+use crate::proto::Failure;
 use crate::render::text::escape_visible;
 use crate::tools::plugin::{Bundle, PluginError, Plugins, Standing};
 use crate::tools::{Registry, Spec};
@@ -88,10 +88,8 @@ fn install(plugins: &Plugins, path: &Path) -> Result<(), Failure> {
     let registry = Registry::new();
     let own: Vec<&str> = registry.specs().map(|spec: &Spec| spec.name.as_str()).chain(app::OWN_TOOLS).collect();
     if let Some(taken) = manifest.tools.iter().find(|tool| own.contains(&tool.full_name.as_str())) {
-        return Err(failed(
-            format!("{} is one of ReedClaw's own tools", taken.full_name),
-            "the plugin needs another name",
-        ));
+        return Err(Failure::user(format!("{} is one of ReedClaw's own tools", taken.full_name))
+            .hint("the plugin needs another name"));
     }
     show(&bundle, &own);
     if !io::stdin().is_terminal() {
@@ -142,17 +140,12 @@ fn remove(plugins: &Plugins, name: &str) -> Result<(), Failure> {
         outln!("removed {}", escape_visible(name));
         return Ok(());
     }
-    Err(failed(format!("there is no plugin called {name}"), "reedclaw plugin list lists them"))
+    Err(Failure::user(format!("there is no plugin called {name}")).hint("reedclaw plugin list lists them"))
 }
-
-fn failed(message: String, hint: &str) -> Failure {
-    Failure { kind: FailureKind::User, message, hint: hint.to_owned() }
-}
-
 fn refused(message: &str, hint: &str) -> Failure {
-    Failure { kind: FailureKind::Refused, message: message.to_owned(), hint: hint.to_owned() }
+    Failure::refused(message.to_owned()).hint(hint)
 }
 
 fn of_plugin(error: &PluginError, hint: &str) -> Failure {
-    failed(error.to_string(), hint)
+    Failure::user(error.to_string()).hint(hint)
 }

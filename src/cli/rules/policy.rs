@@ -18,8 +18,8 @@ use crate::gate::Disk;
 use crate::host;
 use crate::ops::policy::{Explained, explain, explain_in, verdict_lines};
 use crate::policy::{Context, Files, NoFiles, Rules};
+use crate::proto::Failure;
 use crate::proto::action::Hold;
-use crate::proto::{Failure, FailureKind};
 use crate::render::sanitise;
 
 /// Longest line of a batch, in bytes: a command of 64 KiB with every byte escaped fits.
@@ -142,11 +142,7 @@ fn rules(matches: &ArgMatches, explicit: Option<PathBuf>) -> Result<(Rules, bool
 }
 
 fn relative(option: &str) -> Failure {
-    Failure {
-        kind: FailureKind::User,
-        message: format!("--{option} needs an absolute path"),
-        hint: "write it from the root, such as /home/you/proj".into(),
-    }
+    Failure::user(format!("--{option} needs an absolute path")).hint("write it from the root, such as /home/you/proj")
 }
 
 /// Judges each line of standard input. A line that can't be read is answered with its problem, and the next one is

@@ -14,7 +14,7 @@ use crate::cli::exit;
 use crate::cli::out::{errln, has_gone, outln, settle};
 use crate::config::{HookContext, Hooks, LoadRequest, load};
 use crate::host;
-use crate::proto::{Failure, FailureKind, Names, Route, RouteVerdict};
+use crate::proto::{Failure, Names, Route, RouteVerdict};
 use crate::repl::state::{EditorState, Learned, RouteHook};
 use crate::repl::{first_names, validate::is_incomplete};
 use crate::route::lex::{Reading, TokenKind, tokens};
@@ -181,10 +181,9 @@ impl Known {
 }
 
 fn read(path: &Path) -> Result<String, Failure> {
-    let bytes = std::fs::read(path).map_err(|error| Failure {
-        kind: FailureKind::User,
-        message: format!("{} can't be read: {error}", path.display()),
-        hint: "a file with one name a line, or `alias NAME` and `function NAME` lines".into(),
+    let bytes = std::fs::read(path).map_err(|error| {
+        Failure::user(format!("{} can't be read: {error}", path.display()))
+            .hint("a file with one name a line, or `alias NAME` and `function NAME` lines")
     })?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }

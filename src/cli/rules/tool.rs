@@ -17,9 +17,9 @@ use crate::cli::exit;
 use crate::cli::options::{autonomy, set_autonomy};
 use crate::cli::out::{columns, out, report, shown_json};
 use crate::model::ToolCall;
+use crate::proto::Failure;
 use crate::proto::action::Hold;
 use crate::proto::tool::{Answer, Outcome, Overdue, OverdueChoice, Question};
-use crate::proto::{Failure, FailureKind};
 use crate::render::text::{escape_visible, table};
 use crate::tools::{Launcher, Spec};
 
@@ -199,10 +199,9 @@ impl Person for Caller {
 }
 
 fn canonical(path: &Path) -> Result<PathBuf, Failure> {
-    std::fs::canonicalize(path).map_err(|error| Failure {
-        kind: FailureKind::User,
-        message: format!("the workspace {} can't be used: {error}", path.display()),
-        hint: "--workspace takes an existing directory".into(),
+    std::fs::canonicalize(path).map_err(|error| {
+        Failure::user(format!("the workspace {} can't be used: {error}", path.display()))
+            .hint("--workspace takes an existing directory")
     })
 }
 

@@ -14,8 +14,8 @@ use crate::cli::answers::person::AtTty;
 use crate::cli::exit;
 use crate::cli::out::{columns, errln, is_yes, out, outln, report};
 use crate::cli::rules::tool::{called, status};
+use crate::proto::Failure;
 use crate::proto::served::Definition;
-use crate::proto::{Failure, FailureKind};
 use crate::render::text::{escape_visible, table};
 use crate::serve;
 use crate::tools::Replies;
@@ -171,11 +171,7 @@ fn carried_out(words: &[String], config: Option<PathBuf>) -> Result<u8, Failure>
 
 /// Carries out a line where there are no servers.
 fn without_servers(words: &[String], is_on: bool) -> Result<u8, Failure> {
-    let user = |message: &str, hint: &str| Failure {
-        kind: FailureKind::User,
-        message: message.to_owned(),
-        hint: hint.to_owned(),
-    };
+    let user = |message: &str, hint: &str| Failure::user(message.to_owned()).hint(hint);
     match words {
         // It is only text.
         [word, path @ ..] if word == "import" && !path.is_empty() => {
@@ -224,8 +220,7 @@ impl Replies for TtyReplies<'_> {
 }
 
 fn ask(servers: &Servers, server: &str, tools: &[Arc<Definition>]) -> Result<(), Failure> {
-    let refused =
-        |message: &str, hint: &str| Failure { kind: FailureKind::Refused, message: message.into(), hint: hint.into() };
+    let refused = |message: &str, hint: &str| Failure::refused(message).hint(hint);
     if !io::stdin().is_terminal() {
         return Err(refused(
             "tools are allowed only by a person at a terminal; nothing was allowed",

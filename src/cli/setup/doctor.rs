@@ -15,7 +15,7 @@ use crate::cli::setup::checkup;
 use crate::config::{self, LoadRequest};
 use crate::host;
 use crate::ops::estop;
-use crate::proto::{Failure, FailureKind};
+use crate::proto::Failure;
 use crate::receipts::{self, Verdict};
 use crate::render::sanitise;
 use crate::sandbox::{Mode, Sandbox, Tier};
@@ -54,10 +54,8 @@ fn act(matches: &ArgMatches, explicit: Option<PathBuf>) -> Result<bool, Failure>
     let request = LoadRequest { explicit, env: host::environment(), cwd: host::working_directory() };
     let loaded = config::load(&request)?;
     let settings = &loaded.settings;
-    let dir = settings.history.dir.clone().ok_or_else(|| Failure {
-        kind: FailureKind::Unavailable,
-        message: "no HOME is set, so there is no database".into(),
-        hint: "set history.dir in the config".into(),
+    let dir = settings.history.dir.clone().ok_or_else(|| {
+        Failure::unavailable("no HOME is set, so there is no database").hint("set history.dir in the config")
     })?;
     if let Some(file) = matches.get_one::<PathBuf>("export") {
         return save(&dir, file);
@@ -156,10 +154,9 @@ fn tell_sandbox(settings: &config::Settings, env: &config::Env) -> bool {
 }
 
 fn save(dir: &Path, file: &Path) -> Result<bool, Failure> {
-    let format = Format::of(file).ok_or_else(|| Failure {
-        kind: FailureKind::User,
-        message: format!("{} ends with neither .jsonl nor .md", file.display()),
-        hint: "the ending decides the format".into(),
+    let format = Format::of(file).ok_or_else(|| {
+        Failure::user(format!("{} ends with neither .jsonl nor .md", file.display()))
+            .hint("the ending decides the format")
     })?;
     let (store, lost) = rescue(dir)?;
     let (lines, conversations) = export::write_all(&store, file, format)?;

@@ -14,7 +14,7 @@ use crate::cli::exit;
 use crate::cli::out::{outln, report};
 use crate::config::{self, Env, LoadRequest};
 use crate::host;
-use crate::proto::{Failure, FailureKind};
+use crate::proto::Failure;
 use crate::render::sanitise;
 use crate::store::Store;
 
@@ -41,11 +41,7 @@ pub(in crate::cli) fn run(explicit: Option<PathBuf>) -> ExitCode {
 fn act(explicit: Option<PathBuf>) -> Result<(), Failure> {
     let env = host::environment();
     let cwd = host::working_directory();
-    let no_home = || Failure {
-        kind: FailureKind::Config,
-        message: "no HOME is set, so nothing has a place".into(),
-        hint: "set HOME".into(),
-    };
+    let no_home = || Failure::config("no HOME is set, so nothing has a place").hint("set HOME");
     let path = explicit.clone().map(|path| cwd.join(path)).or_else(|| config::own_path(&env)).ok_or_else(no_home)?;
     let is_new = write_config(&path).map_err(|error| cannot("the config", &path, &error.to_string(), &env))?;
     tell("config", &path, is_new, &env);
@@ -102,9 +98,6 @@ fn tell(what: &str, path: &Path, is_new: bool, env: &Env) {
 }
 
 fn cannot(what: &str, path: &Path, why: &str, env: &Env) -> Failure {
-    Failure {
-        kind: FailureKind::Unavailable,
-        message: format!("{what} {} can't be made: {why}", config::display_path(path, env)),
-        hint: "see the directory above it".into(),
-    }
+    Failure::unavailable(format!("{what} {} can't be made: {why}", config::display_path(path, env)))
+        .hint("see the directory above it")
 }

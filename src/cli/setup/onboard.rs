@@ -276,7 +276,7 @@ fn tried(found: Found) -> Found {
 
 /// Writes the config, or says why not.
 fn finish(found: &[Found], env: &Env, explicit: Option<PathBuf>, print: bool, asks: &Asks) -> Result<(), Failure> {
-    let fail = |kind, message: String, hint: &str| Failure { kind, message, hint: hint.to_owned() };
+    let fail = |kind, message: String, hint: &str| Failure::new(kind, message).hint(hint);
     if found.is_empty() {
         let message = "no model server on the usual ports of this machine and no known key in the environment";
         let hint =

@@ -14,7 +14,7 @@ use crate::host;
 use crate::model::{
     Cancel, Capabilities, ChatEvent, Crossing, Item, ModelError, Models, Provider, Request, Response, Sink, Tool,
 };
-use crate::proto::{Failure, FailureKind};
+use crate::proto::Failure;
 use crate::render::sanitise;
 use crate::render::text::width;
 
@@ -112,7 +112,7 @@ fn test(settings: &Settings, env: &Env, name: &str) -> Result<u8, Failure> {
             format!("configured: {}", names.join(", "))
         };
         let message = format!("no model is called {}", sanitise(name));
-        return Err(Failure { kind: FailureKind::User, message, hint: there });
+        return Err(Failure::user(message).hint(there));
     };
     let can = model.capabilities();
     outln!("{}: {} at {} ({})", sanitise(model.name()), can.kind, sanitise(&can.place), can.reach.words());

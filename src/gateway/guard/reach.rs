@@ -6,8 +6,8 @@ use std::net::{IpAddr, SocketAddr};
 use axum::http::{HeaderMap, Uri};
 
 use crate::config::ReachSettings;
+use crate::proto::Failure;
 use crate::proto::team::Mode;
-use crate::proto::{Failure, FailureKind};
 
 /// Networks of proxies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,7 +128,7 @@ impl Reach {
             }
         }
         if !wrong.is_empty() {
-            return Err(refused(wrong.join("; "), "correct the config, and start the gateway again"));
+            return Err(Failure::refused(wrong.join("; ")).hint("correct the config, and start the gateway again"));
         }
         if reach.is_beyond {
             allow_beyond(settings, mode, address)?;
@@ -181,16 +181,9 @@ fn allow_beyond(settings: &ReachSettings, mode: Mode, address: SocketAddr) -> Re
     if needs.is_empty() {
         return Ok(());
     }
-    Err(refused(
-        format!("{address} can be reached from other machines, which needs {}", needs.join(" and ")),
-        "a proxy that encrypts may as well run here, with the gateway on 127.0.0.1: see docs/gateway.md",
-    ))
+    Err(Failure::refused(format!("{address} can be reached from other machines, which needs {}", needs.join(" and ")))
+        .hint("a proxy that encrypts may as well run here, with the gateway on 127.0.0.1: see docs/gateway.md"))
 }
-
-fn refused(message: String, hint: &str) -> Failure {
-    Failure { kind: FailureKind::Refused, message, hint: hint.to_owned() }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -9,8 +9,8 @@ use super::jwt::{Keys, Terms, is_jwt};
 use crate::config::AuthSettings;
 use crate::host;
 use crate::ledger::{Caller, Ledger, LedgerError, Who};
+use crate::proto::Failure;
 use crate::proto::team::{TeamRole, TokenKind};
-use crate::proto::{Failure, FailureKind};
 
 /// Keys of another sign-in are read again after so long.
 const KEYS_FOR: Duration = Duration::from_secs(10 * 60);
@@ -36,10 +36,9 @@ impl Foreign {
     /// # Errors
     /// The settings aren't whole, or the file has no key.
     fn new(settings: &AuthSettings) -> Result<Self, Failure> {
-        let wrong = |message: String| Failure {
-            kind: FailureKind::User,
-            message,
-            hint: "gateway.auth needs issuer, audience, and jwks with the whole path of a JWK set".into(),
+        let wrong = |message: String| {
+            Failure::user(message)
+                .hint("gateway.auth needs issuer, audience, and jwks with the whole path of a JWK set")
         };
         let file = PathBuf::from(&settings.jwks);
         if settings.issuer.is_empty() || settings.audience.is_empty() || !file.is_absolute() {

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use crate::config::{Env, NatsSettings};
 use crate::host::Authorities;
 use crate::ledger::{Ledger, LedgerError};
-use crate::proto::{Failure, FailureKind};
+use crate::proto::Failure;
 use nats::{Address, Connection};
 
 /// The beginning of the subjects; the tenant follows.
@@ -61,25 +61,23 @@ impl Passing {
 /// # Errors
 /// They name something that can't be used.
 pub fn wanted(settings: &NatsSettings, env: &Env) -> Result<Option<Target>, Failure> {
-    let wrong = |message: String, hint: &str| Failure { kind: FailureKind::Config, message, hint: hint.to_owned() };
     let url = match settings.url.strip_prefix("env:") {
         None => settings.url.as_str(),
         Some(name) => env.get(OsStr::new(name)).and_then(|value| value.to_str()).ok_or_else(|| {
-            wrong(
-                format!("gateway.nats.url names the variable {name}, which isn't set"),
-                "set it to nats://HOST:PORT or tls://HOST:PORT",
-            )
+            Failure::config(format!("gateway.nats.url names the variable {name}, which isn't set"))
+                .hint("set it to nats://HOST:PORT or tls://HOST:PORT")
         })?,
     };
     if url.is_empty() {
         return Ok(None);
     }
     let hint = "tls://HOST:PORT encrypts the connection to a server on another machine";
-    let address = Address::read(url).map_err(|why| wrong(format!("gateway.nats.url can't be used: {why}"), hint))?;
+    let address = Address::read(url)
+        .map_err(|why| Failure::config(format!("gateway.nats.url can't be used: {why}")).hint(hint))?;
     let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
     if settings.stream.is_empty() || !settings.stream.chars().all(is_name) {
         let message = "gateway.nats.stream must be the name of a stream: letters, digits, - and _";
-        return Err(wrong(message.into(), "make a stream with the subjects reedclaw.events.>"));
+        return Err(Failure::config(message).hint("make a stream with the subjects reedclaw.events.>"));
     }
     Ok(Some(Target { address, authorities: Authorities::of(env), stream: settings.stream.clone() }))
 }

@@ -117,11 +117,7 @@ fn serve(
 /// A runtime for a conversation, as the shell's.
 fn started(gateway: &Gateway, who: &Identity, conversation: Option<i64>) -> Result<Runtime, Failure> {
     let parts = &gateway.parts;
-    let workspace = gateway.workspace(who).map_err(|problem| Failure {
-        kind: FailureKind::Unavailable,
-        message: problem.message,
-        hint: String::new(),
-    })?;
+    let workspace = gateway.workspace(who).map_err(|problem| Failure::unavailable(problem.message))?;
     let mut runtime = Runtime::start(&Request {
         config: parts.config.clone(),
         resume: conversation.map(Resume::Id),
@@ -150,11 +146,7 @@ fn answer(gateway: &Arc<Gateway>, http: &Http, runtime: &mut Runtime, job: Job) 
     let run = &job.run;
     let most = usize::try_from(gateway.parts.settings.gateway.runs_max).unwrap_or(1);
     if !gateway.live.take_turn(most, &run.cancel) {
-        let failure = Failure {
-            kind: FailureKind::Refused,
-            message: "it was cancelled before it began".into(),
-            hint: String::new(),
-        };
+        let failure = Failure::refused("it was cancelled before it began");
         return fail(gateway, &job, failure);
     }
     // Without an answer of the database it is hidden: what has left can't be called back.
@@ -224,8 +216,7 @@ fn end(gateway: &Gateway, job: &Job) {
         let usage = json!({"input_tokens": read, "output_tokens": written, "cost_pico_usd": pico});
         (shown.end.clone(), shown.text.clone(), usage, shown.receipts.clone(), shown.conversation)
     };
-    let interrupted =
-        Failure { kind: FailureKind::Internal, message: "it ended without an answer".into(), hint: String::new() };
+    let interrupted = Failure::internal("it ended without an answer");
     let (mut state, failure) = end.unwrap_or(("failed", Some(interrupted)));
     if *gateway.stopping.borrow() && state == "cancelled" {
         state = "interrupted";
@@ -332,8 +323,8 @@ fn held(schema: Option<&Schema>, text: String, shortfall: Option<Shortfall>) -> 
         Err(problems) => problems.join("; "),
     };
     let message = format!("the answer doesn't match output_schema: {problems}");
-    let hint = "ask once more, try another model, or a simpler schema".to_owned();
-    Event::Failed { text, failure: Failure { kind: FailureKind::Unavailable, message, hint } }
+    let hint = "ask once more, try another model, or a simpler schema";
+    Event::Failed { text, failure: Failure::unavailable(message).hint(hint) }
 }
 
 /// Shows an event to those who follow the run.

@@ -307,11 +307,7 @@ fn a_key_is_read_once_and_a_failure_to_read_it_is_the_answer() {
     let reads = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
     let counted = reads.clone();
     let reader = KeyReader::new(move |_| match counted.fetch_add(1, std::sync::atomic::Ordering::SeqCst) {
-        0 => Err(crate::proto::Failure {
-            kind: crate::proto::FailureKind::Config,
-            message: "the key of m can't be read".into(),
-            hint: "see".into(),
-        }),
+        0 => Err(crate::proto::Failure::config("the key of m can't be read").hint("see")),
         _ => Ok(Secret::new("sk-late")),
     });
     let models =

@@ -6,7 +6,6 @@ use std::ops::DerefMut;
 use crate::agent::Agent;
 use crate::app::{past_summary, past_turns};
 use crate::host;
-use crate::ops::user;
 use crate::proto::Failure;
 use crate::render::sanitise;
 use crate::store::{ConversationId, Store, StoredConversation, StoredTurn};
@@ -29,7 +28,7 @@ pub fn recent(store: &Store) -> Vec<(String, String)> {
 /// There is none, or the store can't be read.
 pub fn find(store: &mut Store, current: Option<ConversationId>, wanted: &str) -> Result<StoredConversation, Failure> {
     if let Ok(id) = wanted.parse::<i64>() {
-        let missing = || user(format!("no conversation has the number {id}"), ":sessions lists them");
+        let missing = || Failure::user(format!("no conversation has the number {id}")).hint(":sessions lists them");
         return store.conversation(ConversationId(id))?.ok_or_else(missing);
     }
     let known = store.conversations(if wanted.is_empty() { 2 } else { TITLES_SEARCHED })?;
@@ -39,7 +38,7 @@ pub fn find(store: &mut Store, current: Option<ConversationId>, wanted: &str) ->
         return Ok(found.clone());
     }
     if wanted.is_empty() {
-        return Err(user("there is no earlier conversation".into(), "ask something, and it will be kept"));
+        return Err(Failure::user("there is no earlier conversation").hint("ask something, and it will be kept"));
     }
     for hit in store.recall(wanted, 1)? {
         if let Some(found) = store.conversation(hit.conversation)? {
@@ -47,7 +46,7 @@ pub fn find(store: &mut Store, current: Option<ConversationId>, wanted: &str) ->
         }
     }
     let message = format!("no conversation has {wanted}");
-    Err(user(message, ":sessions lists them; word* finds beginnings, \"two words\" a phrase"))
+    Err(Failure::user(message).hint(":sessions lists them; word* finds beginnings, \"two words\" a phrase"))
 }
 
 /// Lets the agent go on in a conversation as it is stored, and returns its turns. The agent reads the store too, so
@@ -109,7 +108,7 @@ pub fn turn_number(argument: &str, turns: usize) -> Result<Option<usize>, Failur
         Ok(number) if number <= turns => Ok(Some(number)),
         _ => {
             let message = format!("{} is no turn of this conversation", sanitise(argument));
-            Err(user(message, &format!("it has {turns}; :rewind lists them")))
+            Err(Failure::user(message).hint(format!("it has {turns}; :rewind lists them")))
         }
     }
 }

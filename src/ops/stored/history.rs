@@ -4,7 +4,6 @@ use std::ops::DerefMut;
 use std::path::Path;
 
 use crate::base::text::counted;
-use crate::ops::user;
 use crate::proto::Failure;
 use crate::store::export::{self, Format};
 use crate::store::{HistoryId, Row, Search, Store, TextMatch};
@@ -47,7 +46,7 @@ pub fn delete(store: &mut Store, number: i64) -> Result<String, Failure> {
     if store.delete(HistoryId(number))? {
         return Ok(line);
     }
-    Err(user(format!("the history has no line {number}"), ":history lists the lines with their numbers"))
+    Err(Failure::user(format!("the history has no line {number}")).hint(":history lists the lines with their numbers"))
 }
 
 /// Writes all lines and conversations to a new file, and returns the numbers of both as text.

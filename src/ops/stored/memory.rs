@@ -4,7 +4,7 @@
 use crate::agent::Agent;
 use crate::base::text::one_line;
 use crate::host;
-use crate::proto::{Failure, FailureKind};
+use crate::proto::Failure;
 use crate::store::{ConversationId, Hit, MemoryOrigin, Store, StoreError, StoredMemory};
 
 /// Longest memory in characters; a longer text is a document.
@@ -153,10 +153,10 @@ fn fitting(agent: &Agent, text: &str) -> Result<String, Failure> {
         return Ok(text);
     }
     let message = format!("a memory has at most {TEXT_CHARS_MAX} characters");
-    Err(Failure { kind: FailureKind::User, message, hint: "several short ones are found better".to_owned() })
+    Err(Failure::user(message).hint("several short ones are found better"))
 }
 
 fn unknown(id: i64) -> Failure {
     let message = format!("no memory has the number {id}");
-    Failure { kind: FailureKind::User, message, hint: ":memory and :memory inbox list them".to_owned() }
+    Failure::user(message).hint(":memory and :memory inbox list them")
 }

@@ -3,13 +3,12 @@
 use nu_ansi_term::Style;
 
 use crate::config::{Action, KeyDoes, KeyName};
-use crate::proto::HumanLine;
+use crate::proto::{Failure, HumanLine};
 use crate::render::sanitise;
 use crate::render::text::{escape_visible, has_hidden};
 use crate::repl::act;
 use crate::repl::answer;
 use crate::repl::editing::prompt::ReedPrompt;
-use crate::repl::hub::config_failure;
 use crate::repl::hub::{Flow, Repl};
 use crate::repl::outside;
 use crate::shell::session::KeysTo;
@@ -17,7 +16,7 @@ use crate::shell::session::KeysTo;
 /// Tells what hooks failed since the last time.
 pub(in crate::repl) fn tell_hook_failures(repl: &Repl) {
     for failure in repl.hooks.take_failures() {
-        repl.console.failure(&config_failure(failure.to_string(), ""));
+        repl.console.failure(&Failure::config(failure.to_string()));
     }
 }
 
@@ -60,7 +59,7 @@ fn carry_out(repl: &mut Repl, action: Action, of_project: bool) -> Flow {
         Action::Print(text) => repl.console.line(sanitise(&text).trim_end_matches('\n')),
         Action::Insert(text) if of_project && has_hidden(&text) => {
             let message = "a project's hook wants to insert text with hidden characters; it was left out";
-            repl.console.failure(&config_failure(message.into(), ""));
+            repl.console.failure(&Failure::config(message));
         }
         Action::Insert(text) => {
             if of_project {

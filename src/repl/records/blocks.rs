@@ -7,7 +7,7 @@ use std::io::Write;
 use crate::base::base64;
 use crate::base::text::quoted_words;
 use crate::host;
-use crate::proto::{Failure, FailureKind, ModelCommand};
+use crate::proto::{Failure, ModelCommand};
 use crate::render::sanitise;
 use crate::render::text::escape_visible;
 use crate::repl::editing::state;
@@ -37,7 +37,7 @@ const SHELLS: [&str; 11] = [
 pub(in crate::repl) fn copy(repl: &Repl, argument: &str) {
     let (what, text) = if argument.is_empty() {
         if repl.last_answer.is_empty() {
-            return repl.console.failure(&failure("there is no answer to copy".into(), "ask something first"));
+            return repl.console.failure(&Failure::user("there is no answer to copy").hint("ask something first"));
         }
         ("the answer".to_owned(), sanitise(&repl.last_answer).into_owned())
     } else {
@@ -53,10 +53,10 @@ pub(in crate::repl) fn copy(repl: &Repl, argument: &str) {
     match (host::copy_to_clipboard(&text, repl.runtime.env()), fits) {
         (Some(program), _) => repl.console.notice(&format!("{what} is copied, by {program}")),
         (None, true) => repl.console.notice(&format!("{what} was sent to the terminal's clipboard")),
-        (None, false) => repl.console.failure(&failure(
-            format!("{what} is too long for a terminal's clipboard ({} bytes)", text.len()),
-            ":save N FILE writes a block to a file; wl-copy or xclip would take it",
-        )),
+        (None, false) => repl.console.failure(
+            &Failure::user(format!("{what} is too long for a terminal's clipboard ({} bytes)", text.len()))
+                .hint(":save N FILE writes a block to a file; wl-copy or xclip would take it"),
+        ),
     }
 }
 
@@ -95,7 +95,7 @@ pub(in crate::repl) fn save_block(repl: &Repl, argument: &str) {
     };
     let path = state::read(&repl.state).resolve(file).filter(|_| !file.is_empty());
     let Some(path) = path else {
-        return repl.console.failure(&failure(":save needs a number and a file".into(), ":save N FILE"));
+        return repl.console.failure(&Failure::user(":save needs a number and a file").hint(":save N FILE"));
     };
     let saved = block(repl, number).and_then(|block| {
         let file = OpenOptions::new().write(true).create_new(true).open(&path);
@@ -109,7 +109,7 @@ pub(in crate::repl) fn save_block(repl: &Repl, argument: &str) {
             } else {
                 ""
             };
-            failure(format!("{} can't be written: {error}", path.display()), hint)
+            Failure::user(format!("{} can't be written: {error}", path.display())).hint(hint)
         })
     });
     match saved {
@@ -129,10 +129,6 @@ fn block(repl: &Repl, number: &str) -> Result<CodeBlock, Failure> {
             1 => "the last answer has one block of code: 1".to_owned(),
             _ => format!("the last answer has blocks 1 to {count}"),
         };
-        failure(format!("there is no block {number}"), &there)
+        Failure::user(format!("there is no block {number}")).hint(&there)
     })
-}
-
-fn failure(message: String, hint: &str) -> Failure {
-    Failure { kind: FailureKind::User, message, hint: hint.to_owned() }
 }

@@ -2,7 +2,7 @@
 
 use crate::ask::{Pager, look, put};
 use crate::project::{self, Repository, Trouble};
-use crate::proto::{Failure, FailureKind};
+use crate::proto::Failure;
 use crate::render::patch::{FilePatch, parse};
 use crate::render::sheet::{Look, Sheet};
 use crate::render::text::escape_visible;
@@ -15,11 +15,7 @@ const UNTRACKED_MAX: usize = 20;
 /// Shows the uncommitted changes; more than a screen of them page by page.
 pub(in crate::repl) fn diff_command(repl: &mut Repl) -> Flow {
     let cwd = state::read(&repl.state).cwd.clone();
-    let failed = |message: &str, hint: &str| Failure {
-        kind: FailureKind::Unavailable,
-        message: message.to_owned(),
-        hint: hint.to_owned(),
-    };
+    let failed = |message: &str, hint: &str| Failure::unavailable(message.to_owned()).hint(hint);
     let Some(repository) = cwd.canonicalize().ok().and_then(|cwd| Repository::find(&cwd)) else {
         repl.console
             .failure(&failed("there is no git repository here", ":diff shows what differs from its last commit"));

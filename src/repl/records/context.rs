@@ -3,7 +3,7 @@
 
 use crate::base::text::counted;
 use crate::ops::context::rows;
-use crate::proto::{Event, Failure, FailureKind};
+use crate::proto::{Event, Failure};
 use crate::render::text::table;
 use crate::repl::answer;
 use crate::repl::hub::{Flow, Repl};
@@ -26,11 +26,7 @@ pub(in crate::repl) fn context(repl: &mut Repl, argument: &str) -> Flow {
             repl.runtime.carry_project(argument == "project on");
             tell_project(repl);
         }
-        _ => repl.console.failure(&Failure {
-            kind: FailureKind::User,
-            message: format!(":context doesn't know {argument}"),
-            hint: "compact, restore, project on, project off, or nothing".to_owned(),
-        }),
+        _ => repl.console.failure(&Failure::user(format!(":context doesn't know {argument}")).hint("compact, restore, project on, project off, or nothing")),
     }
     Flow::Continue
 }

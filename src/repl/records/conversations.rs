@@ -11,7 +11,7 @@ use crate::console::Console;
 use crate::host;
 use crate::ops::sessions::turn_and_half;
 use crate::ops::{self, conversations};
-use crate::proto::{Failure, FailureKind, LineKind};
+use crate::proto::{Failure, LineKind};
 use crate::render::sanitise;
 use crate::render::text::{escape_visible, table};
 use crate::repl::editing::prompt::ReedPrompt;
@@ -160,7 +160,9 @@ pub(in crate::repl) fn transcript(repl: &Repl, argument: &str) {
         Ok(count) if count > 0 => count.min(turns.len()),
         _ => {
             let message = format!(":transcript doesn't know {}", sanitise(argument));
-            return repl.console.failure(&user(message, ":transcript, or :transcript N for the last N turns"));
+            return repl
+                .console
+                .failure(&Failure::user(message).hint(":transcript, or :transcript N for the last N turns"));
         }
     };
     turns[turns.len() - count..].iter().for_each(|turn| show_turn(repl, turn));
@@ -201,8 +203,8 @@ pub(in crate::repl) fn history_command(repl: &mut Repl, argument: &str) {
 }
 
 fn needs(repl: &Repl, message: &str) {
-    let hint = ":history lists the newest lines with their numbers".into();
-    repl.console.failure(&Failure { kind: FailureKind::User, message: message.into(), hint });
+    let hint = ":history lists the newest lines with their numbers";
+    repl.console.failure(&Failure::user(message).hint(hint));
 }
 
 fn prune_history(repl: &Repl) {
@@ -309,11 +311,6 @@ fn history_row(row: Row) -> Vec<String> {
         row.entry.line.replace('\n', " ⏎ "),
     ]
 }
-
-fn user(message: String, hint: &str) -> Failure {
-    Failure { kind: FailureKind::User, message, hint: hint.to_owned() }
-}
-
 fn turns_told(turns: u32) -> String {
     if turns == 1 { "1 turn".to_owned() } else { format!("{turns} turns") }
 }

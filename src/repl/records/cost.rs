@@ -6,7 +6,7 @@ use crate::base::text::{age, counted};
 use crate::host;
 use crate::ops::cost::{cost_words, of_conversation, rows};
 use crate::ops::models::is_near;
-use crate::proto::{Failure, FailureKind, Spent};
+use crate::proto::{Failure, Spent};
 use crate::render::sanitise;
 use crate::render::text::table;
 use crate::repl::hub::Repl;
@@ -21,9 +21,9 @@ pub(in crate::repl) fn cost(repl: &Repl, argument: &str) {
         "" => cost_sums(repl),
         "detail" => cost_detail(repl),
         _ => {
-            let hint = ":cost, or :cost detail".to_owned();
+            let hint = ":cost, or :cost detail";
             let message = format!(":cost doesn't know {}", crate::render::sanitise(argument));
-            return repl.console.failure(&Failure { kind: FailureKind::User, message, hint });
+            return repl.console.failure(&Failure::user(message).hint(hint));
         }
     };
     match told {

@@ -13,7 +13,7 @@ use crate::ops;
 use crate::ops::commands::MEMORY_WORDS;
 use crate::ops::memory::{Change, Found};
 use crate::project::Repository;
-use crate::proto::{Event, Failure, FailureKind, Role};
+use crate::proto::{Event, Failure, Role};
 use crate::render::sanitise;
 use crate::render::text::table;
 use crate::repl::answer;
@@ -47,14 +47,16 @@ pub(in crate::repl) fn memory(repl: &mut Repl, argument: &str) -> Flow {
         ("take", Ok(id)) if text.is_empty() => change_memory(repl, id, Change::Take),
         ("drop", Ok(id)) if text.is_empty() => change_memory(repl, id, Change::Drop),
         _ if !MEMORY_WORDS.contains(&word) => search_memory(repl, argument),
-        _ => repl.console.failure(&failure(
-            match word {
+        _ => repl.console.failure(
+            &Failure::user(match word {
                 "add" => ":memory add needs a text".to_owned(),
                 "inbox" | "save" => format!(":memory {word} takes no argument"),
                 _ => format!(":memory {word} needs the number of a memory"),
-            },
-            "save, add TEXT, edit N [TEXT], show N, forget N, inbox, take N, drop N, words to look for, or nothing",
-        )),
+            })
+            .hint(
+                "save, add TEXT, edit N [TEXT], show N, forget N, inbox, take N, drop N, words to look for, or nothing",
+            ),
+        ),
     }
     Flow::Continue
 }
@@ -284,8 +286,4 @@ pub(in crate::repl) fn take_memory(repl: &mut Repl) {
     if let Err(problem) = noted {
         repl.console.failure(&problem.into());
     }
-}
-
-fn failure(message: String, hint: &str) -> Failure {
-    Failure { kind: FailureKind::User, message, hint: hint.to_owned() }
 }

@@ -12,7 +12,7 @@ use crate::ops::sessions::{
     against, applied_lines, call_lines, changes_at, difference, fork_words, half_words, kept_rows, log_rows,
     merge_wish, merge_words, output_of, own_change_lines, own_command, plan_lines, range_and_path, session_rows,
 };
-use crate::proto::{Failure, FailureKind};
+use crate::proto::Failure;
 use crate::render::patch::parse;
 use crate::render::text::{escape_visible, table};
 use crate::repl::editing::state;
@@ -34,10 +34,11 @@ impl Repl {
         let (word, rest) = argument.split_once(char::is_whitespace).unwrap_or((argument, ""));
         let rest = rest.trim();
         let done = match word {
-            "leave" | "log" | "apply" | "undo" | "redo" | "tools" if !rest.is_empty() => Err(user(
-                format!(":session {word} takes nothing more, and was given {}; nothing was done", escape_visible(rest)),
-                ":help session shows the words of each",
-            )),
+            "leave" | "log" | "apply" | "undo" | "redo" | "tools" if !rest.is_empty() => Err(Failure::user(format!(
+                ":session {word} takes nothing more, and was given {}; nothing was done",
+                escape_visible(rest)
+            ))
+            .hint(":help session shows the words of each")),
             "" | "list" => self.session_list(rest),
             "start" => match self.offer_repository() {
                 Err(flow) => return flow,
@@ -69,9 +70,8 @@ impl Repl {
             "test" => repository::test(self, rest),
             "abandon" => self.session_abandon(rest),
             "drop" => return self.session_drop(rest),
-            other => {
-                Err(user(format!(":session doesn't know {}", escape_visible(other)), ":help session lists its words"))
-            }
+            other => Err(Failure::user(format!(":session doesn't know {}", escape_visible(other)))
+                .hint(":help session lists its words")),
         };
         if let Err(failure) = done {
             self.console.failure(&failure);
@@ -106,7 +106,7 @@ impl Repl {
 
     /// The session that is on, to look at.
     fn session_view(&self) -> Result<View, Failure> {
-        let none = || user("no session is on".into(), ":session start begins one, :session lists them");
+        let none = || Failure::user("no session is on").hint(":session start begins one, :session lists them");
         Ok(self.runtime.on_git().ok_or_else(none)?.session.view())
     }
 
@@ -117,7 +117,9 @@ impl Repl {
             "" => {}
             "--all" => all.extend(sessions.list_left().map_err(session_failure)?),
             other => {
-                return Err(user(format!("list doesn't know {}", escape_visible(other)), ":session list [--all]"));
+                return Err(
+                    Failure::user(format!("list doesn't know {}", escape_visible(other))).hint(":session list [--all]")
+                );
             }
         }
         if all.is_empty() {
@@ -166,7 +168,7 @@ impl Repl {
         memory::note_ended(self);
         match (with_changes, from, on) {
             (true, None, None) => self.runtime.start_session_with_changes(&workspace, title)?,
-            (true, ..) => return Err(user("--with-changes begins at HEAD".into(), "leave out --from and --on")),
+            (true, ..) => return Err(Failure::user("--with-changes begins at HEAD").hint("leave out --from and --on")),
             (false, _, Some((branch, _))) => self.runtime.start_session_on(&workspace, branch, title)?,
             (false, from, None) => self.runtime.start_session(&workspace, from.map(|it| it.0), title)?,
         }
@@ -197,7 +199,7 @@ impl Repl {
 
     fn session_open(&mut self, wanted: &str) -> Result<(), Failure> {
         if wanted.is_empty() {
-            return Err(user("which session?".into(), ":session lists them"));
+            return Err(Failure::user("which session?").hint(":session lists them"));
         }
         let workspace = self.runtime.on_git().map_or_else(|| tooling::workspace(self), |it| it.workspace().to_owned());
         memory::note_ended(self);
@@ -261,9 +263,9 @@ impl Repl {
         let shown = self.session_view().and_then(|view| {
             let turn = match argument {
                 "" => view.meta().map_err(session_failure)?.turns,
-                number => {
-                    number.parse().map_err(|_| user(format!("{number} is no turn"), ":session log lists them"))?
-                }
+                number => number
+                    .parse()
+                    .map_err(|_| Failure::user(format!("{number} is no turn")).hint(":session log lists them"))?,
             };
             let record = view.record(turn).map_err(session_failure)?;
             let changes = view.changes_of(turn).map_err(session_failure)?;
@@ -322,8 +324,9 @@ impl Repl {
         let (path, turn) = path_and_turn(argument);
         let files = view.files(turn).map_err(session_failure)?;
         let content = files.read(path, crate::sessions::FILE_BYTES_MAX);
-        let content =
-            content.map_err(|error| user(format!("{path}: {error}"), ":session cat PATH @N shows that of turn N"))?;
+        let content = content.map_err(|error| {
+            Failure::user(format!("{path}: {error}")).hint(":session cat PATH @N shows that of turn N")
+        })?;
         self.console.outside(&String::from_utf8_lossy(&content.bytes));
         Ok(())
     }
@@ -366,7 +369,9 @@ impl Repl {
     pub(in crate::repl) fn session_rewind_half(&mut self, turn: usize, half: Half) {
         let Some(mut on_git) = self.runtime.take_on_git() else {
             let hint = ":session start begins one; :rewind N goes back in a conversation without files";
-            return self.console.failure(&user("no session is on, so no turn has files of its own".into(), hint));
+            return self
+                .console
+                .failure(&Failure::user("no session is on, so no turn has files of its own").hint(hint));
         };
         let turn = u64::try_from(turn).unwrap_or(u64::MAX);
         let done = rewind_half(&mut on_git.session, turn, half);
@@ -382,8 +387,8 @@ impl Repl {
     pub(in crate::repl) fn session_fork(&mut self, argument: &str) -> bool {
         let Some(on_git) = self.runtime.on_git() else { return false };
         let (old, sessions) = (on_git.session.id().to_owned(), on_git.session.sessions().clone());
-        let words =
-            fork_words(argument).map_err(|message| user(message, ":fork [N] [--kept K]; :session log lists both"));
+        let words = fork_words(argument)
+            .map_err(|message| Failure::user(message).hint(":fork [N] [--kept K]; :session log lists both"));
         let forked = words.and_then(|(turn, kept)| {
             let forked = match kept {
                 Some(kept) => sessions.fork_kept(&old, kept, turn),
@@ -413,7 +418,7 @@ impl Repl {
     fn session_dir(&self, argument: &str) -> Result<(), Failure> {
         let (place, turn) = path_and_turn(argument);
         if place.is_empty() {
-            return Err(user("which directory?".into(), ":session dir DIR [@N]; it must not exist yet"));
+            return Err(Failure::user("which directory?").hint(":session dir DIR [@N]; it must not exist yet"));
         }
         let place = {
             let state = state::read(&self.state);
@@ -436,7 +441,7 @@ impl Repl {
             _ => (None, argument),
         };
         let text = self.runtime.agent().redacted(text);
-        let none = || user("no session is on".into(), ":session lists them");
+        let none = || Failure::user("no session is on").hint(":session lists them");
         let on_git = self.runtime.on_git_mut().ok_or_else(none)?;
         let kept = on_git.session.reword(turn, &text).map_err(session_failure)?;
         self.console.notice(&format!("the commit has its new message; :session undo returns to {kept}"));
@@ -446,7 +451,7 @@ impl Repl {
     /// Joins the person's own commits since the newest turn into that turn's.
     fn session_amend(&mut self, text: &str) -> Result<(), Failure> {
         let text = self.runtime.agent().redacted(text);
-        let none = || user("no session is on".into(), ":session lists them");
+        let none = || Failure::user("no session is on").hint(":session lists them");
         let on_git = self.runtime.on_git_mut().ok_or_else(none)?;
         let kept = amend(&mut on_git.session, Some(&text).filter(|it| !it.is_empty()).map(String::as_str));
         let kept = kept.map_err(session_failure)?;
@@ -457,7 +462,7 @@ impl Repl {
     /// Runs a command of the person's own on the bench; its changes become a commit after a yes.
     fn session_run(&mut self, command: &str) -> Flow {
         if command.is_empty() {
-            self.console.failure(&user("which command?".into(), ":session run COMMAND"));
+            self.console.failure(&Failure::user("which command?").hint(":session run COMMAND"));
             return Flow::Continue;
         }
         let mut runner = match self.runtime.runner_on_bench() {
@@ -505,7 +510,7 @@ impl Repl {
     fn session_edit(&mut self, path: &str) -> Flow {
         let opened = self.runtime.session_file(path).and_then(|old| {
             let copy = PrivateCopy::new(path, old.as_deref().unwrap_or_default(), self.runtime.env());
-            Ok((copy.map_err(|error| user(format!("no file can be made for the editor: {error}"), ""))?, old))
+            Ok((copy.map_err(|error| Failure::user(format!("no file can be made for the editor: {error}")))?, old))
         });
         let (copy, old) = match opened {
             Ok(opened) => opened,
@@ -579,7 +584,7 @@ impl Repl {
         let program = self.git_program()?;
         let replayed = argument.strip_prefix("--rebase").map(str::trim);
         let branch = Some(replayed.unwrap_or(argument)).filter(|it| !it.is_empty());
-        let none = || user("no session is on".into(), ":session lists them");
+        let none = || Failure::user("no session is on").hint(":session lists them");
         let session = &mut self.runtime.on_git_mut().ok_or_else(none)?.session;
         let synced = match replayed {
             Some(_) => replay(session, branch, &program),
@@ -597,7 +602,7 @@ impl Repl {
     }
 
     fn git_program(&self) -> Result<Program, Failure> {
-        Program::find(self.runtime.env()).ok_or_else(|| user("git isn't installed".into(), "install git"))
+        Program::find(self.runtime.env()).ok_or_else(|| Failure::user("git isn't installed").hint("install git"))
     }
 
     fn session_apply(&mut self) -> Flow {
@@ -631,7 +636,7 @@ impl Repl {
 
     /// Takes back the last operation on the session, or does it again.
     fn session_undo(&mut self, act: fn(&mut Session) -> Result<String, SessionError>) -> Result<(), Failure> {
-        let none = || user("no session is on".into(), ":session lists them");
+        let none = || Failure::user("no session is on").hint(":session lists them");
         let mut on_git = self.runtime.take_on_git().ok_or_else(none)?;
         let done = act(&mut on_git.session);
         self.runtime.take_session(on_git.session)?;
@@ -642,7 +647,9 @@ impl Repl {
     fn session_merge(&mut self, argument: &str) -> Flow {
         let usual = merge_words(&self.runtime.settings().sessions.merge);
         let planned = merge_wish(argument, usual)
-            .map_err(|message| user(message, "[--squash|--merge|--rebase|--pick N,N] [--into BRANCH] [--keep-record]"))
+            .map_err(|message| {
+                Failure::user(message).hint("[--squash|--merge|--rebase|--pick N,N] [--into BRANCH] [--keep-record]")
+            })
             .and_then(|wish| {
                 let program = self.git_program()?;
                 let view = self.session_view()?;
@@ -737,8 +744,4 @@ fn is_in_repository(directory: &Path) -> bool {
 fn path_and_turn(argument: &str) -> (&str, Option<u64>) {
     let split = argument.rsplit_once('@').and_then(|(path, turn)| Some((path.trim(), turn.trim().parse().ok()?)));
     split.map_or((argument.trim(), None), |(path, turn)| (path, Some(turn)))
-}
-
-fn user(message: String, hint: &str) -> Failure {
-    Failure { kind: FailureKind::User, message, hint: hint.to_owned() }
 }

@@ -6,7 +6,7 @@ use crate::app::{steps, steps_failure};
 use crate::ops::steps::{
     Direction, Wish, conflict_difference, cover_lines, revert, step_parts, step_rows, taken_back_lines, title, wish,
 };
-use crate::proto::{Failure, FailureKind, HumanLine, ModelCommand};
+use crate::proto::{Failure, HumanLine, ModelCommand};
 use crate::render::patch::parse;
 use crate::render::text::{escape_visible, table};
 use crate::repl::hub::{Flow, Repl};
@@ -70,7 +70,7 @@ fn turn(repl: &mut Repl, argument: &str, is_undo: bool) {
         Ok(wish) => wish,
         Err(message) => {
             let hint = if is_undo { ":undo [N] [--force], or :undo --file PATH" } else { ":redo [N] [--force]" };
-            return repl.console.failure(&Failure { kind: FailureKind::User, message, hint: hint.into() });
+            return repl.console.failure(&Failure::user(message).hint(hint));
         }
     };
     let nothing = match (is_undo, repl.runtime.on_git().is_some()) {
@@ -115,7 +115,7 @@ fn turn(repl: &mut Repl, argument: &str, is_undo: bool) {
 /// Lists the model's commands that run in the background, or ends one.
 pub(in crate::repl) fn jobs(repl: &mut Repl, argument: &str) {
     let jobs = repl.runtime.agent_mut().runner().and_then(|runner| runner.jobs().cloned());
-    let user = |message: String| Failure { kind: FailureKind::User, message, hint: ":jobs lists them".into() };
+    let user = |message: String| Failure::user(message).hint(":jobs lists them");
     if !argument.is_empty() {
         let number = argument.strip_prefix("kill ").and_then(|number| number.trim().parse().ok());
         let Some(number) = number else {
@@ -169,7 +169,7 @@ pub(in crate::repl) fn show_step(repl: &mut Repl, argument: &str) -> Flow {
             _ => NONE.to_owned(),
         };
         let message = format!("there is no step {argument}");
-        repl.console.failure(&Failure { kind: FailureKind::User, message, hint });
+        repl.console.failure(&Failure::user(message).hint(hint));
         return Flow::Continue;
     };
     repl.console.notice(&format!("step {}: {}", step.number, title(step)));

@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::ask::yes_or_no;
 use crate::base::text::counted;
 use crate::ops::allow::{self, ListedHere};
-use crate::proto::{Failure, FailureKind};
+use crate::proto::Failure;
 use crate::render::text::{escape_visible, table, wrap};
 use crate::repl::editing::state;
 use crate::repl::hub::{Flow, Repl};
@@ -17,14 +17,13 @@ pub(in crate::repl) fn allow(repl: &mut Repl, argument: &str) -> Flow {
     let env = repl.runtime.env();
     let (word, rest) = argument.split_once(char::is_whitespace).unwrap_or((argument, ""));
     let resolved = |file: &str| state::read(&repl.state).resolve(file).unwrap_or_else(|| file.into());
-    let user = |message: String, hint: &str| Failure { kind: FailureKind::User, message, hint: hint.to_owned() };
     let done = match (word, rest.trim()) {
         ("" | "list", "") => allow::list(env, &workspace).map(|rows| show_allowed(repl, rows, &workspace)),
         ("remove", which) if !which.is_empty() => allow::withdraw(env, &workspace, which, ":allow list")
             .map(|_| repl.console.notice("withdrawn; you will be asked again")),
         ("export" | "import", "") => {
             let message = format!(":allow {word} needs a file");
-            Err(user(message, ":allow export FILE, :allow import FILE"))
+            Err(Failure::user(message).hint(":allow export FILE, :allow import FILE"))
         }
         ("export", file) => allow::export(env, &workspace, &resolved(file)).map(|count| {
             repl.console.notice(&format!("{} in {}", counted(count, "command"), escape_visible(file)));
@@ -35,7 +34,7 @@ pub(in crate::repl) fn allow(repl: &mut Repl, argument: &str) -> Flow {
         }
         _ => {
             let message = format!(":allow doesn't know {}", escape_visible(argument));
-            Err(user(message, ":allow list, remove N, export FILE, import FILE"))
+            Err(Failure::user(message).hint(":allow list, remove N, export FILE, import FILE"))
         }
     };
     if let Err(failure) = done {
@@ -87,11 +86,7 @@ fn import_allowed(repl: &mut Repl, path: &Path) -> Flow {
     repl.console.line(if yes { "yes" } else { "no" });
     for ListedHere { command, cwd, .. } in fits.into_iter().filter(|_| yes) {
         if let Some(Err(why)) = repl.runtime.agent_mut().runner().map(|runner| runner.gate().allow(command, cwd)) {
-            repl.console.failure(&Failure {
-                kind: FailureKind::Unavailable,
-                message: format!("{}: {why}", escape_visible(command)),
-                hint: String::new(),
-            });
+            repl.console.failure(&Failure::unavailable(format!("{}: {why}", escape_visible(command))));
         }
     }
     Flow::Continue

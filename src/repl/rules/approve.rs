@@ -2,7 +2,7 @@
 
 use crate::ask::ask_yes_or_no;
 use crate::config::state_directory;
-use crate::proto::{Failure, FailureKind};
+use crate::proto::Failure;
 use crate::render::text::{escape_visible, wrap};
 use crate::repl::hub::{Flow, Repl};
 use crate::serve::Asks;
@@ -23,7 +23,7 @@ pub(in crate::repl) fn approve_call(repl: &mut Repl, argument: &str) -> Flow {
             let numbers: Vec<String> = waiting.iter().map(|ask| ask.number.to_string()).collect();
             let message = format!("no call {} waits", escape_visible(argument));
             let hint = format!("these wait: {}", numbers.join(", "));
-            repl.console.failure(&Failure { kind: FailureKind::User, message, hint });
+            repl.console.failure(&Failure::user(message).hint(hint));
         }
         return Flow::Continue;
     };

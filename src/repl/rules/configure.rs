@@ -8,12 +8,12 @@ use crate::config::{self, Effective, Env, KeyDoes, KeyName, Loaded, PromptStyle}
 use crate::console::Options;
 use crate::host;
 use crate::ops::commands;
-use crate::proto::{Failure, FailureKind, HumanLine};
+use crate::proto::{Failure, HumanLine};
 use crate::render::text::escape_visible;
 use crate::repl::editing::editor::{self, Shape};
 use crate::repl::editing::state::SharedState;
 use crate::repl::hooks::SharedHooks;
-use crate::repl::hub::{Flow, Repl, config_failure};
+use crate::repl::hub::{Flow, Repl};
 use crate::repl::rules::project;
 use crate::repl::rules::project::ProjectState;
 
@@ -144,7 +144,7 @@ pub(in crate::repl) fn tell_config(repl: &Repl) {
 fn tell_taken_metas(repl: &Repl) {
     for (name, _) in repl.hooks.metas() {
         if let Some(taken) = commands::name_problem(&name) {
-            repl.console.failure(&config_failure(format!("meta.{name}: {taken}"), "give it another name"));
+            repl.console.failure(&Failure::config(format!("meta.{name}: {taken}")).hint("give it another name"));
         }
     }
 }
@@ -160,11 +160,7 @@ pub(in crate::repl) fn config(repl: &mut Repl, argument: &str) -> Flow {
         "path" => show_path(repl),
         other => {
             let message = format!(":config doesn't know {}", crate::render::sanitise(other));
-            repl.console.failure(&Failure {
-                kind: FailureKind::User,
-                message,
-                hint: ":config show, reload, edit, path, trust or untrust".into(),
-            });
+            repl.console.failure(&Failure::user(message).hint(":config show, reload, edit, path, trust or untrust"));
         }
     }
     Flow::Continue
@@ -238,7 +234,7 @@ fn edit_config(repl: &mut Repl) -> Flow {
         }
     };
     if let Err(error) = config::make_directory_for(&path) {
-        repl.console.failure(&config_failure(format!("{}: {error}", path.display()), ""));
+        repl.console.failure(&Failure::config(format!("{}: {error}", path.display())));
         return Flow::Continue;
     }
     match repl.run_command(&HumanLine::typed(command), false) {
@@ -251,7 +247,7 @@ fn edit_config(repl: &mut Repl) -> Flow {
 pub(in crate::repl) fn onboard(repl: &mut Repl, port: &str) -> Flow {
     if !port.is_empty() && port.parse::<u16>().is_err() {
         let message = format!(":onboard takes the port of a local server, not {}", escape_visible(port));
-        repl.console.failure(&Failure { kind: FailureKind::User, message, hint: ":onboard 8080".into() });
+        repl.console.failure(&Failure::user(message).hint(":onboard 8080"));
         return Flow::Continue;
     }
     let mut words = vec![host::executable().display().to_string()];

@@ -2,7 +2,7 @@
 
 use crate::estop::Stopped;
 use crate::ops::estop;
-use crate::proto::{Failure, FailureKind};
+use crate::proto::Failure;
 use crate::render::sanitise;
 use crate::repl::hub::{Flow, Repl};
 
@@ -28,11 +28,10 @@ pub(in crate::repl) fn estop(repl: &mut Repl, argument: &str) -> Flow {
             Ok(Some(why)) => return clear_estop(repl, &why),
             Err(failure) => repl.console.failure(&failure),
         },
-        _ => repl.console.failure(&Failure {
-            kind: FailureKind::User,
-            message: format!(":estop doesn't know {argument}"),
-            hint: ":estop stops tools, :estop clear lets them run again".into(),
-        }),
+        _ => repl.console.failure(
+            &Failure::user(format!(":estop doesn't know {argument}"))
+                .hint(":estop stops tools, :estop clear lets them run again"),
+        ),
     }
     Flow::Continue
 }

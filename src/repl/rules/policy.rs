@@ -3,7 +3,7 @@
 use crate::app::{policy_rules, sandbox_in_use};
 use crate::ops::policy::{explain, verdict_lines};
 use crate::policy::Rules;
-use crate::proto::{Failure, FailureKind};
+use crate::proto::Failure;
 use crate::render::sanitise;
 use crate::repl::hub::Repl;
 use crate::repl::rules::tooling;
@@ -27,14 +27,13 @@ pub(in crate::repl) fn policy(repl: &Repl, argument: &str) {
             }
             repl.console.notice("a model's command would be judged like this; what you type runs as you typed it");
         }
-        _ => repl.console.failure(&Failure {
-            kind: FailureKind::User,
-            message: match word {
+        _ => repl.console.failure(
+            &Failure::user(match word {
                 "explain" => ":policy explain needs a command".into(),
                 _ => format!(":policy doesn't know {}", sanitise(argument)),
-            },
-            hint: ":policy, or :policy explain CMD".into(),
-        }),
+            })
+            .hint(":policy, or :policy explain CMD"),
+        ),
     }
 }
 

@@ -7,10 +7,10 @@ use nu_ansi_term::{Color, Style};
 
 use crate::config::{Change, Effective, Env, Look, Overlay, Refused, Trust, TrustVerdict, Trusted};
 use crate::ops::commands;
+use crate::proto::Failure;
 use crate::render::diff::{Line, diff};
 use crate::render::text::escape_visible;
 use crate::repl::editing::state;
-use crate::repl::hub::config_failure;
 use crate::repl::hub::{Flow, Repl};
 use crate::repl::rules::configure;
 use crate::shell::session::KeysTo;
@@ -124,7 +124,7 @@ pub(in crate::repl) fn look_for_project(repl: &mut Repl) -> Flow {
         Err(refused) => {
             leave_project(repl, None);
             let message = format!("{} is not used: {}", refused.file, refused.why);
-            repl.console.failure(&config_failure(message, ""));
+            repl.console.failure(&Failure::config(message));
             repl.configured.project.now = Now::Refused(refused);
             return Flow::Continue;
         }
@@ -222,7 +222,7 @@ fn ask_about(repl: &mut Repl, overlay: Overlay, before: Option<&str>) -> Flow {
             repl.console.line("never");
             if let Err(error) = repl.configured.project.trust.never(&overlay) {
                 let message = format!("this can't be stored for the next session: {error}");
-                repl.console.failure(&config_failure(message, ""));
+                repl.console.failure(&Failure::config(message));
                 repl.configured.project.ignored.push(overlay);
             }
             repl.configured.project.now = Now::Never(file);
@@ -241,7 +241,7 @@ fn trust_and_apply(repl: &mut Repl, overlay: Overlay) {
     let (trusted, written) = repl.configured.project.trust.trust(overlay);
     if let Err(error) = written {
         let message = format!("the trust holds for this session only: {error}");
-        repl.console.failure(&config_failure(message, ""));
+        repl.console.failure(&Failure::config(message));
     }
     apply_project(repl, &trusted);
 }
@@ -314,7 +314,7 @@ pub(in crate::repl) fn untrust_project(repl: &mut Repl) {
         Ok(false) => repl.console.notice(&format!("there was no record of {}", overlay.shown())),
         Err(error) => {
             let message = format!("the record of {} can't be removed: {error}", overlay.shown());
-            repl.console.failure(&config_failure(message, ""));
+            repl.console.failure(&Failure::config(message));
         }
     }
     let file = overlay.shown().to_owned();
@@ -332,7 +332,7 @@ fn read_project(repl: &Repl, cwd: &Path) -> Option<Overlay> {
         Ok(overlay) => Some(overlay),
         Err(refused) => {
             let message = format!("{} is not used: {}", refused.file, refused.why);
-            repl.console.failure(&config_failure(message, ""));
+            repl.console.failure(&Failure::config(message));
             None
         }
     }

@@ -2,7 +2,7 @@
 //! template.
 
 use crate::app::{Skills, skills_trust};
-use crate::proto::{Failure, FailureKind};
+use crate::proto::Failure;
 use crate::render::text::{escape_visible, table};
 use crate::repl::answer;
 use crate::repl::hub::{Flow, Repl};
@@ -26,7 +26,7 @@ pub(in crate::repl) fn skills(repl: &mut Repl, argument: &str) -> Flow {
 }
 
 fn skills_failure(repl: &Repl, message: String, hint: &str) {
-    repl.console.failure(&Failure { kind: FailureKind::User, message, hint: hint.to_owned() });
+    repl.console.failure(&Failure::user(message).hint(hint));
 }
 
 fn list_skills(repl: &Repl) {

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::proto::{Failure, FailureKind};
+use crate::proto::Failure;
 use crate::render::patch::parse;
 use crate::repl::editing::state;
 use crate::repl::hub::{Flow, Repl};
@@ -37,14 +37,14 @@ pub(in crate::repl) fn show_output(repl: &mut Repl, argument: &str) -> Flow {
                 return changes::browse(repl, patches, Vec::new());
             }
         }
-        None => repl.console.failure(&Failure {
-            kind: FailureKind::User,
-            message: format!("no tool gave an output {argument}").trim_end().to_owned(),
-            hint: match outputs.len() {
-                0 => "no tool was called in this session".to_owned(),
-                count => format!("there are 1 to {count}"),
-            },
-        }),
+        None => repl.console.failure(
+            &Failure::user(format!("no tool gave an output {argument}").trim_end().to_owned()).hint(
+                match outputs.len() {
+                    0 => "no tool was called in this session".to_owned(),
+                    count => format!("there are 1 to {count}"),
+                },
+            ),
+        ),
     }
     Flow::Continue
 }

@@ -156,11 +156,7 @@ impl Terminal {
         let submitted = self.session.submit(line, want_names);
         let row = kept.and_then(|kept| self.remember(kept, line.kind()));
         if let Err(error) = submitted {
-            self.console.failure(&Failure {
-                kind: crate::proto::FailureKind::User,
-                message: format!("the line can't be handed to the shell: {error}"),
-                hint: String::new(),
-            });
+            self.console.failure(&Failure::user(format!("the line can't be handed to the shell: {error}")));
             return Flow::Continue;
         }
         (self.finished, self.last_outcome) = (None, None);

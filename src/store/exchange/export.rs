@@ -9,7 +9,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::base::time::utc;
-use crate::proto::{Failure, FailureKind, Role};
+use crate::proto::{Failure, Role};
 use crate::store::conversations::conversation::{role_text, state_text};
 use crate::store::history::kind_text;
 use crate::store::{Row, Search, Store, StoredCall, StoredConversation, StoredMessage};
@@ -78,10 +78,9 @@ pub fn write_lines(rows: &[Row], format: Format, out: &mut dyn Write) -> io::Res
 pub fn write_all(store: &Store, file: &Path, format: Format) -> Result<(usize, usize), Failure> {
     let rows = store.search(&Search { oldest_first: true, ..Search::default() })?;
     let conversations = store.conversations(usize::MAX)?;
-    let cannot = |error: io::Error| Failure {
-        kind: FailureKind::Unavailable,
-        message: format!("{} can't be written: {error}", file.display()),
-        hint: "name a new file that ends with .jsonl or .md".to_owned(),
+    let cannot = |error: io::Error| {
+        Failure::unavailable(format!("{} can't be written: {error}", file.display()))
+            .hint("name a new file that ends with .jsonl or .md")
     };
     let mut out = io::BufWriter::new(create(file).map_err(cannot)?);
     write_lines(&rows, format, &mut out).map_err(cannot)?;

@@ -260,26 +260,16 @@ fn is_used(servers: &Servers, name: &str, kind: &str, is_used: fn(&Configured) -
     if servers.configured(name).is_none_or(|row| is_used(&row)) {
         return Ok(());
     }
-    Err(refused(none_of(name, kind, false)))
+    Err(Failure::refused(none_of(name, kind, false)))
 }
-
-fn refused(message: String) -> Failure {
-    Failure { kind: FailureKind::Refused, message, hint: String::new() }
-}
-
-fn needless(message: String) -> Failure {
-    Failure { kind: FailureKind::User, message, hint: String::new() }
-}
-
 /// The servers in another client's file as Lua for a config, in lines. That needs none of ours.
 ///
 /// # Errors
 /// The file can't be read, or isn't such a file.
 pub fn import_file(path: &str, read: &dyn Fn(&str) -> Result<String, String>) -> Result<Vec<String>, Failure> {
-    let text = read(path).and_then(|text| super::import::lua(&text)).map_err(|why| Failure {
-        kind: FailureKind::User,
-        message: format!("{}: {}", escape_visible(path), escape_visible(&why)),
-        hint: "mcp import takes the JSON file in which another client names its servers".into(),
+    let text = read(path).and_then(|text| super::import::lua(&text)).map_err(|why| {
+        Failure::user(format!("{}: {}", escape_visible(path), escape_visible(&why)))
+            .hint("mcp import takes the JSON file in which another client names its servers")
     })?;
     Ok(text.lines().map(str::to_owned).collect())
 }
@@ -301,19 +291,11 @@ fn called(servers: &Servers, target: &str, arguments: &str, face: &Face<'_>) -> 
     let found = listed.into_iter().find(|row| row.tool.name == tool);
     let Some(row) = found else {
         let message = format!("{server} has no tool called {}", escape_visible(tool));
-        return Err(Failure {
-            kind: FailureKind::User,
-            message,
-            hint: format!("{} tools {server} lists them", face.typed),
-        });
+        return Err(Failure::user(message).hint(format!("{} tools {server} lists them", face.typed)));
     };
     if row.standing != PinStanding::Pinned {
         let message = format!("the tool {} is {}", escape_visible(target), standing_word(&row));
-        return Err(Failure {
-            kind: FailureKind::Refused,
-            message,
-            hint: format!("{} allow {server} shows it and asks", face.typed),
-        });
+        return Err(Failure::refused(message).hint(format!("{} allow {server} shows it and asks", face.typed)));
     }
     Ok(Done::Call { name: row.name, arguments: arguments.to_owned() })
 }
@@ -329,7 +311,7 @@ fn added(servers: &Servers, place: &Place, face: &mut Face<'_>) -> Result<Done, 
         .reply_to("A server for this session:", &question, &["yes".into(), "no".into()])
         .is_some_and(|said| said == "yes" || said == "y")
     {
-        return Err(refused("nothing was added".into()));
+        return Err(Failure::refused("nothing was added"));
     }
     let name = servers.add(place);
     let is_known_later = face.typed.starts_with(':');
@@ -411,10 +393,12 @@ fn fetch(servers: &Servers, name: &str, face: &mut Face<'_>) -> Result<Done, Fai
     let reach = (row.reach)();
     match (&row.server.place, reach) {
         (Place::Url(_), _) => {
-            return Err(needless(format!("{name} is reached by an address: there is nothing to install")));
+            return Err(Failure::user(format!("{name} is reached by an address: there is nothing to install")));
         }
         (_, Reach::Network) => {
-            return Err(needless(format!("{name} has the network whenever it starts, and can install itself then")));
+            return Err(Failure::user(format!(
+                "{name} has the network whenever it starts, and can install itself then"
+            )));
         }
         _ => {}
     }
@@ -424,10 +408,10 @@ fn fetch(servers: &Servers, name: &str, face: &mut Face<'_>) -> Result<Done, Fai
     );
     match face.person.reply_to("The network for a server:", &question, &["yes".into(), "no".into()]) {
         Some(said) if said == "yes" || said == "y" => {}
-        Some(_) => return Err(refused("nothing was started".into())),
+        Some(_) => return Err(Failure::refused("nothing was started")),
         None => {
-            return Err(refused(
-                "only a person at a terminal lets a server install itself; nothing was started".into(),
+            return Err(Failure::refused(
+                "only a person at a terminal lets a server install itself; nothing was started",
             ));
         }
     }
@@ -450,18 +434,15 @@ pub fn usage(word: &str) -> Failure {
             (format!("mcp doesn't know {}", escape_visible(word)), format!("it knows {}", words.join(", ")))
         }
     };
-    Failure { kind: FailureKind::User, message, hint }
+    Failure::user(message).hint(hint)
 }
 
 fn known<'n>(servers: &Servers, name: &'n str) -> Result<&'n str, Failure> {
     if servers.configured(name).is_some() {
         return Ok(name);
     }
-    Err(Failure {
-        kind: FailureKind::User,
-        message: format!("there is no server called {}", escape_visible(name)),
-        hint: format!("configured: {}", servers.names().join(", ")),
-    })
+    Err(Failure::user(format!("there is no server called {}", escape_visible(name)))
+        .hint(format!("configured: {}", servers.names().join(", "))))
 }
 
 /// Starts a server unless it is running, waits for it, and returns its rules.
@@ -491,11 +472,11 @@ fn ready(servers: &Servers, name: &str, face: &Face<'_>) -> Result<Configured, F
             })
         }
         Some((_, Standing::NeedsLogin)) => Err(failed(&McpError::NeedsLogin(name.to_owned()), typed)),
-        _ => Err(Failure {
-            kind: FailureKind::Unavailable,
-            message: format!("the server {name} doesn't answer"),
-            hint: if late.is_empty() { String::new() } else { format!("it is still starting: {typed} list") },
-        }),
+        _ => Err(Failure::unavailable(format!("the server {name} doesn't answer")).hint(if late.is_empty() {
+            String::new()
+        } else {
+            format!("it is still starting: {typed} list")
+        })),
     }
 }
 
@@ -504,7 +485,7 @@ fn failed(error: &McpError, typed: &str) -> Failure {
         McpError::NeedsLogin(server) => format!("{typed} login {server} opens your browser"),
         _ => String::new(),
     };
-    Failure { kind: FailureKind::Unavailable, message: escape_visible(&error.to_string()), hint }
+    Failure::unavailable(escape_visible(&error.to_string())).hint(hint)
 }
 
 fn rows(servers: &Servers, typed: &str) -> Vec<Vec<String>> {
@@ -648,7 +629,7 @@ fn allow(servers: &Servers, server: &str, tool: Option<&str>, typed: &str) -> Re
     let all: Vec<Listed> = servers.list(server).into_iter().filter(is_meant).collect();
     if let (Some(tool), true) = (tool.filter(|tool| ![RESOURCES, INSTRUCTIONS].contains(tool)), all.is_empty()) {
         let message = format!("{server} has no tool called {}", escape_visible(tool));
-        return Err(Failure { kind: FailureKind::User, message, hint: format!("{typed} tools {server} lists them") });
+        return Err(Failure::user(message).hint(format!("{typed} tools {server} lists them")));
     }
     let new: Vec<Listed> =
         all.into_iter().filter(|row| row.standing != PinStanding::Pinned && !row.is_left_out).collect();
@@ -726,8 +707,7 @@ fn new_instructions(servers: &Servers, server: &str, meant: Option<&str>) -> Opt
 /// It can't be written down; nothing is allowed then.
 pub fn allow_tools(servers: &Servers, server: &str, tools: &[Arc<Definition>]) -> Result<String, Failure> {
     let all: Vec<&Definition> = tools.iter().map(Arc::as_ref).collect();
-    let unavailable =
-        |message: String| Failure { kind: FailureKind::Unavailable, message, hint: "nothing was allowed".into() };
+    let unavailable = |message: String| Failure::unavailable(message).hint("nothing was allowed");
     servers.allow(server, &all).map_err(|error| unavailable(error.to_string()))?;
     let count = tools.iter().filter(|tool| !tool.name.starts_with('@')).count();
     let has = |name: &&str| tools.iter().any(|tool| tool.name == *name);
@@ -743,11 +723,9 @@ fn counted_parts(tools: usize, others: &[&str]) -> String {
 }
 
 fn deny(servers: &Servers, server: &str, tool: Option<&str>) -> Result<Done, Failure> {
-    let (tools, others) = servers.forget(server, tool).map_err(|error| Failure {
-        kind: FailureKind::Unavailable,
-        message: error.to_string(),
-        hint: "nothing was taken back".into(),
-    })?;
+    let (tools, others) = servers
+        .forget(server, tool)
+        .map_err(|error| Failure::unavailable(error.to_string()).hint("nothing was taken back"))?;
     Ok(Done::Lines(vec![match (tools, &others[..]) {
         (0, []) => "nothing of it was allowed".into(),
         (tools, others) => format!("no longer allowed: {}", counted_parts(tools, others)),

@@ -24,7 +24,7 @@ use crate::ops::sessions::{
     output_of, own_change_lines, own_command, plan_lines, range_and_path, session_rows, test_lines, tool_lines,
     tool_rows,
 };
-use crate::proto::{Failure, FailureKind};
+use crate::proto::Failure;
 use crate::render::text::{escape_visible, table};
 use crate::render::{sanitise, strip_controls};
 use crate::sessions::{
@@ -319,10 +319,8 @@ impl Asked {
     fn cat(&self, id: &str, path: &str, turn: Option<u64>) -> Result<(), Failure> {
         use std::io::{IsTerminal, Write};
         let files = self.view(id)?.files(turn).map_err(session_failure)?;
-        let content = files.read(path, FILE_BYTES_MAX).map_err(|error| Failure {
-            kind: FailureKind::User,
-            message: format!("{path}: {error}"),
-            hint: "reedclaw session diff names the files that it changed".into(),
+        let content = files.read(path, FILE_BYTES_MAX).map_err(|error| {
+            Failure::user(format!("{path}: {error}")).hint("reedclaw session diff names the files that it changed")
         })?;
         if std::io::stdout().is_terminal() {
             out!("{}", strip_controls(&content.bytes));
@@ -334,11 +332,7 @@ impl Asked {
     }
 
     fn program(&self) -> Result<Program, Failure> {
-        Program::find(self.runtime.env()).ok_or_else(|| Failure {
-            kind: FailureKind::Unavailable,
-            message: "git isn't installed".into(),
-            hint: "install git".into(),
-        })
+        Program::find(self.runtime.env()).ok_or_else(|| Failure::unavailable("git isn't installed").hint("install git"))
     }
 
     fn sync(&self, id: &str, branch: Option<&str>, is_rebase: bool) -> Result<ExitCode, Failure> {
@@ -378,11 +372,7 @@ impl Asked {
         let words: Vec<&str> = matches.get_many("command").into_iter().flatten().map(String::as_str).collect();
         let command = match &words[..] {
             [line] => (*line).to_owned(),
-            words => shlex::try_join(words.iter().copied()).map_err(|_| Failure {
-                kind: FailureKind::User,
-                message: "a command can't hold a NUL".into(),
-                hint: String::new(),
-            })?,
+            words => shlex::try_join(words.iter().copied()).map_err(|_| Failure::user("a command can't hold a NUL"))?,
         };
         let wanted = matches.get_one::<String>("id").map(String::as_str).unwrap_or_default();
         let workspace = self.workspace.clone();
@@ -582,9 +572,5 @@ fn agreed(by_option: bool, question: &str) -> bool {
 }
 
 fn without_yes() -> Failure {
-    Failure {
-        kind: FailureKind::Refused,
-        message: "nothing was changed".into(),
-        hint: "--yes does it without a question".into(),
-    }
+    Failure::refused("nothing was changed").hint("--yes does it without a question")
 }

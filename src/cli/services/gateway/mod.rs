@@ -24,8 +24,8 @@ use crate::files::make_private;
 use crate::gateway::{self, Listening, Options, Parts};
 use crate::host;
 use crate::ledger::{FILE_NAME, Ledger, LedgerError, NewToken, Target, archive, backends, figures};
+use crate::proto::Failure;
 use crate::proto::team::{Mode, TeamRole, TokenKind};
-use crate::proto::{Failure, FailureKind};
 use crate::render::sanitise;
 use crate::render::text::table;
 
@@ -258,10 +258,9 @@ impl Stores {
         if !configured.is_empty() {
             return gateway::database_target(&configured, "gateway.database", &self.env);
         }
-        let state = config::state_directory(&self.env).ok_or_else(|| Failure {
-            kind: FailureKind::Unavailable,
-            message: "no HOME is set, so there is no place for the gateway's database".into(),
-            hint: "set HOME, or name a file: --database file:PATH".into(),
+        let state = config::state_directory(&self.env).ok_or_else(|| {
+            Failure::unavailable("no HOME is set, so there is no place for the gateway's database")
+                .hint("set HOME, or name a file: --database file:PATH")
         })?;
         Ok(Target::File(state.join(FILE_NAME)))
     }
@@ -271,10 +270,9 @@ impl Stores {
         if let (Target::File(path), Some(state)) = (&target, config::state_directory(&self.env))
             && path.parent() == Some(&state)
         {
-            make_private(&state).map_err(|error| Failure {
-                kind: FailureKind::Unavailable,
-                message: format!("{} can't be made: {error}", state.display()),
-                hint: "name a file elsewhere: --database file:PATH".into(),
+            make_private(&state).map_err(|error| {
+                Failure::unavailable(format!("{} can't be made: {error}", state.display()))
+                    .hint("name a file elsewhere: --database file:PATH")
             })?;
         }
         Ok(target)
@@ -300,17 +298,10 @@ impl Stores {
 fn with_tenant(ledger: Ledger, tenant: &str) -> Result<Ledger, Failure> {
     match ledger.accounts().mode(tenant).map_err(|error| gateway::of_ledger(&error))? {
         Some(_) => Ok(ledger),
-        None => Err(user_failure(
-            format!("there is no tenant {tenant}"),
-            "reedclaw gateway tenant list shows those that there are",
-        )),
+        None => Err(Failure::user(format!("there is no tenant {tenant}"))
+            .hint("reedclaw gateway tenant list shows those that there are")),
     }
 }
-
-fn user_failure(message: String, hint: &str) -> Failure {
-    Failure { kind: FailureKind::User, message, hint: hint.to_owned() }
-}
-
 /// Makes a pairing code, with hyphens as a person reads it.
 fn pair_code(ledger: &Ledger, tenant: &str, user: &str, role: TeamRole) -> Result<String, Failure> {
     let code = ledger.accounts().create_pair_code(tenant, user, role).map_err(|error| gateway::of_ledger(&error))?;
@@ -322,11 +313,8 @@ fn text(matches: &ArgMatches, name: &str) -> String {
 }
 
 fn serve(matches: &ArgMatches, at: &Stores) -> Result<u8, Failure> {
-    let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(|error| Failure {
-        kind: FailureKind::Internal,
-        message: format!("signals can't be received: {error}"),
-        hint: String::new(),
-    })?;
+    let mut signals = Signals::new([SIGINT, SIGTERM])
+        .map_err(|error| Failure::internal(format!("signals can't be received: {error}")))?;
     let is_json = matches.get_flag("json");
     let runtime =
         Runtime::start(&Request { config: at.config.clone(), channel: ChannelKind::Gateway, ..Request::default() })?;
@@ -334,12 +322,10 @@ fn serve(matches: &ArgMatches, at: &Stores) -> Result<u8, Failure> {
     let settings = &runtime.settings().gateway;
     report_missing_secrets(&runtime);
     if runtime.has_broken_config() {
-        return Err(Failure {
-            kind: FailureKind::Refused,
-            message: "the gateway doesn't serve with a config that has a mistake: a rule that you set could be missing"
-                .into(),
-            hint: "mend it first; reedclaw config validate shows what is wrong".into(),
-        });
+        return Err(Failure::refused(
+            "the gateway doesn't serve with a config that has a mistake: a rule that you set could be missing",
+        )
+        .hint("mend it first; reedclaw config validate shows what is wrong"));
     }
     let database = at.with_directory(at.database_of(|| Ok(settings.database.clone()))?)?;
     let said = |name: &str, else_: &String| matches.get_one::<String>(name).unwrap_or(else_).clone();
@@ -396,11 +382,10 @@ fn announce(listening: &Listening, code: Option<&str>) {
 fn report_missing_secrets(runtime: &Runtime) {
     for (name, hook) in &runtime.settings().gateway.hooks {
         if !runtime.env().contains_key(OsStr::new(&hook.secret_env)) {
-            report(&Failure {
-                kind: FailureKind::User,
-                message: format!("the webhook {name} is refused: its variable {} isn't set", hook.secret_env),
-                hint: "set it to the secret that signs the requests, and start the gateway again".into(),
-            });
+            report(
+                &Failure::user(format!("the webhook {name} is refused: its variable {} isn't set", hook.secret_env))
+                    .hint("set it to the secret that signs the requests, and start the gateway again"),
+            );
         }
     }
 }
@@ -439,7 +424,7 @@ fn token(matches: &ArgMatches, at: &Stores) -> Result<u8, Failure> {
             let id = text(matches, "id");
             at.open_existing()?.accounts().revoke_token(None, &id).map_err(|error| match error {
                 LedgerError::NotFound => {
-                    user_failure(format!("there is no token {id}"), "reedclaw gateway token list shows the ids")
+                    Failure::user(format!("there is no token {id}")).hint("reedclaw gateway token list shows the ids")
                 }
                 error => gateway::of_ledger(&error),
             })?;
@@ -452,11 +437,8 @@ fn token(matches: &ArgMatches, at: &Stores) -> Result<u8, Failure> {
 
 fn pair(matches: &ArgMatches, at: &Stores) -> Result<u8, Failure> {
     if !stdin().is_terminal() || !stdout().is_terminal() {
-        return Err(Failure {
-            kind: FailureKind::Refused,
-            message: "a pairing code is printed at a terminal only".into(),
-            hint: "programs use tokens: reedclaw gateway token create".into(),
-        });
+        return Err(Failure::refused("a pairing code is printed at a terminal only")
+            .hint("programs use tokens: reedclaw gateway token create"));
     }
     let role = TeamRole::of(&text(matches, "role")).unwrap_or(TeamRole::Viewer);
     let (tenant, user) = (text(matches, "tenant"), named(text(matches, "user"))?);
@@ -495,10 +477,8 @@ fn tenant(matches: &ArgMatches, at: &Stores) -> Result<u8, Failure> {
             let value = text(matches, "value");
             let limit = match value.as_str() {
                 "none" => None,
-                number => Some(number.parse::<i64>().ok().filter(|it| *it >= 0).ok_or_else(|| Failure {
-                    kind: FailureKind::User,
-                    message: format!("{number:?} isn't a limit"),
-                    hint: "a whole number from 0, or none".into(),
+                number => Some(number.parse::<i64>().ok().filter(|it| *it >= 0).ok_or_else(|| {
+                    Failure::user(format!("{number:?} isn't a limit")).hint("a whole number from 0, or none")
                 })?),
             };
             let (name, kind) = (text(matches, "name"), text(matches, "kind"));
@@ -528,14 +508,14 @@ fn set_rule(matches: &ArgMatches, at: &Stores) -> Result<(), Failure> {
         Some(op) => {
             let number = text(matches, "threshold");
             let value = number.parse::<f64>().ok().filter(|it| it.abs() <= 1e12);
-            let value =
-                value.ok_or_else(|| user_failure(format!("{number:?} isn't a threshold"), "a number, such as 0.2"))?;
+            let value = value
+                .ok_or_else(|| Failure::user(format!("{number:?} isn't a threshold")).hint("a number, such as 0.2"))?;
             let window_s = lifetime(&text(matches, "window"))? / 1_000;
             let samples_min = text(matches, "samples").parse::<i64>().ok().filter(|it| (1..=100_000).contains(it));
             let samples_min =
-                samples_min.ok_or_else(|| user_failure("--samples isn't a number".into(), "1 to 100000"))?;
+                samples_min.ok_or_else(|| Failure::user("--samples isn't a number").hint("1 to 100000"))?;
             if window_s > figures::WINDOW_S_MAX {
-                return Err(user_failure("the window is too long".into(), "24h at most"));
+                return Err(Failure::user("the window is too long").hint("24h at most"));
             }
             #[expect(clippy::cast_possible_truncation, reason = "bounded above")]
             let threshold = (value * 1_000.0).round() as i64;
@@ -571,9 +551,8 @@ fn routes(matches: &ArgMatches, at: &Stores) -> Result<u8, Failure> {
     let ledger = at.open_tenant(&tenant)?;
     if let Some(service) = matches.get_one::<String>("forget") {
         ledger.backends().forget(&tenant, service).map_err(|error| match error {
-            LedgerError::NotFound => {
-                user_failure(format!("{service} has no route of its own"), "reedclaw gateway routes lists the routes")
-            }
+            LedgerError::NotFound => Failure::user(format!("{service} has no route of its own"))
+                .hint("reedclaw gateway routes lists the routes"),
             error => gateway::of_ledger(&error),
         })?;
         outln!("{service} has the usual back-end again");
@@ -591,11 +570,8 @@ fn routes(matches: &ArgMatches, at: &Stores) -> Result<u8, Failure> {
 /// Lifts kill switches, if a person at the terminal says so.
 fn lift(matches: &ArgMatches, at: &Stores) -> Result<u8, Failure> {
     if !stdin().is_terminal() || !stdout().is_terminal() {
-        return Err(Failure {
-            kind: FailureKind::Refused,
-            message: "only a person at a terminal lifts a kill switch".into(),
-            hint: "run reedclaw gateway estop --clear at a terminal, without a pipe".into(),
-        });
+        return Err(Failure::refused("only a person at a terminal lifts a kill switch")
+            .hint("run reedclaw gateway estop --clear at a terminal, without a pipe"));
     }
     let tenant = text(matches, "tenant");
     let ledger = at.open_tenant(&tenant)?;
@@ -620,7 +596,7 @@ fn member(matches: &ArgMatches, at: &Stores) -> Result<u8, Failure> {
     let failed = |error| gateway::of_ledger(&error);
     let ledger = at.open_tenant(&tenant)?;
     if role.is_none() && ledger.accounts().member(&tenant, &user).map_err(failed)?.is_none() {
-        return Err(user_failure(format!("{user} is no member of {tenant}"), ""));
+        return Err(Failure::user(format!("{user} is no member of {tenant}")));
     }
     ledger.accounts().set_member(&tenant, None, &user, role).map_err(failed)?;
     match role {
@@ -635,10 +611,8 @@ fn export(matches: &ArgMatches, at: &Stores) -> Result<u8, Failure> {
     let (tenant, path) = (text(matches, "name"), text(matches, "file"));
     let ledger = at.open_tenant(&tenant)?;
     let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
-    let mut to = made.map(std::io::BufWriter::new).map_err(|error| Failure {
-        kind: FailureKind::User,
-        message: format!("{path} can't be made: {error}"),
-        hint: "name a file that isn't there yet".into(),
+    let mut to = made.map(std::io::BufWriter::new).map_err(|error| {
+        Failure::user(format!("{path} can't be made: {error}")).hint("name a file that isn't there yet")
     })?;
     let events = ledger.archive().export(&tenant, None, &mut to).map_err(|error| gateway::of_ledger(&error))?;
     outln!(
@@ -652,11 +626,8 @@ fn export(matches: &ArgMatches, at: &Stores) -> Result<u8, Failure> {
 /// Erases the texts of a person, if somebody at the terminal says so.
 fn erase(matches: &ArgMatches, at: &Stores) -> Result<u8, Failure> {
     if !stdin().is_terminal() || !stdout().is_terminal() {
-        return Err(Failure {
-            kind: FailureKind::Refused,
-            message: "texts are erased only by a person at a terminal, or over HTTP".into(),
-            hint: "run reedclaw gateway erase at a terminal, without a pipe".into(),
-        });
+        return Err(Failure::refused("texts are erased only by a person at a terminal, or over HTTP")
+            .hint("run reedclaw gateway erase at a terminal, without a pipe"));
     }
     let (tenant, user) = (text(matches, "name"), named(text(matches, "user"))?);
     let ledger = at.open_tenant(&tenant)?;
@@ -674,9 +645,8 @@ fn erase(matches: &ArgMatches, at: &Stores) -> Result<u8, Failure> {
 
 /// Checks an archive.
 fn verify_file(path: &str) -> Result<u8, Failure> {
-    let wrong = |message: String| Failure { kind: FailureKind::User, message, hint: String::new() };
-    let file = std::fs::File::open(path).map_err(|error| wrong(format!("{path}: {error}")))?;
-    match archive::verify(&mut std::io::BufReader::new(file)).map_err(|error| wrong(error.to_string()))? {
+    let file = std::fs::File::open(path).map_err(|error| Failure::user(format!("{path}: {error}")))?;
+    match archive::verify(&mut std::io::BufReader::new(file)).map_err(|error| Failure::user(error.to_string()))? {
         Ok(verified) => {
             outln!("{} events hold, {} of them erased, head {}", verified.events, verified.erased, verified.head);
             Ok(exit::DONE)
@@ -735,20 +705,12 @@ fn named(name: String) -> Result<String, Failure> {
     if gateway::is_id(&name) {
         return Ok(name);
     }
-    Err(Failure {
-        kind: FailureKind::User,
-        message: format!("{name:?} can't be a name here"),
-        hint: "a name has 1 to 128 of A–Z a–z 0–9 . _ : -".into(),
-    })
+    Err(Failure::user(format!("{name:?} can't be a name here")).hint("a name has 1 to 128 of A–Z a–z 0–9 . _ : -"))
 }
 
 /// A time such as `30d`, in milliseconds.
 fn lifetime(word: &str) -> Result<i64, Failure> {
-    let wrong = || Failure {
-        kind: FailureKind::User,
-        message: format!("{word:?} isn't a time"),
-        hint: "such as 30d, 12h or 10m".into(),
-    };
+    let wrong = || Failure::user(format!("{word:?} isn't a time")).hint("such as 30d, 12h or 10m");
     let unit = word.chars().next_back().ok_or_else(wrong)?;
     let minutes = match unit {
         'd' => 24 * 60,

@@ -8,12 +8,12 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 
-use super::{Stores, named_argument, print_table, text, user_failure};
+use super::{Stores, named_argument, print_table, text};
 use crate::cli::exit;
 use crate::cli::out::{outln, says_yes};
 use crate::gateway;
 use crate::ledger::{Ledger, retention};
-use crate::proto::{Failure, FailureKind};
+use crate::proto::Failure;
 use crate::render::sanitise;
 
 /// The subcommands, as clap knows them.
@@ -49,15 +49,14 @@ pub(super) fn keep_definition() -> Command {
 
 pub(super) fn keep(matches: &ArgMatches, at: &Stores) -> Result<(), Failure> {
     let (tenant, word) = (text(matches, "name"), text(matches, "days"));
-    let days =
-        match word.as_str() {
-            "usual" => None,
-            number => {
-                Some(number.parse::<i64>().ok().filter(|days| *days >= retention::DAYS_MIN).ok_or_else(|| {
-                    user_failure(format!("{number:?} isn't a number of days"), "30 or more, or usual")
-                })?)
-            }
-        };
+    let days = match word.as_str() {
+        "usual" => None,
+        number => {
+            Some(number.parse::<i64>().ok().filter(|days| *days >= retention::DAYS_MIN).ok_or_else(|| {
+                Failure::user(format!("{number:?} isn't a number of days")).hint("30 or more, or usual")
+            })?)
+        }
+    };
     let ledger = at.open_tenant(&tenant)?;
     let failed = |error| gateway::of_ledger(&error);
     ledger.retention().set_days(&tenant, days).map_err(failed)?;
@@ -85,15 +84,11 @@ pub(super) fn migrate(matches: &ArgMatches, at: &Stores) -> Result<u8, Failure> 
 /// Removes events, if somebody at the terminal says so.
 pub(super) fn purge(matches: &ArgMatches, at: &Stores) -> Result<u8, Failure> {
     if !stdin().is_terminal() || !stdout().is_terminal() {
-        return Err(Failure {
-            kind: FailureKind::Refused,
-            message: "events are removed only by a person at a terminal".into(),
-            hint: "run reedclaw gateway purge at a terminal; reedclaw gateway tenant keep sets how long events stay"
-                .into(),
-        });
+        return Err(Failure::refused("events are removed only by a person at a terminal")
+            .hint("run reedclaw gateway purge at a terminal; reedclaw gateway tenant keep sets how long events stay"));
     }
     let (tenant, day) = (text(matches, "name"), text(matches, "before"));
-    let wrong = || user_failure(format!("{day:?} isn't a day"), "such as 2026-01-31");
+    let wrong = || Failure::user(format!("{day:?} isn't a day")).hint("such as 2026-01-31");
     let date: Date = day.parse().map_err(|_| wrong())?;
     let before = date.to_zoned(TimeZone::UTC).map_err(|_| wrong())?.timestamp();
     let ledger = at.open_tenant(&tenant)?;

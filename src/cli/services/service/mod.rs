@@ -26,7 +26,7 @@ use crate::cli::answers::agent::{say, tell};
 use crate::cli::exit;
 use crate::config::{self, Env};
 use crate::files::Locked;
-use crate::proto::{Failure, FailureKind};
+use crate::proto::Failure;
 
 pub use metrics::{metrics, metrics_definition};
 
@@ -83,15 +83,12 @@ pub fn run(matches: &ArgMatches, config: Option<PathBuf>, path: Option<PathBuf>)
 /// The workspace whose procedures are looked after.
 fn workspace(runtime: &Runtime, path: Option<PathBuf>) -> Result<PathBuf, Failure> {
     let Some(path) = path else { return Ok(app::workspace_dir(runtime.settings(), runtime.env())) };
-    path.canonicalize().map_err(|error| Failure {
-        kind: FailureKind::User,
-        message: format!("{}: {error}", path.display()),
-        hint: "--path names a directory".into(),
-    })
+    path.canonicalize()
+        .map_err(|error| Failure::user(format!("{}: {error}", path.display())).hint("--path names a directory"))
 }
 
 fn place(env: &Env, name: &str) -> Result<PathBuf, Failure> {
-    let state = config::state_directory(env).ok_or_else(|| unavailable("no HOME is set".into(), "set HOME"))?;
+    let state = config::state_directory(env).ok_or_else(|| Failure::unavailable("no HOME is set").hint("set HOME"))?;
     Ok(state.join(name))
 }
 
@@ -102,7 +99,7 @@ pub(super) fn runs(env: &Env) -> bool {
 
 fn hold(env: &Env) -> Result<Locked<File>, Failure> {
     Locked::open(&place(env, "service.lock")?)
-        .map_err(|_| unavailable("the service runs already".into(), "reedclaw service status shows it"))
+        .map_err(|_| Failure::unavailable("the service runs already").hint("reedclaw service status shows it"))
 }
 
 /// Holds the lock of the service; another process may hold it for a moment to look whether the service runs.
@@ -118,7 +115,7 @@ fn hold_for_work(env: &Env) -> Result<Locked<File>, Failure> {
 
 fn serve(config: Option<PathBuf>, path: Option<PathBuf>) -> Result<u8, Failure> {
     let signals = Signals::new([SIGINT, SIGTERM, SIGHUP])
-        .map_err(|error| unavailable(format!("signals can't be received: {error}"), ""))?;
+        .map_err(|error| Failure::unavailable(format!("signals can't be received: {error}")))?;
     let request = Request { config, channel: ChannelKind::Service, ..Request::default() };
     let runtime = Runtime::start(&request)?;
     runtime.problems().iter().for_each(tell);
@@ -150,9 +147,5 @@ fn listen(mut signals: Signals, shared: Arc<Shared>) -> Result<(), Failure> {
         }
     };
     let spawned = std::thread::Builder::new().name("service-end".into()).spawn(hear);
-    spawned.map(drop).map_err(|error| unavailable(format!("no thread could be started: {error}"), ""))
-}
-
-fn unavailable(message: String, hint: &str) -> Failure {
-    Failure { kind: FailureKind::Unavailable, message, hint: hint.to_owned() }
+    spawned.map(drop).map_err(|error| Failure::unavailable(format!("no thread could be started: {error}")))
 }

@@ -3,7 +3,6 @@
 
 use std::path::PathBuf;
 
-use super::unavailable;
 use crate::proto::Failure;
 
 /// The label of launchd's agent.
@@ -119,7 +118,9 @@ impl Start {
 /// A text without control characters.
 fn text_of(text: &str) -> Result<String, Failure> {
     if text.chars().any(|c| c.is_control() || c == char::REPLACEMENT_CHARACTER) {
-        return Err(unavailable(format!("{text:?} can't be in a unit"), "choose a path of plain characters"));
+        return Err(
+            Failure::unavailable(format!("{text:?} can't be in a unit")).hint("choose a path of plain characters")
+        );
     }
     Ok(text.to_owned())
 }
@@ -140,7 +141,7 @@ fn of_xml(text: &str) -> String {
 }
 
 fn of_shell(word: &str) -> Result<String, Failure> {
-    let quoted = shlex::try_quote(word).map_err(|_| unavailable(format!("{word:?} can't be quoted"), ""))?;
+    let quoted = shlex::try_quote(word).map_err(|_| Failure::unavailable(format!("{word:?} can't be quoted")))?;
     Ok(quoted.into_owned())
 }
 

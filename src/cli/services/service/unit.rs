@@ -8,8 +8,8 @@ use std::process::Command;
 
 use clap::ArgMatches;
 
+use super::place;
 use super::texts::{LABEL, Start};
-use super::{place, unavailable};
 use crate::app::{self, ChannelKind, Request, Runtime};
 use crate::base::program::find_program;
 use crate::cli::answers::agent::say;
@@ -72,10 +72,8 @@ pub(super) fn act(word: &str, matches: &ArgMatches, config: Option<&Path>, path:
         }
         "uninstall" => unit.uninstall(),
         "logs" => unit.logs(),
-        _ if !unit.place.exists() => Err(unavailable(
-            format!("{} isn't installed", unit.place.display()),
-            "reedclaw service install, or reedclaw service run",
-        )),
+        _ if !unit.place.exists() => Err(Failure::unavailable(format!("{} isn't installed", unit.place.display()))
+            .hint("reedclaw service install, or reedclaw service run")),
         word => {
             unit.call(word)?;
             outln!("{word}: done");
@@ -95,7 +93,7 @@ fn without_keeper(word: &str, config: Option<&Path>, path: Option<&Path>, env: &
             "In a container the command is `reedclaw service run`, with an init that reaps processes (docker run --init)."
         );
     }
-    Err(unavailable("no program that keeps services is on the PATH".into(), FOREGROUND))
+    Err(Failure::unavailable("no program that keeps services is on the PATH").hint(FOREGROUND))
 }
 
 /// The command line of the service, with the options of this one.
@@ -104,7 +102,7 @@ fn start_of(config: Option<&Path>, path: Option<&Path>, env: &Env) -> Result<Sta
     for (name, value) in [("--config", config), ("--path", path)] {
         if let Some(value) = value {
             let whole =
-                value.canonicalize().map_err(|error| unavailable(format!("{}: {error}", value.display()), ""))?;
+                value.canonicalize().map_err(|error| Failure::unavailable(format!("{}: {error}", value.display())))?;
             arguments.extend([name.to_owned(), whole.display().to_string()]);
         }
     }
@@ -137,7 +135,7 @@ impl Unit {
             () if has("rc-service") => Keeper::OpenRc,
             () => return Ok(None),
         };
-        let no_home = || unavailable("no HOME is set".into(), "set HOME");
+        let no_home = || Failure::unavailable("no HOME is set").hint("set HOME");
         let home = env.get(OsStr::new("HOME")).map(PathBuf::from).ok_or_else(no_home);
         let config = env.get(OsStr::new("XDG_CONFIG_HOME")).map(PathBuf::from).filter(|path| path.is_absolute());
         let config = || config.map_or_else(|| home.clone().map(|home| home.join(".config")), Ok);
@@ -156,7 +154,7 @@ impl Unit {
             Keeper::Launchd => start.launchd(),
             Keeper::OpenRc => start.openrc(),
         }?;
-        let failed = |error: std::io::Error| unavailable(format!("{}: {error}", self.place.display()), "");
+        let failed = |error: std::io::Error| Failure::unavailable(format!("{}: {error}", self.place.display()));
         let before = std::fs::read(&self.place).ok();
         replace_private(&self.place, text.as_bytes()).map_err(failed)?;
         if self.keeper == Keeper::OpenRc {
@@ -211,7 +209,7 @@ impl Unit {
         let was_there = match std::fs::remove_file(&self.place) {
             Ok(()) => true,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => false,
-            Err(error) => return Err(unavailable(format!("{}: {error}", self.place.display()), "")),
+            Err(error) => return Err(Failure::unavailable(format!("{}: {error}", self.place.display()))),
         };
         if self.keeper == Keeper::Systemd {
             let _ = self.run("systemctl", &["--user", "daemon-reload"]);
@@ -245,11 +243,11 @@ impl Unit {
             let lines = LOG_LINES.to_string();
             let done = journalctl.args(["--user", "-u", UNIT, "-n", &lines, "--no-pager"]).envs(self.bus()).status();
             let hint = "a service in the foreground prints its log";
-            let done = done.map_err(|error| unavailable(format!("journalctl: {error}"), hint))?;
+            let done = done.map_err(|error| Failure::unavailable(format!("journalctl: {error}")).hint(hint))?;
             return Ok(if done.success() { exit::DONE } else { exit::FAILED });
         }
         let path = place(&self.env, crate::log::FILE_NAME)?;
-        let text = host::read_text(&path).map_err(|why| unavailable(format!("{}: {why}", path.display()), ""))?;
+        let text = host::read_text(&path).map_err(|why| Failure::unavailable(format!("{}: {why}", path.display())))?;
         let lines: Vec<&str> = text.lines().collect();
         lines[lines.len().saturating_sub(LOG_LINES)..].iter().for_each(|it| outln!("{}", crate::render::sanitise(it)));
         Ok(exit::DONE)
@@ -308,12 +306,13 @@ impl Unit {
 
     fn run(&self, program: &str, words: &[&str]) -> Result<(), Failure> {
         let done = Command::new(program).args(words).envs(self.bus()).output();
-        let done = done.map_err(|error| unavailable(format!("{program} can't be started: {error}"), FOREGROUND))?;
+        let done = done
+            .map_err(|error| Failure::unavailable(format!("{program} can't be started: {error}")).hint(FOREGROUND))?;
         if done.status.success() {
             return Ok(());
         }
         let said = String::from_utf8_lossy(&done.stderr);
-        Err(unavailable(format!("{program} {}: {}", words.join(" "), said.trim()), FOREGROUND))
+        Err(Failure::unavailable(format!("{program} {}: {}", words.join(" "), said.trim())).hint(FOREGROUND))
     }
 }
 

@@ -24,7 +24,7 @@ use crate::cli::out::{columns, out, outln};
 use crate::cli::services::service;
 use crate::host::{now_unix_ms, working_directory};
 use crate::norris::Limits;
-use crate::proto::{self, Failure, FailureKind};
+use crate::proto::{self, Failure};
 use crate::render::text::{escape_visible, table};
 use crate::sop::{Budget, Choice, Effect, End, Event, Fired, Problem, Rest, Run, Trigger};
 
@@ -147,7 +147,7 @@ struct SopCall<'m> {
 fn carried_out(matches: &ArgMatches, config: Option<PathBuf>, path: Option<PathBuf>) -> Result<u8, Failure> {
     let Some((word, matches)) = matches.subcommand() else { return Ok(exit::USAGE) };
     let around = path.unwrap_or_else(working_directory);
-    let around = around.canonicalize().map_err(|error| usage(format!("{}: {error}", around.display()), ""))?;
+    let around = around.canonicalize().map_err(|error| Failure::user(format!("{}: {error}", around.display())))?;
     let cwd = Some(around.clone());
     let runtime = Runtime::start(&Request { config, channel: ChannelKind::Agent, cwd, ..Request::default() })?;
     runtime.problems().iter().for_each(tell);
@@ -391,7 +391,7 @@ impl SopCall<'_> {
                 print_problems(&procedure, &problems);
             }
             let hint = format!("reedclaw sop validate {} lists them", procedure.name);
-            return Err(usage(format!("the procedure {} has problems", procedure.name), &hint));
+            return Err(Failure::user(format!("the procedure {} has problems", procedure.name)).hint(&hint));
         }
         procedure.usable()?;
         let workspace = procedure.workspace(self.runtime.env(), &self.workspace)?;
@@ -401,8 +401,9 @@ impl SopCall<'_> {
         if let Some(from) = self.matches.get_one::<String>("from") {
             let (before, step) = self.earlier(from, &procedure)?;
             let results = before.results_before(step, procedure.usable()?);
-            taken = results
-                .map_err(|why| usage(format!("--from {from}: {why}"), "run the procedure from its beginning"))?;
+            taken = results.map_err(|why| {
+                Failure::user(format!("--from {from}: {why}")).hint("run the procedure from its beginning")
+            })?;
             (trigger.path, trigger.body, inputs) = (before.trigger.path, before.trigger.body, before.inputs);
         }
         let with = SopStart { inputs: &inputs, trigger, slot: None, taken };
@@ -437,12 +438,13 @@ impl SopCall<'_> {
     /// The run that `--from RUN:STEP` names, and the step.
     fn earlier<'f>(&self, from: &'f str, procedure: &Procedure) -> Result<(Run, &'f str), Failure> {
         let named = from.split_once(':').and_then(|(run, step)| Some((run.parse::<i64>().ok()?, step)));
-        let (id, step) = named.ok_or_else(|| usage(format!("--from {from}: that is no run with a step"), FROM_FORM))?;
+        let (id, step) =
+            named.ok_or_else(|| Failure::user(format!("--from {from}: that is no run with a step")).hint(FROM_FORM))?;
         let (settings, env) = (self.runtime.settings(), self.runtime.env());
         let run = app::find_sop_run(settings, env, self.runtime.store(), Some(id))?.state()?;
         if Path::new(&run.place) != procedure.place {
             let hint = format!("reedclaw sop runs {} lists its runs", procedure.name);
-            return Err(usage(format!("run {id} isn't one of the procedure {}", procedure.name), &hint));
+            return Err(Failure::user(format!("run {id} isn't one of the procedure {}", procedure.name)).hint(&hint));
         }
         Ok((run, step))
     }
@@ -456,7 +458,8 @@ impl SopCall<'_> {
             return Err(ended(&run));
         }
         let step = run.asked.as_ref().map(|(at, ..)| run.definition().map_or("", |it| &it.steps[*at].id).to_owned());
-        let waits_not = || usage(format!("run {} waits for no answer", journal.run()), "reedclaw sop status shows it");
+        let waits_not =
+            || Failure::user(format!("run {} waits for no answer", journal.run())).hint("reedclaw sop status shows it");
         let asks = is_terminal() && !self.is_json;
         match word {
             "approve" => {
@@ -484,7 +487,7 @@ impl SopCall<'_> {
         let number = |name: &str| self.matches.get_one::<f64>(name).copied();
         let tokens = self.matches.get_one::<u64>("budget-tokens").copied();
         if run.end.as_ref().is_some_and(|end| !matches!(end, End::Budget(_))) {
-            return Err(usage(has_ended(run), "reedclaw sop run begins another one"));
+            return Err(Failure::user(has_ended(run)).hint("reedclaw sop run begins another one"));
         }
         if number("budget-usd").is_some() || number("budget-minutes").is_some() || tokens.is_some() {
             let Budget { usd, tokens: before, minutes } = run.budget;
@@ -492,11 +495,13 @@ impl SopCall<'_> {
             let minutes = number("budget-minutes").unwrap_or(minutes);
             let limits = Limits { usd: Some(usd), minutes: Some(minutes), ..Limits::default() };
             if let Some(problem) = limits.problem() {
-                return Err(usage(problem, ""));
+                return Err(Failure::user(problem));
             }
             journal.add(&Event::Raised { usd, tokens: tokens.unwrap_or(before), minutes })?;
         } else if run.end.is_some() {
-            return Err(usage(has_ended(run), "--budget-usd, --budget-tokens or --budget-minutes lets it go on"));
+            return Err(
+                Failure::user(has_ended(run)).hint("--budget-usd, --budget-tokens or --budget-minutes lets it go on")
+            );
         }
         if run.paused.is_some() {
             journal.add(&Event::Resumed)?;
@@ -509,7 +514,9 @@ impl SopCall<'_> {
         };
         let run = journal.state()?;
         let Effect::Rest(Rest::Unknown(at)) = run.next(&journal.spent(&run)?) else {
-            return Err(usage(format!("no step of run {} may have run unnoticed", run.id), "leave --step out"));
+            return Err(
+                Failure::user(format!("no step of run {} may have run unnoticed", run.id)).hint("leave --step out")
+            );
         };
         let step = run.definition().map(|it| it.steps[at].id.clone()).unwrap_or_default();
         journal.add(&Event::Decided { step, choice })
@@ -617,8 +624,10 @@ impl SopCall<'_> {
         let mut events = journal.events(0)?;
         if let Some(to) = self.matches.get_one::<String>("to") {
             let last = events.iter().rposition(|(_, _, event)| event.step() == Some(to.as_str()));
-            let none =
-                || usage(format!("run {} did nothing about a step {to}", journal.run()), "sop log lists the steps");
+            let none = || {
+                Failure::user(format!("run {} did nothing about a step {to}", journal.run()))
+                    .hint("sop log lists the steps")
+            };
             events.truncate(last.ok_or_else(none)? + 1);
         }
         let replayed = Run::replay(journal.run(), events.iter().map(|(seq, time, event)| (*seq, *time, event)));
@@ -745,10 +754,11 @@ fn inputs(matches: &ArgMatches) -> Result<BTreeMap<String, String>, Failure> {
     let given = matches.get_many::<String>("input").into_iter().flatten();
     let mut inputs = BTreeMap::new();
     for text in given {
-        let (name, value) =
-            text.split_once('=').ok_or_else(|| usage(format!("{text:?} is no input"), "--input NAME=VALUE"))?;
+        let (name, value) = text
+            .split_once('=')
+            .ok_or_else(|| Failure::user(format!("{text:?} is no input")).hint("--input NAME=VALUE"))?;
         if inputs.insert(name.to_owned(), value.to_owned()).is_some() {
-            return Err(usage(format!("the input {name} is named twice"), "name each input once"));
+            return Err(Failure::user(format!("the input {name} is named twice")).hint("name each input once"));
         }
     }
     Ok(inputs)
@@ -764,9 +774,5 @@ fn has_ended(run: &Run) -> String {
 
 /// The failure of a word to a run that has ended.
 fn ended(run: &Run) -> Failure {
-    usage(has_ended(run), "reedclaw sop status shows it")
-}
-
-fn usage(message: String, hint: &str) -> Failure {
-    Failure { kind: FailureKind::User, message, hint: hint.to_owned() }
+    Failure::user(has_ended(run)).hint("reedclaw sop status shows it")
 }

@@ -4,7 +4,7 @@ use crate::app::{self, Procedure, Runtime, Shown};
 use crate::cli::answers::agent::say;
 use crate::cli::exit;
 use crate::cli::out::says_yes;
-use crate::proto::{Failure, FailureKind};
+use crate::proto::Failure;
 use crate::render::diff::unified;
 use crate::render::text::escape_visible;
 
@@ -34,11 +34,11 @@ pub(super) fn trust(runtime: &Runtime, procedure: &Procedure) -> Result<u8, Fail
         say_lines(&text);
     }
     if !super::is_terminal() {
-        return Err(Failure {
-            kind: FailureKind::Refused,
-            message: format!("only a person at a terminal can trust the procedure {}", procedure.name),
-            hint: format!("reedclaw sop trust {} at a terminal", procedure.name),
-        });
+        return Err(Failure::refused(format!(
+            "only a person at a terminal can trust the procedure {}",
+            procedure.name
+        ))
+        .hint(format!("reedclaw sop trust {} at a terminal", procedure.name)));
     }
     if !says_yes("Trust exactly these files, so that the procedure may run (yes/no)?") {
         say("not trusted");
