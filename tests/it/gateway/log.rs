@@ -121,8 +121,11 @@ fn scenario_18_what_was_acknowledged_survives_a_killed_gateway() {
                     draft["event_id"] = format!("event-{number}").into();
                     draft["run_id"] = format!("round-{round}").into();
                     let Some(status) = try_post(address, secret, &draft.to_string()) else { return done };
-                    assert_eq!(status, 201);
-                    done.push(number);
+                    // A fast machine reaches the limit of the token's rate.
+                    if status != 429 {
+                        assert_eq!(status, 201);
+                        done.push(number);
+                    }
                 }
                 done
             });

@@ -66,7 +66,8 @@ impl Far {
             session.expect_text("your answer: ");
             session.line("1");
         }
-        (status_code(session.expect_exit()), session.screen_text())
+        let (status, _) = session.expect_end();
+        (status_code(status), session.screen_text())
     }
 
     /// The machines for which the proxy was asked since the last time.

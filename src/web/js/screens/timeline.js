@@ -49,15 +49,16 @@ export function Timeline() {
   const filter = `${type ? `&type=${encodeURIComponent(type)}` : ''}${run ? `&run_id=${encodeURIComponent(run)}` : ''}`;
   const toggle = ({ position }) => show(open === position ? null : position);
   const go = ({ position }) => { show(position); document.getElementById(`event-${position}`)?.focus(); };
-  const current = useRef(filter);
-  current.current = filter;
+  // The number of the newest reading. What an earlier one brings is dropped: it may belong to another filter or be out of date.
+  const newestReading = useRef(0);
   // The events before a position go below those that are there; without one the list begins anew.
   const read = async (until = null) => {
+    newestReading.current += 1;
+    const reading = newestReading.current;
     load(true);
     try {
       const found = await newest(filter, until);
-      // The filter is another one by now.
-      if (current.current !== filter) return;
+      if (newestReading.current !== reading) return;
       put((old) => {
         // Some may have come by the stream meanwhile.
         const rest = old.filter((it) => it.position > found.head);
@@ -67,7 +68,7 @@ export function Timeline() {
       if (until === null) draw(DRAWN);
       fail(null);
     } catch (wrong) {
-      if (current.current !== filter) return;
+      if (newestReading.current !== reading) return;
       fail(wrong);
     }
     load(false);
