@@ -325,6 +325,10 @@ fn scenario_45_memory_and_receipts_answer_as_the_command_line_does() {
         }
         assert!(one["id"] == other["id"] && other["receipt_hash"] == one["receipt_hash"], "{one}\n{other}");
     }
+    let page = client.get("/receipts?limit=2").json();
+    let next = page["next"].as_str().unwrap_or_else(|| panic!("no next in {page}"));
+    let rest = client.get(&format!("/receipts?after={next}")).json();
+    assert_eq!((&rest["items"][0]["id"], &rest["next"]), (&over_http[2]["id"], &Value::Null), "{rest}");
     let found = client.get("/memory/search?q=walrus&limit=500").json()["items"].clone();
     let (status, listed, err) = run(home.path(), &["memory", "search", "walrus"]);
     assert_eq!(status, Some(0), "{err}");
