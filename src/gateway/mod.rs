@@ -29,6 +29,7 @@ mod stream;
 mod tests;
 
 use parking_lot::Mutex;
+use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::os::unix::net::UnixListener;
@@ -40,7 +41,7 @@ use tokio::sync::watch;
 
 use crate::app;
 use crate::config::{GatewaySettings, state_directory};
-use crate::ledger::{GATEWAY_ENDED, Ledger, Neighbours, Target, Unfit, backends, nodes};
+use crate::ledger::{GATEWAY_ENDED, Ledger, Neighbours, Target, nodes};
 use crate::proto::team::Mode;
 use crate::proto::{Failure, FailureKind};
 use crate::share::SOCKET_NAME;
@@ -138,7 +139,7 @@ pub fn serve(
     let nodes = ledger.nodes();
     nodes.renew().and_then(|_| nodes.settle_dead()).map_err(|error| of_ledger(&error))?;
     ledger.shares().forget_old().map_err(|error| of_ledger(&error))?;
-    check_routes(&ledger)?;
+    let unserved = unserved(&ledger)?;
     let unusable = |what: &str, error: std::io::Error| failed(format!("{what}: {error}"));
     let listener = TcpListener::bind(address).map_err(|error| match error.kind() {
         ErrorKind::AddrInUse => Failure {
@@ -151,7 +152,7 @@ pub fn serve(
     listener.set_nonblocking(true).map_err(|error| unusable("the listener", error))?;
     let address = listener.local_addr().map_err(|error| unusable("the listener", error))?;
     let threads = |error| unusable("threads", error);
-    let gateway = Arc::new(assembled(ledger, parts, mode, (address, reach))?);
+    let gateway = Arc::new(Gateway { unserved, ..assembled(ledger, parts, mode, (address, reach))? });
     gateway.ledger.nodes().listens(near(address).to_string()).map_err(|error| of_ledger(&error))?;
     let neighbours = meet_neighbours(&gateway).map_err(threads)?;
     let relay = passed_on.map(|to| relay::start(&gateway.ledger, to, &gateway.passing)).transpose().map_err(threads)?;
@@ -209,6 +210,7 @@ fn assembled(
         stopping: watch::Sender::new(false),
         receipts: Mutex::new(None),
         passing: Arc::default(),
+        unserved: BTreeMap::new(),
     })
 }
 
@@ -262,21 +264,33 @@ fn meet_neighbours(gateway: &Arc<Gateway>) -> std::io::Result<Option<Arc<Neighbo
     Ok(neighbours)
 }
 
-/// Refuses to serve tenants whose routes name other back-ends than this program has; names all of them.
-fn check_routes(ledger: &Ledger) -> Result<(), Failure> {
-    let mut offenders = Vec::new();
-    for (tenant, _) in ledger.accounts().tenants().map_err(|error| of_ledger(&error))? {
-        let routes = ledger.backends().list(&tenant).map_err(|error| of_ledger(&error))?;
-        if let Some(Unfit::Split(lines) | Unfit::Unavailable(lines)) = backends::unfit(&routes, ledger.engine()) {
-            offenders.extend(lines.into_iter().map(|line| format!("{tenant}, {line}")));
+/// Finds the tenants whose routes name other back-ends than this program has, each with those routes. Only they aren't served:
+/// what the admin of one tenant sets must not end the service of the others.
+///
+/// # Errors
+/// No tenant is left, or the database fails.
+fn unserved(ledger: &Ledger) -> Result<BTreeMap<String, Vec<String>>, Failure> {
+    let here = ledger.engine();
+    let tenants = ledger.accounts().tenants().map_err(|error| of_ledger(&error))?;
+    let mut unserved = BTreeMap::new();
+    for (tenant, _) in &tenants {
+        let routes = ledger.backends().list(tenant).map_err(|error| of_ledger(&error))?;
+        let others = routes.into_iter().filter(|route| route.backend != here);
+        let lines: Vec<String> = others.map(|route| format!("{}: {}", route.service, route.backend)).collect();
+        if !lines.is_empty() {
+            tracing::warn!(event = "tenant_not_served", tenant, routes = lines.join(", "));
+            unserved.insert(tenant.clone(), lines);
         }
     }
-    if offenders.is_empty() {
-        return Ok(());
+    if unserved.len() < tenants.len() {
+        return Ok(unserved);
     }
-    Err(Failure::refused(format!("these routes name back-ends that can't be served here: {}", offenders.join("; ")))
-        .hint("reedclaw gateway routes --forget SERVICE takes a route away"))
+    let all = unserved.iter().flat_map(|(tenant, lines)| lines.iter().map(move |line| format!("{tenant}, {line}")));
+    let all = all.collect::<Vec<_>>().join("; ");
+    Err(Failure::refused(format!("these routes name back-ends that can't be served here: {all}"))
+        .hint("reedclaw gateway routes --tenant TENANT --forget SERVICE takes a route away"))
 }
+
 fn failed(message: String) -> Failure {
     Failure::unavailable(format!("the gateway can't start: {message}"))
 }

@@ -1,12 +1,14 @@
 //! The state that all requests of a gateway share.
 
 use parking_lot::Mutex;
+use std::collections::BTreeMap;
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
+use serde_json::json;
 use tokio::sync::watch;
 
 use super::gestures::Gestures;
@@ -75,6 +77,8 @@ pub struct Gateway {
     pub(super) stopping: watch::Sender<bool>,
     /// Whether events are passed on to NATS.
     pub(super) passing: Arc<Passing>,
+    /// The tenants whose routes name back-ends that this program doesn't have, each with those routes.
+    pub(super) unserved: BTreeMap<String, Vec<String>>,
     /// Cached: whether the receipts hold, and how many do.
     pub(super) receipts: Mutex<Option<(Instant, bool, u64)>>,
 }
@@ -83,6 +87,17 @@ impl Gateway {
     /// The time since the start, in whole seconds.
     pub(super) fn uptime_s(&self) -> u64 {
         self.started.elapsed().as_secs()
+    }
+
+    /// Refuses the requests of a tenant whose routes can't be served.
+    ///
+    /// # Errors
+    /// They can't.
+    pub(super) fn check_served(&self, tenant: &str) -> Answered<()> {
+        let Some(routes) = self.unserved.get(tenant) else { return Ok(()) };
+        let message =
+            "the tenant's routes name back-ends that this gateway doesn't serve; it looks at them when it starts";
+        Err(Problem::new(503, "backend_unavailable", message).context(json!({"routes": routes})))
     }
 
     /// Time for which a question waits for a person.

@@ -101,6 +101,10 @@ fn known(
     if only_person && holder.kind != TokenKind::Person {
         return Err(Problem::new(403, "forbidden", "only a person's token may do this"));
     }
+    // What makes it right again is set there.
+    if sent.route.path != "/routing/routes" {
+        gateway.check_served(&ids.tenant)?;
+    }
     let now = Instant::now();
     // The user first: what is refused there takes nothing from others of the tenant.
     let limits = gateway.parts.settings.gateway.limits;

@@ -309,7 +309,35 @@ fn scenario_24_and_41_a_route_is_stored_and_what_cannot_be_served_is_refused_at_
         assert_eq!(run(home.path(), &["gateway", "routes", "--forget", service]).0, Some(0));
     }
     assert_eq!(run(home.path(), &["gateway", "routes", "--check"]).0, Some(0));
-    drop(Gateway::start(home.path()));
+    // One tenant's routes end its own service, and nobody else's.
+    assert_eq!(run(home.path(), &["gateway", "tenant", "add", "beta"]).0, Some(0));
+    let (anna, zoe) =
+        (token(home.path(), "anna", "admin", &[]), token(home.path(), "zoe", "admin", &["--tenant", "beta"]));
+    let gateway = Gateway::start(home.path());
+    let there = gateway.client(&zoe).with("X-Tenant-Id", "beta");
+    assert_eq!(there.post("/routing/routes", &route("blackboard_store", "dynamo")).status, 200);
+    assert_eq!(gateway.end(Signal::SIGTERM), Some(0));
+    let gateway = Gateway::start(home.path());
+    let there = gateway.client(&zoe).with("X-Tenant-Id", "beta");
+    assert_eq!(gateway.client(&anna).get("/status").status, 200);
+    let refused = there.get("/status");
+    assert_eq!((refused.status, refused.code().as_str()), (503, "backend_unavailable"), "{refused:?}");
+    assert_eq!(refused.json()["error"]["context"]["routes"], json!(["blackboard_store: dynamo"]), "only what was set");
+    let mut mended = route("blackboard_store", "sqlite");
+    mended["expected_version"] = json!(1);
+    assert_eq!(there.post("/routing/routes", &mended).status, 200, "what makes it right is open");
+    drop(gateway);
+    let (status, _, err) = run(home.path(), &["gateway", "routes", "--forget", "blackboard_store"]);
+    assert!(status == Some(2) && err.contains("tenant local") && err.contains("--tenant"), "{err}");
+    let forget = ["gateway", "routes", "--tenant", "beta", "--forget", "blackboard_store"];
+    assert_eq!(run(home.path(), &forget).0, Some(0));
+    let gateway = Gateway::start(home.path());
+    let status = gateway.client(&zoe).with("X-Tenant-Id", "beta").get("/status");
+    assert_eq!(
+        (status.status, &status.json()["workspace"]),
+        (200, &Value::Null),
+        "that of this machine's user isn't theirs"
+    );
 }
 
 #[test]

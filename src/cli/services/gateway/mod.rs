@@ -551,8 +551,10 @@ fn routes(matches: &ArgMatches, at: &Stores) -> Result<u8, Failure> {
     let ledger = at.open_tenant(&tenant)?;
     if let Some(service) = matches.get_one::<String>("forget") {
         ledger.backends().forget(&tenant, service).map_err(|error| match error {
-            LedgerError::NotFound => Failure::user(format!("{service} has no route of its own"))
-                .hint("reedclaw gateway routes lists the routes"),
+            LedgerError::NotFound => {
+                Failure::user(format!("{service} has no route of its own in the tenant {}", sanitise(&tenant)))
+                    .hint("reedclaw gateway routes lists the routes; --tenant names another tenant")
+            }
             error => gateway::of_ledger(&error),
         })?;
         outln!("{service} has the usual back-end again");
