@@ -34,6 +34,9 @@ const MARK: &str = "[redacted: ";
 /// From this length on, a text that waits for its end is read again only when it has grown by a quarter.
 const PATIENT_BYTES: usize = 4 * 1024;
 
+/// Forms of known values; more aren't learned.
+const KNOWN_MAX: usize = 10_000;
+
 /// Finds and hides secrets. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Redactor {
@@ -72,13 +75,27 @@ impl Redactor {
     /// Makes a redactor for these values, each with its name, and for secrets recognised by their form. A value of
     /// fewer than six characters, or a placeholder for a key (`none`, `ollama`), isn't a secret.
     pub fn new<N: AsRef<str>, V: AsRef<str>>(values: impl IntoIterator<Item = (N, V)>) -> Self {
-        let mut known: Vec<Known> =
-            values.into_iter().flat_map(|(name, value)| known::forms(name.as_ref(), value.as_ref())).collect();
+        Self::of(values.into_iter().flat_map(|(name, value)| known::forms(name.as_ref(), value.as_ref())).collect())
+    }
+
+    fn of(mut known: Vec<Known>) -> Self {
         // Of two that begin alike the longer one is meant.
         known.sort_by(|one, other| other.value.len().cmp(&one.value.len()).then_with(|| one.value.cmp(&other.value)));
         known.dedup_by(|one, other| one.value == other.value);
         let filter = Filter::new(&known);
         Self { known: Arc::new(known), filter: Arc::new(filter), hides_personal: false }
+    }
+
+    /// The same with the secrets of a text as known values, wherever they come again; `None` if it has none that is new.
+    #[must_use]
+    pub fn knowing(&self, text: &str) -> Option<Self> {
+        let (spans, _) = self.scan(Text { bytes: text.as_bytes(), before: None, is_whole: true });
+        let forms = spans.iter().flat_map(|span| known::forms(&span.kind, &text[span.range.clone()]));
+        let new: Vec<Known> = forms.filter(|form| self.known.iter().all(|known| known.value != form.value)).collect();
+        if new.is_empty() || self.known.len() + new.len() > KNOWN_MAX {
+            return None;
+        }
+        Some(Self::of(self.known.iter().cloned().chain(new).collect()).hiding_personal(self.hides_personal))
     }
 
     /// The same with data about persons, in whole texts; a text that arrives in pieces keeps it.

@@ -208,9 +208,9 @@ impl Share {
         Output(Arc::clone(&self.queue))
     }
 
-    /// A line was submitted: to the `shell`, the `model`, or as a `meta` line. A hidden one says that there was one, and not what.
+    /// A line was submitted: to the `shell`, the `model`, or as a `meta` line. Of a hidden one, viewers see that there was one, and
+    /// not what; its text is read for secrets before it is sent.
     pub fn line(&self, text: &str, to: &str, is_hidden: bool) {
-        let text = if is_hidden { "" } else { text };
         self.queue.push(json!({"k": "l", "text": text, "to": to, "hidden": is_hidden}), false);
     }
 

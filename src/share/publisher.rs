@@ -61,8 +61,9 @@ struct Waiting {
 }
 
 /// Frames on their way, made harmless.
-struct Outgoing<'p> {
-    redactor: &'p Redactor,
+struct Outgoing {
+    /// Knows the secrets of submitted lines, too: what prints them later names no place by which they are found.
+    redactor: Redactor,
     stars: Stars,
     /// Pieces of an answer and of a thought.
     pieces: [Settling; 2],
@@ -78,7 +79,7 @@ struct Outgoing<'p> {
 /// Sends what is shared until it is over.
 pub(super) fn publish(queue: &Queue, link: &Link, connection: &mut Connection, redactor: &Redactor) {
     let mut out = Outgoing {
-        redactor,
+        redactor: redactor.clone(),
         stars: Stars::default(),
         pieces: Default::default(),
         waiting: VecDeque::new(),
@@ -143,7 +144,7 @@ enum Unsent {
 }
 
 /// Sends as many frames as one request holds.
-fn send(connection: &mut Connection, link: &Link, out: &mut Outgoing<'_>, accepted: &mut u64) -> Result<(), Unsent> {
+fn send(connection: &mut Connection, link: &Link, out: &mut Outgoing, accepted: &mut u64) -> Result<(), Unsent> {
     let mut body = String::new();
     let mut count = 0;
     for (number, frame) in (*accepted + 1..).zip(&out.waiting) {
@@ -188,7 +189,7 @@ fn resume(
     queue: &Queue,
     link: &Link,
     connection: &mut Connection,
-    (out, accepted): (&mut Outgoing<'_>, &mut u64),
+    (out, accepted): (&mut Outgoing, &mut u64),
 ) -> Result<(), Unsent> {
     let last = *accepted + u64::try_from(out.numbered).unwrap_or(u64::MAX) + 1;
     let mut body = link.wanted.to_json();
@@ -213,7 +214,7 @@ fn resume(
     Ok(())
 }
 
-impl Outgoing<'_> {
+impl Outgoing {
     /// Puts the question that is open in front, unless it waits to be sent.
     fn ask_again(&mut self) {
         let Some(question) = &self.question else { return };
@@ -227,7 +228,7 @@ impl Outgoing<'_> {
         for item in batch.items {
             match item {
                 Item::Output(at, bytes) => {
-                    let bytes = self.stars.push(self.redactor, &bytes);
+                    let bytes = self.stars.push(&self.redactor, &bytes);
                     self.output(at, &bytes);
                 }
                 Item::Frame(at, frame) => self.frame(at, frame),
@@ -242,7 +243,7 @@ impl Outgoing<'_> {
 
     /// Lets output go that was held back, since nothing has come that would decide it.
     fn release(&mut self) {
-        let bytes = self.stars.release(self.redactor);
+        let bytes = self.stars.release(&self.redactor);
         self.output(0, &bytes);
     }
 
@@ -258,6 +259,9 @@ impl Outgoing<'_> {
 
     fn frame(&mut self, at: u64, mut frame: Value) {
         self.release();
+        if frame["k"] == "l" {
+            self.learn(&mut frame);
+        }
         let digest = frame.as_object_mut().and_then(|fields| fields.remove("digest"));
         if frame["k"] == "e" {
             self.settle_pieces(at, &mut frame);
@@ -265,7 +269,7 @@ impl Outgoing<'_> {
                 return;
             }
         } else {
-            frame = redacted(self.redactor, frame);
+            frame = redacted(&self.redactor, frame);
         }
         if let Some(digest) = digest {
             frame["digest"] = digest;
@@ -279,6 +283,16 @@ impl Outgoing<'_> {
         self.push(frame, 0);
     }
 
+    /// Keeps in mind the secrets of a submitted line, and takes the text of a hidden one away.
+    fn learn(&mut self, frame: &mut Value) {
+        if let Some(knowing) = frame["text"].as_str().and_then(|text| self.redactor.knowing(text)) {
+            self.redactor = knowing;
+        }
+        if frame["hidden"] == true {
+            frame["text"] = "".into();
+        }
+    }
+
     /// Hides secrets in an event of an answer, also those that come in two pieces.
     fn settle_pieces(&mut self, at: u64, frame: &mut Value) {
         let kind = frame["event"]["event"].as_str().unwrap_or_default().to_owned();
@@ -288,18 +302,18 @@ impl Outgoing<'_> {
             if is_piece == Some(number) {
                 continue;
             }
-            let (rest, _) = self.pieces[number].finish(self.redactor);
+            let (rest, _) = self.pieces[number].finish(&self.redactor);
             if !rest.is_empty() {
                 let event = json!({"event": name, "text": rest});
                 self.push(json!({"k": "e", "at_ms": at, "event": event}), 0);
             }
         }
         let Some(number) = is_piece else {
-            *frame = redacted(self.redactor, frame.take());
+            *frame = redacted(&self.redactor, frame.take());
             return;
         };
         let text = frame["event"]["text"].as_str().unwrap_or_default().to_owned();
-        let (text, _) = self.pieces[number].push(self.redactor, &text);
+        let (text, _) = self.pieces[number].push(&self.redactor, &text);
         if text.is_empty() {
             *frame = Value::Null;
         } else {
@@ -414,9 +428,9 @@ fn answer(queue: &Queue, link: &Link, data: &Value) {
 mod tests {
     use super::*;
 
-    fn outgoing(redactor: &Redactor) -> Outgoing<'_> {
+    fn outgoing(redactor: &Redactor) -> Outgoing {
         Outgoing {
-            redactor,
+            redactor: redactor.clone(),
             stars: Stars::default(),
             pieces: Default::default(),
             waiting: VecDeque::new(),
@@ -427,7 +441,7 @@ mod tests {
         }
     }
 
-    fn all(out: &Outgoing<'_>) -> String {
+    fn all(out: &Outgoing) -> String {
         out.waiting.iter().map(|it| it.text.as_str()).collect::<Vec<_>>().join("\n")
     }
 
@@ -452,6 +466,20 @@ mod tests {
         let output = output.filter_map(|it| base64::decode(it["d"].as_str()?));
         assert_eq!(output.collect::<Vec<_>>().concat(), b"\x1b[1m************\x1b[0m\n", "{text}");
         assert!(text.contains("\"digest\":\"d1\"") && text.contains("and no more"), "{text}");
+        // What a line sets is a secret from then on, also if the line itself isn't shown.
+        for (line, is_hidden) in [("export MY_API_KEY=hunter2hunter2zz", false), (" DB_PASSWORD=correct-horse-9", true)]
+        {
+            let mut out = outgoing(&redactor);
+            let frame = json!({"k": "l", "text": line, "to": "shell", "hidden": is_hidden});
+            let shown = format!("{}\n", line.split('=').nth(1).unwrap_or_default()).into_bytes();
+            let items = [Item::Frame(1, frame), Item::Output(2, shown)];
+            out.take(Batch { items: items.into(), lost: 0, is_over: false });
+            out.release();
+            let frames: Vec<Value> = out.waiting.iter().filter_map(|it| serde_json::from_str(&it.text).ok()).collect();
+            assert_eq!(frames[0]["text"] == "", is_hidden, "{frames:?}");
+            let output = frames.iter().filter_map(|it| base64::decode(it["d"].as_str()?)).collect::<Vec<_>>().concat();
+            assert!(output.ends_with(b"**\n") && !output.contains(&b'h'), "{}", String::from_utf8_lossy(&output));
+        }
     }
 
     #[test]
