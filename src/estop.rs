@@ -30,7 +30,7 @@ use std::time::Duration;
 
 use crate::base::time;
 use crate::host;
-use crate::proto::{Failure, FailureKind};
+use crate::proto::Failure;
 
 /// The name of the file in the state directory.
 pub const FILE_NAME: &str = "ESTOP";
@@ -57,11 +57,7 @@ pub struct Stopped {
 
 impl From<Stopped> for Failure {
     fn from(stopped: Stopped) -> Self {
-        Self {
-            kind: FailureKind::Refused,
-            message: stopped.why,
-            hint: "reedclaw estop --clear, at a terminal, lets tools run again".into(),
-        }
+        Self::refused(stopped.why).hint("reedclaw estop --clear, at a terminal, lets tools run again")
     }
 }
 

@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use mlua::{Table, Value};
 
 use crate::lua::{RunError, Sandbox};
-use crate::proto::{Failure, FailureKind};
+use crate::proto::Failure;
 use overlay::tighten::Own;
 use reading::check::{Check, Checked};
 use reading::checked::Tree;
@@ -146,12 +146,10 @@ impl From<LoadError> for Failure {
     fn from(error: LoadError) -> Self {
         let message = error.to_string();
         match error {
-            LoadError::Unreadable { .. } => Self {
-                kind: FailureKind::Config,
-                message,
-                hint: "name a config that can be read, or leave --config out".into(),
-            },
-            LoadError::Defaults { .. } => Self { kind: FailureKind::Internal, message, hint: String::new() },
+            LoadError::Unreadable { .. } => {
+                Self::config(message).hint("name a config that can be read, or leave --config out")
+            }
+            LoadError::Defaults { .. } => Self::internal(message),
         }
     }
 }

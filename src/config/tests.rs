@@ -510,7 +510,7 @@ fn the_first_config_there_is_counts() {
     request.explicit = Some("nope.lua".into());
     let error = load(&request).expect_err("an error");
     assert!(error.to_string().ends_with("work/nope.lua can't be read: there is no such file"), "{error}");
-    assert_eq!(Failure::from(error).kind, FailureKind::Config);
+    assert_eq!(Failure::from(error).kind, crate::proto::FailureKind::Config);
     request.explicit = None;
     request.env.insert("REEDCLAW_CONFIG".into(), "/nope.lua".into());
     let loaded = load(&request).expect("a load");

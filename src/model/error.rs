@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::endpoint::Endpoint;
 use crate::base::text::is_invisible;
 use crate::host::certificate_problem;
-use crate::proto::{Failure, FailureKind};
+use crate::proto::{Failure, FailureKind, Upstream};
 
 /// Characters of a server's own words that a message repeats: enough for its sentence, short enough for a line.
 const SAID_CHARS_MAX: usize = 300;
@@ -237,7 +237,11 @@ impl ModelError {
             fault @ (Fault::NotConnected | Fault::NoneToAsk { .. }) => fault.to_string(),
             _ => self.to_string(),
         };
-        Failure::new(self.failure_kind(), clean(&message, usize::MAX)).hint(clean(&self.hint(), usize::MAX))
+        let upstream = Upstream { model: self.model.clone(), http_status: self.fault.status() };
+        Failure {
+            upstream: (self.fault != Fault::NotConnected).then(|| Box::new(upstream)),
+            ..Failure::new(self.failure_kind(), clean(&message, usize::MAX)).hint(clean(&self.hint(), usize::MAX))
+        }
     }
 
     fn failure_kind(&self) -> FailureKind {

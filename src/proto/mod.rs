@@ -179,13 +179,24 @@ pub struct Failure {
     pub message: String,
     /// One thing to do next; may be empty.
     pub hint: String,
+    /// The server of a model that failed, if one did.
+    pub upstream: Option<Box<Upstream>>,
+}
+
+/// The server of a model that failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Upstream {
+    /// The model's name in the config.
+    pub model: String,
+    /// The status of HTTP, if it answered with one.
+    pub http_status: Option<u16>,
 }
 
 impl Failure {
     /// A failure without a hint.
     #[must_use]
     pub fn new(kind: FailureKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), hint: String::new() }
+        Self { kind, message: message.into(), hint: String::new(), upstream: None }
     }
 
     /// A failure of the user's input.

@@ -40,7 +40,7 @@ impl From<ReceiptError> for Failure {
             ReceiptErrorKind::NamedKey => FailureKind::User,
             _ => FailureKind::Unavailable,
         };
-        Self { kind, message: error.message, hint: error.hint }
+        Self::new(kind, error.message).hint(error.hint)
     }
 }
 

@@ -54,7 +54,7 @@ pub use scratch::{Area, Layer};
 pub use waiting::{AtTerminal, at_terminal};
 
 use crate::files::Layers;
-use crate::proto::{Failure, FailureKind};
+use crate::proto::Failure;
 use helper::wire::{JailWire, PathWire, ShownWire, Spec, ViewWire, paths};
 use scratch::Scratch;
 use tmp::Tmp;
@@ -223,7 +223,7 @@ pub struct SandboxError {
 
 impl From<SandboxError> for Failure {
     fn from(error: SandboxError) -> Self {
-        Self { kind: FailureKind::Refused, message: error.message, hint: error.hint }
+        Self::refused(error.message).hint(error.hint)
     }
 }
 

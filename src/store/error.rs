@@ -4,7 +4,7 @@ use std::path::Path;
 
 use rusqlite::ErrorCode;
 
-use crate::proto::{Failure, FailureKind};
+use crate::proto::Failure;
 
 /// The kind of an error of the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub struct StoreError {
 
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
-        Self { kind: FailureKind::Unavailable, message: error.message, hint: error.hint }
+        Self::unavailable(error.message).hint(error.hint)
     }
 }
 

@@ -240,15 +240,23 @@ fn end(gateway: &Gateway, job: &Job) {
 /// The error of a run that failed.
 fn of_failure(failure: &Failure) -> Problem {
     let (status, code) = match failure.kind {
-        FailureKind::User | FailureKind::NoModel => (422, "schema_invalid"),
+        FailureKind::User => (422, "schema_invalid"),
         FailureKind::Refused => (403, "forbidden"),
         FailureKind::Budget => (403, "budget"),
-        // A key that the server refuses is the config's fault, and the server's answer.
-        FailureKind::Config | FailureKind::Unavailable => (502, "upstream"),
+        // A key that the server refuses is the config's fault, and the server's answer. Without a model nobody can answer, either.
+        FailureKind::Config | FailureKind::Unavailable | FailureKind::NoModel => (502, "upstream"),
         FailureKind::Internal => (500, "internal"),
     };
-    let hint = if failure.hint.is_empty() { String::new() } else { format!("; {}", failure.hint) };
-    Problem::new(status, code, format!("{}{hint}", failure.message))
+    // A hint that names a command of the shell helps nobody here.
+    let is_for_shell = failure.hint.split_whitespace().any(|word| word.len() > 1 && word.starts_with(':'));
+    let hint = if failure.hint.is_empty() || is_for_shell { String::new() } else { format!("; {}", failure.hint) };
+    let problem = Problem::new(status, code, format!("{}{hint}", failure.message));
+    let Some(upstream) = &failure.upstream else { return problem };
+    let problem = problem.field("upstream", upstream.model.clone());
+    match upstream.http_status {
+        Some(status) => problem.field("http_status", status),
+        None => problem,
+    }
 }
 
 /// HTTP as a channel: events of an answer go to those who follow its run.

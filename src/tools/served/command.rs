@@ -14,8 +14,8 @@ use super::{Asked, Configured, Listed, RESOURCES, Servers, none_of, resources_de
 use crate::base::text::{age, counted};
 use crate::gate::pin;
 use crate::mcp::{McpError, Place, Standing};
+use crate::proto::Failure;
 use crate::proto::served::{Definition, PinStanding, Reach};
-use crate::proto::{Failure, FailureKind};
 use crate::render::text::escape_visible;
 use crate::tools::Replies;
 
@@ -458,18 +458,15 @@ fn ready(servers: &Servers, name: &str, face: &Face<'_>) -> Result<Configured, F
         Some((_, Standing::Failed { why, .. })) => {
             // The person reads it now.
             let _ = servers.mcp().failure(name).is_some_and(|fault| servers.is_news(name, &fault));
-            Err(Failure {
-                kind: FailureKind::Unavailable,
-                message: format!("the server {name} can't be used: {}", escape_visible(&why)),
-                hint: fetch_hint(servers, name, typed).unwrap_or_else(|| {
-                    // At a command line the server, and what it printed, ends with the line; a test shows it.
-                    let word = if typed.starts_with(':') { "log" } else { "test" };
-                    if servers.mcp().log(name).is_empty() {
-                        return String::new();
-                    }
-                    format!("{typed} {word} {name} shows what it printed")
-                }),
-            })
+            let hint = fetch_hint(servers, name, typed).unwrap_or_else(|| {
+                // At a command line the server, and what it printed, ends with the line; a test shows it.
+                let word = if typed.starts_with(':') { "log" } else { "test" };
+                if servers.mcp().log(name).is_empty() {
+                    return String::new();
+                }
+                format!("{typed} {word} {name} shows what it printed")
+            });
+            Err(Failure::unavailable(format!("the server {name} can't be used: {}", escape_visible(&why))).hint(hint))
         }
         Some((_, Standing::NeedsLogin)) => Err(failed(&McpError::NeedsLogin(name.to_owned()), typed)),
         _ => Err(Failure::unavailable(format!("the server {name} doesn't answer")).hint(if late.is_empty() {

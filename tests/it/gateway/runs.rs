@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::streams::Reader;
-use super::{Client, Gateway, home_with, is_on_server, run, token, verify};
+use super::{Client, Gateway, allowed, home_with, is_on_server, run, token, verify};
 use crate::server::{Server, Step, answer, end, head, piece, refusal, tool_call};
 
 fn home_of(server: &Server) -> tempfile::TempDir {
@@ -338,6 +338,35 @@ fn scenario_45_memory_and_receipts_answer_as_the_command_line_does() {
     let (status, none, _) = run(home.path(), &["memory", "search", "narwhal"]);
     assert!(status.is_some() && !none.contains("narwhal sleeps"));
     assert_eq!(client.get("/memory/search?q=narwhal").json()["items"], json!([]));
+}
+
+#[test]
+fn an_error_of_a_model_names_the_model_and_its_status() {
+    let server = Server::start();
+    let home = home_with(&format!(
+        "default_model = \"tiny\", models = {{tiny = {{endpoint = \"{}\"}}, dead = {{endpoint = \"http://127.0.0.1:9\"}}}}, \
+         memory = {{auto = false}}, context = {{project = false}}",
+        server.endpoint()
+    ));
+    let gateway = Gateway::start(home.path());
+    let client = gateway.client(&token(home.path(), "anna", "member", &[]));
+    server.reply(refusal("401 Unauthorized", "bad key"));
+    for (model, status) in [("tiny", json!(401)), ("dead", Value::Null)] {
+        let failed = client.post("/chat", &json!({"message": "?", "model": model}));
+        assert_eq!((failed.status, failed.code().as_str()), (502, "upstream"), "{failed:?}");
+        let error = failed.json()["error"].clone();
+        assert_eq!((&error["upstream"], &error["http_status"]), (&json!(model), &status), "{error}");
+        assert!(!failed.text.contains(":model"), "a hint for the shell: {failed:?}");
+    }
+    let unknown = client.post("/chat", &json!({"message": "?", "model": "none"}));
+    assert_eq!((unknown.status, unknown.code().as_str()), (422, "schema_invalid"), "{unknown:?}");
+    drop(gateway);
+    let home = home_with("memory = {auto = false}");
+    let gateway = Gateway::start(home.path());
+    let client = gateway.client(&token(home.path(), "anna", "member", &[]));
+    let none = client.post("/chat", &json!({"message": "?"}));
+    assert_eq!((none.status, none.code().as_str()), (502, "upstream"), "the request was right: {none:?}");
+    assert!(!none.text.contains(":onboard"), "{none:?}");
 }
 
 #[test]
