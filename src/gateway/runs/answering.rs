@@ -174,6 +174,7 @@ fn answer(gateway: &Arc<Gateway>, http: &Http, runtime: &mut Runtime, job: Job) 
     runtime.agent_mut().trace_as(trace_header(&run.who));
     let subject = Subject { kind: "run".into(), id: run.run_id.clone() };
     let chain = Arc::new(TeamChain::new(gateway, run.who.clone(), subject));
+    chain.next_step();
     if let Some(runner) = runtime.agent_mut().runner() {
         runner.gate().set_chain(Arc::clone(&chain) as Arc<dyn Chain>);
         runner.lend_boards(boards(gateway, &run.who));
@@ -312,7 +313,11 @@ impl Channel for Http {
                 }
                 Step::Approved | Step::Denied { .. } => {}
             },
-            Event::Usage(spent) => note_cost(&self.gateway, run, spent),
+            // The answer of a model has come: what it wants is called in the same step.
+            Event::Usage(spent) => {
+                chain.next_step();
+                note_cost(&self.gateway, run, &chain.who(), spent);
+            }
             _ => {}
         }
         show(&self.gateway, run, &message);
@@ -364,7 +369,7 @@ fn show(gateway: &Gateway, run: &LiveRun, event: &Event) {
 }
 
 /// Writes down what a request to a model cost.
-fn note_cost(gateway: &Gateway, run: &LiveRun, spent: &Spent) {
+fn note_cost(gateway: &Gateway, run: &LiveRun, who: &Identity, spent: &Spent) {
     let (read, written) = (spent.usage.total_in(), spent.usage.total_out());
     let pico = spent.cost.map_or(0, |cost| cost.pico());
     {
@@ -383,7 +388,7 @@ fn note_cost(gateway: &Gateway, run: &LiveRun, spent: &Spent) {
         body,
         ..EventDraft::default()
     };
-    if let Err(error) = gateway.ledger.safety().use_budget(&run.who, &draft, whole(pico), tokens) {
+    if let Err(error) = gateway.ledger.safety().use_budget(who, &draft, whole(pico), tokens) {
         tracing::error!(event = "cost_not_stored", why = error.to_string());
     }
 }

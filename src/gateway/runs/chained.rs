@@ -14,7 +14,7 @@ use crate::gate::{Blocked, Call as ToolWish, Chain};
 use crate::gateway::Gateway;
 use crate::gateway::http::problem::{Answered, Problem};
 use crate::gateway::identity::is_id;
-use crate::ledger::{Command, Committed, Judged, LedgerError, Record, Subject};
+use crate::ledger::{Command, Committed, Judged, LedgerError, Record, Subject, uuid_v7};
 use crate::proto::action::{PolicyVerdict, Risk};
 use crate::proto::team::{EventDraft, Identity};
 use crate::proto::tool::{Outcome, ToolError};
@@ -42,9 +42,11 @@ pub fn wish(who: &Identity, name: &str, verdict: Option<&PolicyVerdict>) -> Wish
 pub struct TeamChain {
     gateway: Arc<Gateway>,
     /// The caller.
-    pub who: Identity,
+    who: Identity,
     /// The subject of the calls.
     pub subject: Subject,
+    /// The step of a run: a request to a model, and the calls that its answer wants.
+    step: Mutex<Option<String>>,
     state: Mutex<Under>,
 }
 
@@ -71,7 +73,23 @@ pub struct Ended {
 impl TeamChain {
     /// The gates for a caller and a subject.
     pub fn new(gateway: &Arc<Gateway>, who: Identity, subject: Subject) -> Self {
-        Self { gateway: Arc::clone(gateway), who, subject, state: Mutex::default() }
+        Self {
+            gateway: Arc::clone(gateway),
+            step: Mutex::new(who.step_id.clone()),
+            who,
+            subject,
+            state: Mutex::default(),
+        }
+    }
+
+    /// The caller, in the step that goes on.
+    pub fn who(&self) -> Identity {
+        Identity { step_id: self.step.lock().clone(), ..self.who.clone() }
+    }
+
+    /// Begins the next step of a run.
+    pub fn next_step(&self) {
+        *self.step.lock() = Some(uuid_v7());
     }
 
     fn state(&self) -> parking_lot::MutexGuard<'_, Under> {
@@ -125,8 +143,9 @@ impl TeamChain {
 
     fn ask(&self, name: &str, verdict: Option<&PolicyVerdict>, record: Record) -> Result<Judged, LedgerError> {
         let first = std::mem::take(&mut self.state().first);
-        let wish = wish(&self.who, name, verdict);
-        gates(&self.gateway, &self.who, &wish, &self.subject, (record, &first))
+        let who = self.who();
+        let wish = wish(&who, name, verdict);
+        gates(&self.gateway, &who, &wish, &self.subject, (record, &first))
     }
 
     /// Writes down how a call ended.
@@ -152,7 +171,7 @@ impl TeamChain {
             "ms": began.map(|began| u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX))});
         let reservation = judged.as_ref().and_then(|judged| judged.reservation.as_deref());
         let draft = self.draft(kind, body);
-        event_ids.push(self.gateway.ledger.safety().settle(&self.who, reservation, false, &draft)?);
+        event_ids.push(self.gateway.ledger.safety().settle(&self.who(), reservation, false, &draft)?);
         Ok(Ended { judged, event_ids })
     }
 
@@ -162,7 +181,7 @@ impl TeamChain {
         if first.is_empty() {
             return Ok(Vec::new());
         }
-        let stored = self.gateway.ledger.append(&self.who, &first, None)?;
+        let stored = self.gateway.ledger.append(&self.who(), &first, None)?;
         Ok(stored.into_iter().map(|it| it.event_id).collect())
     }
 
@@ -192,7 +211,7 @@ impl TeamChain {
                     "receipt_id": outcome.receipt_id}),
                 );
                 if let Err(error) =
-                    self.gateway.ledger.safety().settle(&self.who, judged.reservation.as_deref(), true, &draft)
+                    self.gateway.ledger.safety().settle(&self.who(), judged.reservation.as_deref(), true, &draft)
                 {
                     return error.into();
                 }

@@ -62,7 +62,7 @@ impl Person for Remote {
             card,
             wait_ms,
         };
-        if let Err(error) = self.gateway.ledger.questions().ask(&self.chain.who, &asked) {
+        if let Err(error) = self.gateway.ledger.questions().ask(&self.chain.who(), &asked) {
             return no(&format!("nobody could be asked: {error}"));
         }
         self.question_id = Some(id.clone());
@@ -74,7 +74,7 @@ impl Person for Remote {
 impl Remote {
     /// Waits for the answer to a question about a tool.
     fn wait(&mut self, id: &str, tool: &str) -> Answer {
-        let (ledger, who) = (&self.gateway.ledger, &self.chain.who);
+        let (ledger, who) = (&self.gateway.ledger, &self.chain.who());
         loop {
             let seen = self.gateway.bell.count();
             match ledger.questions().answer_of(who, id) {
@@ -104,7 +104,7 @@ impl Remote {
 
     /// Reason why a kill switch stops the tool, as any session may set one while a person is asked.
     fn killed(&self, tool: &str) -> Option<String> {
-        match self.gateway.ledger.safety().kill_switch(&self.chain.who, tool) {
+        match self.gateway.ledger.safety().kill_switch(&self.chain.who(), tool) {
             Ok(stop) => stop.map(|stop| format!("a kill switch was set ({}), by {}", stop.scope, stop.by)),
             Err(error) => Some(format!("the kill switches can't be read: {error}")),
         }

@@ -526,6 +526,15 @@ fn scenario_2_a_runs_ids_are_in_its_events_log_lines_and_requests_to_models() {
     for item in items {
         assert_eq!((&item["trace_id"], &item["request_id"]), (&json!(TRACE), &json!("ask-1")), "{item}");
     }
+    // A request to the model and the calls that its answer wants are one step; the next request is another one.
+    let steps = |kind: &str| -> Vec<&Value> {
+        items.iter().filter(|item| item["event_type"] == kind).map(|item| &item["step_id"]).collect()
+    };
+    let costs = steps("cost");
+    assert!(costs.len() == 2 && costs[0].is_string() && costs[1].is_string() && costs[0] != costs[1], "{replay}");
+    for kind in ["action.requested", "action.admitted", "action.completed"] {
+        assert_eq!(steps(kind), [costs[0]], "{kind}: {replay}");
+    }
     // The trace goes on to the model: the same for both requests, and the run is the span.
     let sent = |number: usize| {
         let raw = server.request(number).head.to_lowercase();
