@@ -209,6 +209,7 @@ fn assembled(
         metrics: Metrics::default(),
         stopping: watch::Sender::new(false),
         receipts: Mutex::new(None),
+        anchored: Mutex::new(None),
         passing: Arc::default(),
         unserved: BTreeMap::new(),
     })

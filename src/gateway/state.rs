@@ -79,6 +79,8 @@ pub struct Gateway {
     pub(super) passing: Arc<Passing>,
     /// The tenants whose routes name back-ends that this program doesn't have, each with those routes.
     pub(super) unserved: BTreeMap<String, Vec<String>>,
+    /// The time when the end of the receipts was written into a log, and its number.
+    pub(super) anchored: Mutex<Option<(Instant, u64)>>,
     /// Cached: whether the receipts hold, and how many do.
     pub(super) receipts: Mutex<Option<(Instant, bool, u64)>>,
 }

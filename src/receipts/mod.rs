@@ -57,6 +57,13 @@ pub const TEXT_BYTES_MAX: usize = 512;
 /// Longest line: six texts, each byte of which may be written as six, and the fields of fixed size.
 const LINE_BYTES_MAX: usize = 6 * 6 * TEXT_BYTES_MAX + 2048;
 
+/// Reads the number and the hash of the newest record, as the head file has them; none if it can't be read.
+#[must_use]
+pub fn end(options: &Options) -> Option<(u64, String)> {
+    let head = head::read(options).ok().flatten()?;
+    Some((head.seq, head.hash))
+}
+
 /// The place and the settings of a log.
 #[derive(Clone, Debug)]
 pub struct Options {

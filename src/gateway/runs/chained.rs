@@ -4,10 +4,11 @@
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use crate::app;
 use crate::canvas::{self, OpError, State};
 use crate::chain::{self, Stop, Wish};
 use crate::gate::{Blocked, Call as ToolWish, Chain};
@@ -18,8 +19,11 @@ use crate::ledger::{Command, Committed, Judged, LedgerError, Record, Subject, uu
 use crate::proto::action::{PolicyVerdict, Risk};
 use crate::proto::team::{EventDraft, Identity};
 use crate::proto::tool::{Outcome, ToolError};
+use crate::receipts;
 use crate::tools::{Boards, Canvases};
 
+/// The end of the receipts is written into the log after so long at the latest, if there are new ones.
+const ANCHOR_EVERY: Duration = Duration::from_millis(receipts::ANCHOR_EVERY_MS.unsigned_abs());
 /// Bytes of the operations that a model reads of a conflict; of more it reads the canvas again.
 const SINCE_BYTES_MAX: usize = 8 * 1024;
 
@@ -157,6 +161,7 @@ impl TeamChain {
             let mut state = self.state();
             (state.judged.take(), state.began.take())
         };
+        anchor_receipts(&self.gateway, &self.who);
         let is_denied = outcome.error.as_ref().is_some_and(|error| error.code == "denied");
         if is_denied {
             self.gateway.metrics.tool_denials.fetch_add(1, Ordering::Relaxed);
@@ -228,6 +233,31 @@ impl TeamChain {
             context["event_ids"] = judged.event_ids.into();
         }
         Problem::new(403, code, why).context(context)
+    }
+}
+
+/// Writes the end of this machine's chain of receipts into the log, as a witness that somebody who changes the chain here can't
+/// change: once in so many receipts or minutes, with the call that finds it due.
+fn anchor_receipts(gateway: &Gateway, who: &Identity) {
+    let options = app::receipt_options(&gateway.parts.settings, &gateway.parts.env).ok().flatten();
+    let Some((seq, hash)) = options.and_then(|options| receipts::end(&options)) else { return };
+    {
+        let mut anchored = gateway.anchored.lock();
+        let (at, last) = *anchored.get_or_insert((gateway.started, seq));
+        if seq < last + receipts::ANCHOR_EVERY && (seq == last || at.elapsed() < ANCHOR_EVERY) {
+            return;
+        }
+        *anchored = Some((Instant::now(), seq));
+    }
+    let draft = EventDraft {
+        event_type: "receipts.anchor".into(),
+        source: "engine".into(),
+        stream: Some("dataset:receipts".into()),
+        body: json!({"node": gateway.node_id, "seq": seq, "hash": hash}),
+        ..EventDraft::default()
+    };
+    if let Err(error) = gateway.ledger.append(who, &[draft], None) {
+        tracing::warn!(event = "anchor_not_stored", why = error.to_string());
     }
 }
 

@@ -338,6 +338,19 @@ fn scenario_45_memory_and_receipts_answer_as_the_command_line_does() {
     let (status, none, _) = run(home.path(), &["memory", "search", "narwhal"]);
     assert!(status.is_some() && !none.contains("narwhal sleeps"));
     assert_eq!(client.get("/memory/search?q=narwhal").json()["items"], json!([]));
+    // The end of the receipts' chain is in the log, once in 64 of them.
+    let anchors = || client.get("/events/list?type=receipts.anchor").json()["items"].clone();
+    assert_eq!(anchors(), json!([]));
+    for _ in 0..33 {
+        let call = json!({"action_name": "time", "subject_type": "run", "subject_id": "r", "args": {}});
+        assert_eq!(allowed(|| client.post("/actions/execute", &call)).status, 200);
+    }
+    let anchors = allowed(|| client.get("/events/list?type=receipts.anchor")).json()["items"].clone();
+    let anchor = &anchors[0]["body"];
+    let named = allowed(|| client.get("/receipts?limit=500")).json()["items"].clone();
+    let seq = usize::try_from(anchor["seq"].as_u64().expect("a number")).expect("small");
+    assert_eq!(anchors.as_array().map(Vec::len), Some(1), "{anchors}");
+    assert_eq!(anchor["hash"], named[seq - 1]["receipt_hash"], "{anchors}");
 }
 
 #[test]
