@@ -34,6 +34,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Sleep, sleep, timeout};
 
 use super::call::{Content, Progress, Reply, Sent};
+use super::openapi::{self, EVENTS};
 use super::problem::{Answered, Problem};
 use super::route::Route;
 use super::routes;
@@ -315,6 +316,11 @@ async fn handled(
     let request_id = id_of(&request);
     let (head, body) = request.into_parts();
     let headers = head.headers;
+    let accepts: Vec<&str> = headers.get_all(header::ACCEPT).iter().filter_map(|line| line.to_str().ok()).collect();
+    if !accepts.is_empty() && !openapi::is_acceptable(route, &accepts.join(",")) {
+        let message = "there is no answer of a type that the header Accept allows";
+        return Err(Problem::new(406, "not_acceptable", message));
+    }
     let known = headers.contains_key(header::AUTHORIZATION);
     let is_signed = route.path == "/hooks/{name}";
     let bytes_max = if known || is_signed { route.bytes_max } else { route.bytes_max.min(UNKNOWN_BYTES_MAX) };
@@ -387,38 +393,19 @@ async fn later(mut steps: UnboundedReceiver<Progress>, wait: Duration) -> Answer
 fn respond(gateway: &Arc<Gateway>, reply: Reply) -> Response {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::from_u16(reply.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let mut kind = "application/json";
-    *response.body_mut() = match reply.content {
-        Content::Empty => Body::empty(),
-        Content::Json(value) => Body::from(value.to_string()),
-        Content::Text(named, text) => {
-            kind = named;
-            Body::from(text)
-        }
-        Content::Bytes(named, bytes) => {
-            kind = named;
-            Body::from(bytes)
-        }
-        Content::Download(named, bytes) => {
-            kind = named;
-            Body::from(bytes)
-        }
-        Content::Run(wanted) => {
-            kind = "text/event-stream";
-            stream::run_body(gateway, *wanted)
-        }
-        Content::Share(wanted) => {
-            kind = "text/event-stream";
-            share_body(gateway, *wanted)
-        }
-        // Waited for before this.
-        Content::Later(..) => Body::empty(),
-        Content::Stream(wanted) => {
-            kind = "text/event-stream";
-            stream::body(gateway, *wanted)
-        }
+    let (kind, body) = match reply.content {
+        // The last of these was waited for before.
+        Content::Empty | Content::Later(..) => (None, Body::empty()),
+        Content::Json(value) => (Some("application/json"), Body::from(value.to_string())),
+        Content::Text(kind, text) => (Some(kind), Body::from(text)),
+        Content::Bytes(kind, bytes) => (Some(kind), Body::from(bytes)),
+        Content::Download(kind, bytes) => (Some(kind), Body::from(bytes)),
+        Content::Run(wanted) => (Some(EVENTS), stream::run_body(gateway, *wanted)),
+        Content::Share(wanted) => (Some(EVENTS), share_body(gateway, *wanted)),
+        Content::Stream(wanted) => (Some(EVENTS), stream::body(gateway, *wanted)),
     };
-    set_headers(&mut response, (reply.status != 204).then_some(kind), &reply.headers);
+    *response.body_mut() = body;
+    set_headers(&mut response, kind, &reply.headers);
     response
 }
 
@@ -455,7 +442,7 @@ fn set_headers(response: &mut Response, kind: Option<&'static str>, more: &[(&'s
     }
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    if kind == Some("text/event-stream") {
+    if kind == Some(EVENTS) {
         headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
     }
     for (name, value) in more {

@@ -22,7 +22,7 @@ const HEADERS: [&str; 10] = [
 
 const JSON: &str = "application/json";
 const LINES: &str = "application/x-ndjson";
-const EVENTS: &str = "text/event-stream";
+pub(super) const EVENTS: &str = "text/event-stream";
 
 /// Makes the document.
 #[must_use]
@@ -120,6 +120,22 @@ fn success(route: &Route, status: u16) -> Value {
     answer
 }
 
+/// Whether an `Accept` of a request lets a route answer: with one of its own types, or with JSON, which errors are.
+pub(super) fn is_acceptable(route: &Route, accept: &str) -> bool {
+    let kinds = || types(route).iter().copied().chain([JSON]);
+    let names = |range: &str| match range.strip_suffix("/*") {
+        Some("*") => true,
+        Some(group) => kinds().any(|kind| kind.strip_prefix(group).is_some_and(|rest| rest.starts_with('/'))),
+        None => kinds().any(|kind| kind.split(';').next().is_some_and(|kind| kind.eq_ignore_ascii_case(range))),
+    };
+    is_page(route)
+        || accept.split(',').any(|it| {
+            let mut parts = it.split(';').map(str::trim);
+            let is_wanted = parts.next().is_some_and(names);
+            is_wanted && !parts.any(|part| part.strip_prefix("q=").is_some_and(|q| q.parse() == Ok(0.0)))
+        })
+}
+
 /// The types of content that a route answers with.
 fn types(route: &Route) -> &'static [&'static str] {
     match (route.method, route.path) {
@@ -149,6 +165,7 @@ fn errors(route: &Route) -> impl Iterator<Item = (u16, &'static str)> {
         (401, "nothing says who asks, or it doesn't count", !is_health),
         (403, "it isn't allowed, or a gate blocks it", true),
         (404, "there is no such thing here", !is_health),
+        (406, "it has no type of content that the header Accept allows", true),
         (408, "the body didn't come in time", true),
         (409, "something else was there first", is_write),
         (410, "the cursor, question or session is over", has_cursor || is_write),

@@ -242,6 +242,7 @@ fn scenario_42_every_route_refuses_in_the_one_form() {
         expect(client(2).with("X-User-Id", "another"), &path, 403, "actor_mismatch");
         expect(client(3).with("X-Project-Id", "a b"), &path, 400, "identity_invalid");
         expect(client(4), &format!("{path}?no_such_name=1"), 400, "body_invalid");
+        expect(client(6).with("Accept", "x/none"), &path, 406, "not_acceptable");
         if row.body.is_some() {
             let bearer = format!("Bearer {}", secrets[5]);
             let headers = [("Authorization", bearer.as_str())];

@@ -79,7 +79,17 @@ fn scenario_42_every_error_has_the_one_form() {
         assert_eq!(client.get(path).code(), "body_invalid", "{path}");
     }
     assert_eq!(client.get("/events/list?cursor=x").code(), "cursor_invalid");
-    assert_eq!(client.get("/events/list?cursor=9-0").status, 410);
+    let gone = client.get("/events/list?cursor=9-0");
+    assert_eq!((gone.status, gone.code().as_str()), (410, "cursor_gone"));
+    for (accept, status) in
+        [("text/csv", 406), ("application/json;q=0", 406), ("text/csv, application/*;q=0.5", 200), ("*/*", 200)]
+    {
+        let answer = client.with("Accept", accept).get("/status");
+        assert_eq!(answer.status, status, "{accept}");
+        assert!(status == 200 || answer.code() == "not_acceptable", "{accept}");
+    }
+    let led = gateway.send("GET", "/", &[("Accept", "text/html")], "");
+    assert!(led.status == 302 && !led.headers.contains_key("content-type"), "{led:?}");
     // Without a token nothing but the public routes answers, and all of these say the same.
     for (method, path) in routes(home.path()) {
         let is_public = ["/health", "/metrics", "/auth/pair", "/auth/refresh"].contains(&path.as_str());

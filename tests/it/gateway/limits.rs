@@ -115,6 +115,10 @@ fn scenario_34_clients_that_read_slowly_or_never_are_dropped_and_slow_nobody() {
         assert!(began.elapsed() < PATIENCE, "the slow clients aren't let in");
         thread::park_timeout(Duration::from_millis(20));
     }
+    // One that sends half of a body is answered after its time.
+    let held = [("Authorization", format!("Bearer {secret}")), ("Content-Length", "100".to_owned())];
+    let held: Vec<(&str, &str)> = held.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    let mut half = gateway.open("POST", "/events/append", &held, "{");
     let mut longest = Duration::ZERO;
     let mut number = 0;
     while gauge(&gateway, "reedclaw_streams") > 1 {
@@ -134,6 +138,10 @@ fn scenario_34_clients_that_read_slowly_or_never_are_dropped_and_slow_nobody() {
     assert!(began.elapsed() > Duration::from_secs(20), "they had their time: {:?}", began.elapsed());
     // A slow client is dropped after 20 s: a neighbour that waits for one waits longer than this.
     assert!(longest < Duration::from_secs(15), "a neighbour waited {longest:?}");
+    let mut late = Vec::new();
+    half.read_to_end(&mut late).expect("an answer");
+    let late = super::Answer::read(&late);
+    assert_eq!((late.status, late.code().as_str()), (408, "timeout"), "{late:?}");
     let grown = memory(gateway.pid()).saturating_sub(before);
     assert!(grown < 96 * 1024, "{grown} KiB for six slow clients");
 }
