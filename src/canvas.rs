@@ -2,12 +2,13 @@
 //! users nor storage.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 
 use serde_json::{Map, Value, json};
 
 use crate::base::canonical::canonical;
 use crate::base::hash;
+use crate::schema::Schema;
 
 /// Atoms of a canvas.
 pub const ATOMS_MAX: usize = 20_000;
@@ -104,6 +105,31 @@ impl State {
         atom.text.take();
         Ok(atom)
     }
+}
+
+/// The types of atoms whose properties have a schema, which the console serves, too.
+static KINDS: LazyLock<Vec<(&str, Schema)>> = LazyLock::new(|| {
+    let texts = [("note", include_str!("web/atoms/note.json")), ("link", include_str!("web/atoms/link.json"))];
+    let read = |text: &str| Schema::new(serde_json::from_str(text).ok()?).ok();
+    texts.into_iter().filter_map(|(kind, text)| Some((kind, read(text)?))).collect()
+});
+
+/// Checks the properties of the atoms that operations have changed, in the state after them, by the schemas of their types. A type
+/// without a schema may have any properties. It is no part of [`fold`]: what a log has stays as it is.
+///
+/// # Errors
+/// The first operation after which an atom isn't as the schema of its type has it.
+pub fn check_kinds(next: &State, ops: &[Value]) -> Result<(), OpError> {
+    for (index, op) in ops.iter().enumerate() {
+        let id = op["id"].as_str().or_else(|| op["atom"]["id"].as_str()).unwrap_or_default();
+        let Some(atom) = next.atoms.get(id) else { continue };
+        let Some((kind, schema)) = KINDS.iter().find(|(kind, _)| *kind == atom.kind) else { continue };
+        let problems = schema.problems(&atom.props.clone().into());
+        if !problems.is_empty() {
+            return Err(OpError { index, why: format!("the {kind} {id}: {}", problems.join("; ")) });
+        }
+    }
+    Ok(())
 }
 
 /// Applies the operations of one command: all or none. The revision grows by one.

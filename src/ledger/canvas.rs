@@ -100,7 +100,8 @@ impl Canvases<'_> {
                     return Ok(Committed::Conflict { head_rev: state.rev, recovery_ops: recovery(since) });
                 }
             }
-            match canvas::fold(&state, &command.ops) {
+            let checked = |next: State| canvas::check_kinds(&next, &command.ops).map(|()| next);
+            match canvas::fold(&state, &command.ops).and_then(checked) {
                 Err(error) => Ok(Committed::Invalid(error)),
                 Ok(next) => {
                     let state_hash = next.hash();

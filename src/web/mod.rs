@@ -21,6 +21,7 @@ pub struct File {
 const HTML: &str = "text/html; charset=utf-8";
 const CSS: &str = "text/css; charset=utf-8";
 const JS: &str = "text/javascript; charset=utf-8";
+const JSON: &str = "application/json";
 const SVG: &str = "image/svg+xml";
 
 /// Makes a row of the table from a path in this folder.
@@ -32,6 +33,8 @@ macro_rules! file {
 
 /// Every file of the console.
 pub static FILES: &[File] = &[
+    file!("atoms/link.json", JSON),
+    file!("atoms/note.json", JSON),
     file!("icon.svg", SVG),
     file!("index.html", HTML),
     file!("js/api.js", JS),

@@ -99,8 +99,18 @@ fn scenario_28_and_29_a_late_command_gets_what_it_missed_or_merges() {
     assert_eq!(command(&client, 99, "6", &[set("a", "/x", 4)], false).code(), "op_invalid");
     let invalid = command(&client, 4, "7", &[set("a", "/x", 5), json!({"op": "delete", "id": "none"})], false);
     assert_eq!((invalid.status, &invalid.json()["error"]["details"]["index"]), (422, &json!(1)));
+    // Known types have properties of a form; others have any.
+    let atom = |kind: &str, props: Value| json!({"op": "create", "atom": {"id": kind, "type": kind, "order": "m", "props": props}});
+    for wrong in [atom("link", json!({"from": "a"})), atom("note", json!({"text": 1})), set("b", "/text", 1)] {
+        let refused = command(&client, 4, "8", &[wrong], false);
+        assert_eq!((refused.status, refused.code().as_str()), (422, "op_invalid"), "{refused:?}");
+    }
+    let form = client.get("/ui/atoms/link.json");
+    assert_eq!((form.status, &form.json()["required"]), (200, &json!(["from", "to"])), "{form:?}");
     // What was refused left nothing: the key is free.
     assert_eq!(command(&client, 4, "7", &[json!({"op": "delete", "id": "a"})], false).json()["head_rev"], 5);
+    let any = [atom("sketch", json!({"text": 1})), atom("link", json!({"from": "b", "to": "sketch"}))];
+    assert_eq!(command(&client, 5, "9", &any, false).json()["head_rev"], 6);
     assert_eq!(verify(home.path()).0, Some(0));
 }
 

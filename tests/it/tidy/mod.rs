@@ -52,7 +52,7 @@ const ROOMS: &[Room] = &[
         "pure: a text and its language in, its parts out; whoever shows or searches it may ask",
     ),
     room("web", 1, &["base"], "files of a page: it knows no server"),
-    room("canvas", 2, &["base"], "pure: a board and operations in, the next board out"),
+    room("canvas", 2, &["base", "schema"], "pure: a board and operations in, the next board out"),
     room("chain", 2, &["proto"], "pure: facts and a call in, the word of each gate out"),
     room("money", 2, &["base", "proto"], "pure: tokens, prices and sums in, a cost or a refusal out"),
     room("norris", 2, &["base", "proto"], "pure: events in, the next step out; models, disk and clock are a driver's"),
