@@ -38,12 +38,19 @@ fn scenario_25_and_26_a_command_that_is_sent_again_is_one_revision() {
     assert_eq!(command(&viewer, 0, "k", &[create("a")], false).code(), "forbidden");
     let answers: Vec<_> = thread::scope(|scope| {
         let send = || command(&client, 0, "first", &[create("a")], false);
-        let threads: Vec<_> = (0..20).map(|_| scope.spawn(send)).collect();
+        let threads: Vec<_> = (0..50).map(|_| scope.spawn(send)).collect();
         threads.into_iter().map(|thread| thread.join().expect("an answer")).collect()
     });
     let events: BTreeSet<String> = answers.iter().map(|answer| answer.json()["event_id"].to_string()).collect();
     assert!(answers.iter().all(|answer| answer.status == 200), "{answers:?}");
     assert_eq!((events.len(), answers.iter().filter(|it| it.json()["replayed"] == false).count()), (1, 1));
+    let without = json!({"base_rev": 0, "ops": [create("a")]});
+    let again = super::allowed(|| client.with("Idempotency-Key", "first").post("/canvas/board/commands", &without));
+    assert_eq!(
+        (again.status, again.headers["idempotent-replay"].as_str()),
+        (200, "true"),
+        "the header is the key, too"
+    );
     assert_eq!(command(&client, 0, "first", &[create("b")], false).code(), "idempotency_mismatch");
     assert_eq!(
         client.post("/canvas/board/commands", &json!({"base_rev": 1, "ops": [create("b")]})).code(),
@@ -152,6 +159,8 @@ fn scenario_30_snapshot_and_replay_say_the_same_and_a_forged_snapshot_is_found()
             break answer.text;
         }
     };
+    let ahead = super::allowed(|| client.get("/canvas/board/replay?after_event_id=1-99999"));
+    assert_eq!((ahead.status, ahead.code().as_str()), (410, "cursor_gone"), "whoever is ahead isn't up to date");
     let last: Value = serde_json::from_str(lines.lines().last().expect("a line")).expect("JSON");
     assert_eq!((lines.lines().count(), &last["last_event_id"]), (204, &whole["last_event_id"]));
     assert_eq!(gateway.end(Signal::SIGTERM), Some(0));

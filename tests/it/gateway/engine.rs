@@ -104,6 +104,7 @@ fn scenario_35_movements_reach_those_who_look_and_are_stored_nowhere() {
     assert_eq!(after, positions, "nothing is in the log");
     for reader in [&mut here, &mut whole] {
         let (id, _, data) = reader.expect("gesture");
+        assert!(data["routing"].get("surface_id").is_none(), "{data}");
         assert_eq!((id, &data["actor"], &data["body"]["x"]), (None, &json!("anna"), &json!(10)));
     }
     // A commit ends the count.

@@ -49,7 +49,11 @@ pub fn command(call: &Call<'_>) -> Answered<Reply> {
     let key = match keys.as_slice() {
         [] => return Err(Problem::new(400, "idempotency_missing", "idempotency_key or correlation_id is needed")),
         [key] => key.clone(),
-        _ => return Err(Problem::body("idempotency_key and correlation_id are two names of one key, and differ")),
+        _ => {
+            return Err(Problem::body(
+                "idempotency_key, correlation_id and the header Idempotency-Key name one key, and differ",
+            ));
+        }
     };
     let command = Command {
         base_rev: call.whole("base_rev").unwrap_or_default(),
@@ -92,10 +96,15 @@ pub fn replay(call: &Call<'_>) -> Answered<Reply> {
     let (who, id) = (call.who()?, canvas_id(call)?);
     let ledger = &call.gateway.ledger;
     let last = ledger.canvases().canvas(who, id)?.position;
-    let (_, epoch, first) = ledger.head(who)?;
+    let (head, epoch, first) = ledger.head(who)?;
     let mut after = match call.asked("after_event_id").as_deref().map(stream::cursor).transpose()? {
-        Some((of, position)) if of != epoch || position < first => {
-            return Err(Problem::new(410, "cursor_gone", "the cursor is of an earlier log; take a snapshot"));
+        // One ahead of the log is of a log that was lost: whoever has it isn't up to date.
+        Some((of, position)) if of != epoch || position < first || position > head => {
+            return Err(Problem::new(
+                410,
+                "cursor_gone",
+                "the cursor is of another log than this one; take a snapshot",
+            ));
         }
         Some((_, position)) => position,
         None => 0,
@@ -136,9 +145,11 @@ pub fn gesture(call: &Call<'_>) -> Answered<Reply> {
         gateway.gestures.passed(who, id, now);
     }
     if gateway.rates.take(format!("gesture {} {} {id}", who.tenant, who.user), rates::GESTURE, now) {
-        let data = json!({"type": "gesture", "stream": format!("canvas/{id}"),
-            "routing": {"tenant": who.tenant, "mode": who.mode.word(), "project": who.project,
-                "surface_id": who.surface_id, "app_id": who.app_id},
+        let mut routing = json!({"tenant": who.tenant, "mode": who.mode.word(), "project": who.project});
+        for (name, id) in [("surface_id", &who.surface_id), ("app_id", &who.app_id)] {
+            id.iter().for_each(|id| routing[name] = id.as_str().into());
+        }
+        let data = json!({"type": "gesture", "stream": format!("canvas/{id}"), "routing": routing,
             "ids": {"request_id": who.request_id}, "actor": who.user, "body": call.body});
         gateway.gestures.show(who, &format!("canvas/{id}"), &format!("event: gesture\ndata: {data}\n\n"));
     }
