@@ -48,9 +48,10 @@ pub fn status(call: &Call<'_>) -> Answered<Reply> {
     let lag_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
     // Only this line is about the machine's clock: what ends, ends by the database's.
     let skew_ms = gateway.ledger.now_ms().ok().map(|now| host::now_unix_ms() - now);
-    let workspace = app::workspace_dir(&gateway.parts.settings, &gateway.parts.env);
     let streams = gateway.streams.count();
     let who = call.who()?;
+    // That of this machine's user is nothing to other tenants, and where theirs lie, neither.
+    let workspace = (who.tenant == "local").then(|| app::workspace_dir(&gateway.parts.settings, &gateway.parts.env));
     let (positions, kill_switches) = (gateway.ledger.head(who)?.0, gateway.ledger.safety().kill_switches(who)?);
     Ok(Reply::ok(json!({
         "positions": positions, "kill_switches": kill_switches, "console": crate::web::version(),
@@ -59,7 +60,7 @@ pub fn status(call: &Call<'_>) -> Answered<Reply> {
             "skew_ms": skew_ms.filter(|skew| skew.abs() > SKEW_MS)},
         "nats": gateway.passing.word(), "streams": streams, "queue": gateway.work.waiting(), "running": gateway.running.count(),
         "estop": gateway.stopped().is_some(), "receipts": {"valid": is_valid, "last_seq": last_seq},
-        "provider": gateway.parts.settings.default_model, "workspace": workspace.display().to_string(),
+        "provider": gateway.parts.settings.default_model, "workspace": workspace.map(|path| path.display().to_string()),
     })))
 }
 
