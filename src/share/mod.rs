@@ -121,6 +121,8 @@ impl ShareError {
 #[derive(Debug)]
 pub struct Share {
     url: String,
+    /// The users that were named and are no members.
+    unknown: Vec<String>,
     wanted: Wanted,
     queue: Arc<Queue>,
     asked: AtomicU64,
@@ -147,11 +149,11 @@ impl Share {
         let (out, to, what) = (Arc::clone(&queue), place.clone(), wanted.clone());
         let publish = move || {
             let mut connection = Connection::new(to.clone());
-            let (url, link) = match open(&mut connection, to, &what, &redactor) {
+            let (told, link) = match open(&mut connection, to, &what, &redactor) {
                 Ok(opened) => opened,
                 Err(error) => return drop(begins.send(Err(error))),
             };
-            if begins.send(Ok((url, link.clone()))).is_err() {
+            if begins.send(Ok((told, link.clone()))).is_err() {
                 // It came too late.
                 out.end();
             }
@@ -162,20 +164,26 @@ impl Share {
         let no_thread = |error: std::io::Error| failed(format!("isn't asked: {error}"));
         thread("share-out").spawn(publish).map_err(no_thread)?;
         let late = || failed(format!("doesn't answer in {} seconds", BEGIN_WAIT.as_secs()));
-        let (url, link) = begun.recv_timeout(BEGIN_WAIT).map_err(|_| late())??;
+        let ((url, unknown), link) = begun.recv_timeout(BEGIN_WAIT).map_err(|_| late())??;
         let control = Arc::clone(&queue);
         let hear = move || publisher::control(&control, &link);
         if let Err(error) = thread("share-control").spawn(hear) {
             queue.end();
             return Err(no_thread(error));
         }
-        Ok(Self { url, wanted, queue, asked: AtomicU64::new(0), sent })
+        Ok(Self { url, unknown, wanted, queue, asked: AtomicU64::new(0), sent })
     }
 
     /// The address at which it can be watched.
     #[must_use]
     pub fn url(&self) -> &str {
         &self.url
+    }
+
+    /// The users that were named and aren't members, so that they see nothing of it.
+    #[must_use]
+    pub fn unknown(&self) -> &[String] {
+        &self.unknown
     }
 
     /// The wishes with which it began.
@@ -264,13 +272,16 @@ impl Share {
 
 const JSON: &str = "application/json";
 
-/// Asks a gateway to share a session; returns the address at which it is watched, and the way there.
+/// The address at which a session is watched, and the users that were named and are no members.
+type Opened = (String, Vec<String>);
+
+/// Asks a gateway to share a session; returns where it is watched, and the way there.
 fn open(
     connection: &mut Connection,
     place: Place,
     wanted: &Wanted,
     redactor: &Redactor,
-) -> Result<(String, Link), ShareError> {
+) -> Result<(Opened, Link), ShareError> {
     let wanted = Wanted { title: redactor.redact(&wanted.title).text.into_owned(), ..wanted.clone() };
     let body = wanted.to_json().to_string();
     let request = Request { method: "POST", path: "/shares", token: None, kind: JSON, body: body.as_bytes() };
@@ -282,7 +293,9 @@ fn open(
     })?;
     let text = |name: &str| answer.body[name].as_str().map(str::to_owned);
     if let (Some(url), Some(id), Some(token)) = (text("url"), text("share_id"), text("publish_token")) {
-        return Ok((url, Link::new(place, id, token, wanted)));
+        let unknown =
+            answer.body["unknown"].as_array().into_iter().flatten().filter_map(|it| it.as_str().map(str::to_owned));
+        return Ok(((url, unknown.collect()), Link::new(place, id, token, wanted)));
     }
     let error = &answer.body["error"];
     match (error["code"].as_str(), error["message"].as_str()) {

@@ -1,5 +1,7 @@
 //! Shared sessions over HTTP: a session publishes by its own secret, viewers who are named in it watch, and its recording stays.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use crate::gateway::http::call::{Call, Content, Reply, cursor_of};
@@ -48,6 +50,9 @@ pub fn begin(call: &Call<'_>) -> Answered<Reply> {
     if let Some(user) = wrong {
         return Err(Problem::body(format!("{user:?} isn't a user's name")));
     }
+    let members = gateway.ledger.accounts().members(&who.tenant)?;
+    let is_unknown = |user: &&String| *user != EVERYBODY && members.iter().all(|(member, _)| member != *user);
+    let unknown: BTreeSet<String> = new.watch.iter().chain(&new.approve).filter(is_unknown).cloned().collect();
     let (owner, size) = ((who, routes::secret(call.sent)), new.size);
     let begun = match call.text("share_id") {
         None => gateway.shares.begin(&gateway.ledger, owner, new)?,
@@ -70,7 +75,7 @@ pub fn begin(call: &Call<'_>) -> Answered<Reply> {
         }
     };
     let url = format!("{}/ui/#/sessions/{id}", gateway.url);
-    Ok(Reply::json(201, json!({"share_id": id, "url": url, "publish_token": secret})))
+    Ok(Reply::json(201, json!({"share_id": id, "url": url, "publish_token": secret, "unknown": unknown})))
 }
 
 /// The session that the request's publisher secret belongs to.

@@ -50,7 +50,13 @@ impl Sharing {
         // Another one that goes on would be told twice.
         let before = if self.end() { " · the address before has ended" } else { "" };
         let share = Share::begin(place, wanted, redactor, ended)?;
-        let line = format!("{} · {} · recorded · :share off ends it{before}", share.url(), whom(share.wanted()));
+        let strangers = match share.unknown() {
+            [] => String::new(),
+            [user] => format!(" · {user} is no member there"),
+            users => format!(" · {} are no members there", users.join(", ")),
+        };
+        let line =
+            format!("{} · {}{strangers} · recorded · :share off ends it{before}", share.url(), whom(share.wanted()));
         let tap = Box::new(Shown(share.output()));
         self.state().share = Some(share);
         Ok((tap, line))

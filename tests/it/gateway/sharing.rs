@@ -80,6 +80,8 @@ fn scenario_55_viewers_see_what_ran_and_never_keys_or_secrets() {
     session.type_text("hid-den-word");
     session.press(Key::Enter);
     session.run(" echo a-line-of-my-own");
+    session.run("export MY_API_KEY=hunter2hunter2zz");
+    session.run("echo $MY_API_KEY");
     session.run("false");
     session.run("echo at-the-end");
     let frames = frames_until(&mut reader, "at-the-end\r\n");
@@ -88,7 +90,7 @@ fn scenario_55_viewers_see_what_ran_and_never_keys_or_secrets() {
         assert!(screen.contains(shown), "{shown:?} in {screen:?}");
     }
     let all = json!(frames).to_string();
-    for hidden in ["early-", "hid-den-word", "ghp_a1B2", "]52;", " echo a-line"] {
+    for hidden in ["early-", "hid-den-word", "ghp_a1B2", "]52;", " echo a-line", "hunter2"] {
         assert!(!all.contains(hidden), "{hidden} in {all}");
     }
     assert_eq!(frames[0]["text"], "echo shown-$((40 + 2))", "{all}");
@@ -325,10 +327,10 @@ fn viewers_see_what_the_model_asks_in_words() {
     let all = json!(frames_until(&mut reader, "after-41\r\n")).to_string();
     assert!(all.contains("Which animal? (cat, dog); this is answered at the terminal"), "{all}");
     // Another wish is another session, with another address.
-    session.run(":share approve anna");
+    session.run(":share approve nobody");
     session.expect("a word about the address", |screen| {
-        let text = screen.contents();
-        text.split_whitespace().collect::<Vec<_>>().join(" ").contains("the address before has ended")
+        let text = screen.contents().split_whitespace().collect::<Vec<_>>().join(" ");
+        text.contains("the address before has ended") && text.contains("nobody is no member there")
     });
 }
 
@@ -360,9 +362,9 @@ fn only_those_who_are_named_watch_and_only_the_owner_ends_a_session() {
     let me = gateway.client(&token(home.path(), "me", "member", &[]));
     let anna = gateway.client(&token(home.path(), "anna", "admin", &[]));
     let ben = gateway.client(&token(home.path(), "ben", "admin", &[]));
-    let wanted = json!({"kind": "agent", "cols": 80, "rows": 24, "title": "mine", "watch": ["anna"]});
+    let wanted = json!({"kind": "agent", "cols": 80, "rows": 24, "title": "mine", "watch": ["anna", "nan"]});
     let begun = me.post("/shares", &wanted);
-    assert_eq!(begun.status, 201, "{begun:?}");
+    assert_eq!((begun.status, &begun.json()["unknown"]), (201, &json!(["nan"])), "{begun:?}");
     let (id, secret) = (begun.json()["share_id"].clone(), begun.json()["publish_token"].clone());
     let (id, secret) = (id.as_str().expect("an id"), secret.as_str().expect("a secret"));
     assert!(ben.get("/shares").json()["items"] == json!([]) && shares(&anna).len() == 1);
