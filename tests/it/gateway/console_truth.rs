@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::browser::Browser;
 use super::console::{code_in, go, signed_in};
 use super::{Client, Gateway, allowed, home, home_with, token};
-use crate::server::{Server, answer, tool_call};
+use crate::server::{Server, Step, answer, head, piece, tool_call};
 
 fn write(path: &str, content: &str) -> Value {
     json!({"action_name": "file_write", "subject_type": "thread", "subject_id": "t-1",
@@ -345,4 +345,29 @@ fn irreversible_actions_ask_first() {
     browser.wait("document.activeElement.id === 'help'");
     assert_eq!(browser.eval("document.querySelector('dialog').scrollTop"), json!(0));
     assert_eq!(browser.complaints, Vec::<String>::new());
+}
+
+#[test]
+fn a_run_is_stopped_by_escape_and_s_and_not_by_keys_of_the_browser() {
+    let server = Server::start();
+    let models = format!("models = {{tiny = {{endpoint = \"{}\"}}}}", server.endpoint());
+    let home = home_with(&format!("{models}, memory = {{auto = false}}, context = {{project = false}}"));
+    let gateway = Gateway::start(home.path());
+    let Some(mut browser) = signed_in(home.path(), &gateway, "member") else { return };
+    let anna = gateway.client(&token(home.path(), "anna", "member", &[]));
+    server.reply(vec![head(), piece("Long "), Step::Hold]);
+    let begun = anna.with("Prefer", "respond-async").post("/chat", &json!({"message": "Go on."})).json();
+    let id = begun["run_id"].as_str().expect("an id");
+    browser.open(&format!("http://{}/ui/#/runs/{id}", gateway.address));
+    browser.expect("Long");
+    browser.key("Escape");
+    browser.chord("s");
+    drawn(&mut browser);
+    browser.key("Escape");
+    browser.key("s");
+    browser.expect("cancelled");
+    let stops = "reedclaw_http_requests_total{route=\"/runs/{run_id}/cancel\",status=\"200\"} 1\n";
+    let metrics = gateway.send("GET", "/metrics", &[], "").text;
+    assert!(metrics.contains(stops), "once: {metrics}");
+    assert!(metrics.contains("_bucket{le=\"+Inf\"}"), "{metrics}");
 }

@@ -63,6 +63,6 @@ export function Admin() {
         <button class="danger" disabled=${!online} onClick=${erase}>Erase them</button><button onClick=${() => doom(null)}>Keep them</button></p>` : null}
       ${erased ? html`<p role="status" id="erased">${erased}</p>` : null}
       <h2>Nodes</h2>
-      <ul class="list">${value.nodes.map((it) => html`<li><code>${it.node_id}</code>, up for ${span(it.uptime_s)}, ${count(it.streams, 'stream')}</li>`)}</ul>`
+      <ul class="list">${value.nodes.map((it) => html`<li><code>${it.node_id}</code>, up for ${span(it.uptime_s)}${it.streams === null ? '' : `, ${count(it.streams, 'stream')}`}</li>`)}</ul>`
       : html`<${None} error=${error} />`}`;
 }

@@ -30,6 +30,14 @@ const UNDO_MAX = 100;
 const unsent = new Map();
 addEventListener('beforeunload', (event) => { if ([...unsent.values()].some((it) => it.pending.length)) event.preventDefault(); });
 
+/** A canvas that nobody has changed yet. */
+const NOTHING = { rev: 0, atoms: [] };
+/** Whether there is a canvas of this name, for one that nobody has asked for. */
+const isThere = async (id) => {
+  const { items, next } = await api('GET', '/canvas?limit=500');
+  return next !== null || items.some((it) => it.canvas_id === id);
+};
+
 /** The way to another canvas of the project, or to a new one. */
 function Choice({ id }) {
   const field = useRef(null);
@@ -91,7 +99,7 @@ export function Canvas({ at }) {
     let wrong = null;
     isLoading.current = true;
     try {
-      const snapshot = await api('GET', `/canvas/${encodeURIComponent(id)}/snapshot`);
+      const snapshot = at[0] || sync.rev || await isThere(id) ? await api('GET', `/canvas/${encodeURIComponent(id)}/snapshot`) : NOTHING;
       // Commits that came meanwhile may be newer than this snapshot.
       if (sync.rev === before || snapshot.rev >= sync.rev) Object.assign(sync, { rev: snapshot.rev, atoms: Object.fromEntries(snapshot.atoms.map((it) => [it.id, it])) });
       sync.isLoaded = true;

@@ -124,8 +124,8 @@ export function Run({ at }) {
   useLayoutEffect(() => {
     let isArmed = false;
     const press = (event) => {
-      if (/^(INPUT|TEXTAREA)$/.test(event.target.tagName)) return;
-      if (isArmed && event.key === 's') stop();
+      if (/^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName)) return;
+      if (isArmed && event.key === 's' && !event.ctrlKey && !event.metaKey && !event.altKey) stop();
       isArmed = event.key === 'Escape';
     };
     addEventListener('keydown', press);
