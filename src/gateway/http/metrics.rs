@@ -6,6 +6,9 @@ use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+/// The bounds of the histogram of times, in seconds: an action may wait for a person.
+const BOUNDS_S: [f64; 10] = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 2.5, 10.0, 60.0];
+
 /// The counters.
 #[derive(Debug, Default)]
 pub struct Metrics {
@@ -20,7 +23,8 @@ pub struct Metrics {
     /// Requests that the database failed.
     pub database_errors: AtomicU64,
     requests: Mutex<BTreeMap<(&'static str, u16), u64>>,
-    seconds: Mutex<(f64, u64)>,
+    /// The sum of the times of requests, and their number below each bound and above the last.
+    seconds: Mutex<(f64, [u64; BOUNDS_S.len() + 1])>,
     blocks: Mutex<BTreeMap<&'static str, u64>>,
 }
 
@@ -29,8 +33,9 @@ impl Metrics {
     pub fn answered(&self, route: &'static str, status: u16, took: Duration) {
         *self.requests.lock().entry((route, status)).or_default() += 1;
         let mut seconds = self.seconds.lock();
-        seconds.0 += took.as_secs_f64();
-        seconds.1 += 1;
+        let took = took.as_secs_f64();
+        seconds.0 += took;
+        seconds.1[BOUNDS_S.iter().take_while(|bound| took > **bound).count()] += 1;
     }
 
     /// Counts a call that a gate has blocked.
@@ -71,12 +76,16 @@ impl Metrics {
         for (gate, count) in self.blocks.lock().iter() {
             let _ = writeln!(text, "{name}{{gate=\"{gate}\"}} {count}");
         }
-        let (sum, count) = *self.seconds.lock();
+        let (sum, counts) = *self.seconds.lock();
         let name = "reedclaw_http_request_seconds";
-        let _ = writeln!(
-            text,
-            "# HELP {name} Time of requests.\n# TYPE {name} summary\n{name}_sum {sum}\n{name}_count {count}"
-        );
+        let _ = writeln!(text, "# HELP {name} Time of requests.\n# TYPE {name} histogram");
+        let bounds = BOUNDS_S.map(|bound| bound.to_string()).into_iter().chain(["+Inf".to_owned()]);
+        let mut count = 0;
+        for (bound, here) in bounds.zip(counts) {
+            count += here;
+            let _ = writeln!(text, "{name}_bucket{{le=\"{bound}\"}} {count}");
+        }
+        let _ = writeln!(text, "{name}_sum {sum}\n{name}_count {count}");
         text
     }
 }

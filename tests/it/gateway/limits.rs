@@ -272,14 +272,15 @@ fn well_formed(text: &str) {
             let (name, word) = rest.split_once(' ').expect("a name and a type");
             assert_eq!(name, family);
             word.clone_into(&mut kind);
-            assert!(["counter", "gauge", "summary", "histogram"].contains(&word), "{line}");
+            assert!(["counter", "gauge", "histogram"].contains(&word), "{line}");
             assert!(word != "counter" || name.ends_with("_total"), "{line}");
         } else {
             let (sample, value) = line.rsplit_once(' ').expect("a value");
             assert!(value.parse::<f64>().is_ok(), "{line}");
             assert!(sample.starts_with(&family) && seen.insert(sample.to_owned()), "{line}");
             let suffix = sample[family.len()..].split('{').next().unwrap_or_default();
-            assert!(suffix.is_empty() || kind == "summary" && ["_sum", "_count"].contains(&suffix), "{line}");
+            let is_part = kind == "histogram" && ["_sum", "_count", "_bucket"].contains(&suffix);
+            assert!(suffix.is_empty() || is_part, "{line}");
         }
     }
     assert!(text.ends_with('\n') && seen.len() > 10);
