@@ -141,6 +141,13 @@ pub struct Rule {
 }
 
 impl Rule {
+    /// The bound in words, such as `at most 0.2`.
+    #[must_use]
+    pub fn bound(&self) -> String {
+        let word = if self.op == "<=" { "at most" } else { "at least" };
+        format!("{word} {}", of_thousandths(self.threshold))
+    }
+
     /// Whether the figure doesn't keep the rule.
     #[must_use]
     pub fn is_broken(&self) -> bool {
@@ -299,7 +306,14 @@ fn lock(locks: &[Lock], wish: &Wish) -> GateOutcome {
         nearest = Some((state, lock));
     }
     let (state, id) = nearest.map_or(("none", None), |(state, lock)| (state, Some(lock.id.clone())));
-    let reason = format!("no approved strategy covers {} ({state})", wish.action);
+    let nearest = match state {
+        "three_wise_pending" => "; three persons must approve the nearest",
+        "expired" => "; the nearest has ended",
+        "rejected" => "; the nearest was rejected",
+        _ if id.is_some() => "; the nearest waits for an approver",
+        _ => "",
+    };
+    let reason = format!("no approved strategy covers {}{nearest}", wish.action);
     block(reason, json!({"state": state, "lock_id": id}))
 }
 
@@ -309,7 +323,7 @@ fn kpi(rules: &[Rule]) -> GateOutcome {
     }
     let Some(rule) = rules.iter().find(|rule| rule.is_broken()) else { return GateOutcome::Pass };
     let (value, threshold) = (of_thousandths(rule.value.unwrap_or_default()), of_thousandths(rule.threshold));
-    let reason = format!("{} is {value} within {} s, and must be {} {threshold}", rule.kpi, rule.window_s, rule.op);
+    let reason = format!("{} is {value} within {} s, and must be {}", rule.kpi, rule.window_s, rule.bound());
     let context = json!({"kpi": rule.kpi, "action": rule.action, "value": value, "op": rule.op,
         "threshold": threshold, "window_s": rule.window_s, "samples": rule.samples});
     block(reason, context)
@@ -378,6 +392,21 @@ mod tests {
         assert_eq!(blocked(&facts, &wish(Risk::High)).expect("a block").0, "firearms");
         assert_eq!(blocked(&facts, &wish(Risk::Low)).expect("a block").0, "strategy_lock");
         assert_eq!(blocked(&Facts::default(), &wish(Risk::Low)), None);
+    }
+
+    #[test]
+    fn a_block_is_told_in_words() {
+        let pending = Lock { state: "pending".into(), ..a_lock() };
+        for (locks, end) in [(vec![], "canvas.edit"), (vec![pending], "; the nearest waits for an approver")] {
+            let facts = Facts { locks: Some(locks), ..Facts::default() };
+            let reason = decide(&facts, &wish(Risk::Low)).into_iter().find_map(|it| match it.outcome {
+                GateOutcome::Block { reason, .. } => Some(reason),
+                _ => None,
+            });
+            assert!(reason.as_deref().is_some_and(|reason| reason.ends_with(end)), "{reason:?}");
+        }
+        let rule = Rule { op: "<=".into(), threshold: 200, ..Rule::default() };
+        assert_eq!(rule.bound(), "at most 0.2");
     }
 
     #[test]

@@ -536,9 +536,7 @@ fn set_rule(matches: &ArgMatches, at: &Stores) -> Result<(), Failure> {
     match rule {
         None => outln!("there is no rule about {kpi} for {} any more", sanitise(&tenant)),
         Some(rule) => {
-            let threshold = figures::of_thousandths(rule.threshold);
-            let (op, window_s) = (&rule.op, rule.window_s);
-            outln!("{kpi} must be {op} {threshold} within {window_s} s for {}", sanitise(&tenant));
+            outln!("{kpi} must be {} within {} s for {}", rule.bound(), rule.window_s, sanitise(&tenant));
         }
     }
     Ok(())
