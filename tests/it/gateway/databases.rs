@@ -1,6 +1,7 @@
 //! Databases that can't be used, and names that don't exist: the command line says which, and makes or changes nothing.
 
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
 
 use serde_json::json;
@@ -157,15 +158,20 @@ fn a_port_that_is_taken_is_named_and_a_config_with_a_mistake_is_not_served() {
 fn a_webhook_without_its_secret_is_reported_at_the_start() {
     let hooks = "gateway = { hooks = { build = { secret_env = \"BUILD_SECRET\", question = \"x\" } } }";
     let home = home_with(hooks);
-    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = taken.local_addr().expect("an address").to_string();
-    // The port is taken so that the gateway ends by itself.
+    // Once it serves: its first line comes after what it reports.
     let start = |secret: Option<&str>| {
-        let mut command = super::command(home.path(), &["gateway", "--listen", &address]);
-        command.envs(secret.map(|secret| ("BUILD_SECRET", secret)));
-        String::from_utf8_lossy(&command.output().expect("it runs").stderr).into_owned()
+        let mut command = super::command(home.path(), &["gateway", "--listen", "127.0.0.1:0", "--json"]);
+        let mut child = command.envs(secret.map(|secret| ("BUILD_SECRET", secret))).spawn().expect("it starts");
+        BufReader::new(child.stdout.take().expect("its output")).read_line(&mut String::new()).expect("a line");
+        child.kill().expect("it is there");
+        String::from_utf8_lossy(&child.wait_with_output().expect("it ends").stderr).into_owned()
     };
     let said = start(None);
     assert!(said.contains("the webhook build is refused: its variable BUILD_SECRET isn't set"), "{said}");
     assert!(!start(Some("s")).contains("BUILD_SECRET"));
+    // One that doesn't serve says why, and nothing else.
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = taken.local_addr().expect("an address").to_string();
+    let (status, _, err) = run(home.path(), &["gateway", "--listen", &address]);
+    assert!(status == Some(1) && !err.contains("BUILD_SECRET"), "{err}");
 }

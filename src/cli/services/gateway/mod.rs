@@ -320,7 +320,6 @@ fn serve(matches: &ArgMatches, at: &Stores) -> Result<u8, Failure> {
         Runtime::start(&Request { config: at.config.clone(), channel: ChannelKind::Gateway, ..Request::default() })?;
     runtime.problems().iter().for_each(report);
     let settings = &runtime.settings().gateway;
-    report_missing_secrets(&runtime);
     if runtime.has_broken_config() {
         return Err(Failure::refused(
             "the gateway doesn't serve with a config that has a mistake: a rule that you set could be missing",
@@ -341,14 +340,17 @@ fn serve(matches: &ArgMatches, at: &Stores) -> Result<u8, Failure> {
         true => Some(pair_code(&gateway::open(&options.database)?, TENANT, "me", TeamRole::Admin)?),
         false => None,
     };
-    let begun = |listening: &Listening| match is_json {
-        true => {
-            let Listening { address, url, mode, database } = listening;
-            let begun =
-                json!({"event": "listening", "url": url, "address": address, "mode": mode, "database": database});
-            outln!("{begun}");
+    let begun = |listening: &Listening| {
+        report_missing_secrets(&runtime);
+        match is_json {
+            true => {
+                let Listening { address, url, mode, database } = listening;
+                let begun =
+                    json!({"event": "listening", "url": url, "address": address, "mode": mode, "database": database});
+                outln!("{begun}");
+            }
+            false => announce(listening, code.as_deref()),
         }
-        false => announce(listening, code.as_deref()),
     };
     let ended = || {
         signals.forever().next();
