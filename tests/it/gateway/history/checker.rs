@@ -101,6 +101,8 @@ pub struct History {
     pub logs: BTreeMap<String, Vec<Row>>,
     /// The result of `verify` for each tenant's log.
     pub broken: Vec<(String, String)>,
+    /// Commands on canvases that were acknowledged: the tenant, the key, and the revision that the answer named.
+    pub drawn: Vec<(String, String, i64)>,
     /// The hash that a canvas's snapshot names, and that of all of its operations.
     pub folds: Vec<(String, String)>,
 }

@@ -150,6 +150,42 @@ impl Member {
         append
     }
 
+    /// Changes the tenant's canvas until the end: atoms of its own, so that what others change meanwhile is no hindrance.
+    pub fn draw(&self, world: &World, mut seed: Seed) {
+        let (own, mut rev) = (seed.next(1 << 30), 0);
+        for number in 0_u64.. {
+            let (key, id) = (format!("k-{own}-{number}"), format!("a-{own}-{}", number / 2));
+            let op = match number % 2 {
+                0 => json!({"op": "create", "atom": {"id": id, "type": "note", "order": "m"}}),
+                _ => json!({"op": "set", "id": id, "path": "/x", "value": number}),
+            };
+            loop {
+                // One that was sent may have landed: it is asked again until that is known.
+                let body = json!({"base_rev": rev, "ops": [op], "idempotency_key": key, "merge": "disjoint"});
+                let to = world.some_gateway(&mut seed);
+                let answer = to.and_then(|to| self.ask(to, "/canvas/board/commands", &body, Duration::ZERO));
+                let head = answer.as_ref().and_then(|answer| answer.body["head_rev"].as_i64());
+                match answer.as_ref().map(|answer| answer.status) {
+                    Some(200) => {
+                        rev = head.expect("a revision");
+                        world.note(|history| history.drawn.push((self.tenant.clone(), key.clone(), rev)));
+                        break;
+                    }
+                    Some(409) => rev = head.expect("a revision"),
+                    None | Some(429 | 503) => stand_still(Duration::from_millis(20 + seed.next(60))),
+                    Some(other) => panic!("{other}: {}", answer.map(|answer| answer.body).unwrap_or_default()),
+                }
+                if world.is_over() {
+                    break;
+                }
+            }
+            if world.is_over() {
+                return;
+            }
+            stand_still(Duration::from_millis(seed.next(40)));
+        }
+    }
+
     /// Calls a tool again and again with one key, until it is known how it ended.
     pub fn call(&self, world: &World, seed: &mut Seed, key: &str) {
         let body = json!({"action_name": "time", "subject_type": "run", "subject_id": key, "args": {}, "idempotency_key": key});

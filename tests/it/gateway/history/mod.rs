@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use reedclaw::canvas::{self, State};
 use reedclaw::ledger::{Filter, Ledger, Target};
 use reedclaw::proto::team::Identity;
 use serde_json::json;
@@ -215,6 +216,9 @@ fn happen(plan: &Plan) -> Option<(History, BTreeMap<&'static str, u32>)> {
                 caller.call(world, &mut seed, &format!("key-{number}"));
             }
         }));
+        for (number, member) in members.iter().take(2).enumerate() {
+            writers.push(scope.spawn(move || member.draw(world, seed(number + 5_000))));
+        }
         writers.push(scope.spawn(move || stop_in_the_middle(world, caller, plan.time, seed(3_000))));
         let nemesis = plan.faults.then(|| scope.spawn(move || torment(world, nodes, server, address, seed(4_000))));
         stand_still(plan.time);
@@ -259,6 +263,9 @@ fn read_logs(address: &str, heads: &BTreeMap<String, AtomicI64>, history: &mut H
         let events = ledger.read(&of(tenant), 0, &Filter::default(), 10_000_000).expect("the log");
         let foreign = events.iter().filter(|event| event.tenant != *tenant);
         history.shown.extend(foreign.map(|event| (tenant.clone(), event.tenant.clone())));
+        if history.drawn.iter().any(|(of, ..)| of == tenant) {
+            fold_canvas(&ledger, tenant, &events, history);
+        }
         let row = |event: reedclaw::ledger::Event| Row {
             position: event.position,
             causation_id: event.id("causation_id").map(str::to_owned),
@@ -272,6 +279,23 @@ fn read_logs(address: &str, heads: &BTreeMap<String, AtomicI64>, history: &mut H
             history.broken.push((tenant.clone(), format!("position {}: {}", broken.position, broken.why)));
         }
     }
+}
+
+/// Folds the canvas of a tenant, and holds the result against its snapshot, and each acknowledged command against its revision.
+fn fold_canvas(ledger: &Ledger, tenant: &str, events: &[reedclaw::ledger::Event], history: &mut History) {
+    let (mut state, mut revisions) = (State::default(), BTreeMap::new());
+    for event in events.iter().filter(|event| event.event_type == "canvas_commit") {
+        let body = event.body();
+        state = canvas::fold(&state, body["ops"].as_array().expect("operations")).expect("they were committed");
+        revisions.insert(body["idempotency_key"].as_str().expect("a key").to_owned(), state.rev);
+    }
+    let snapshot = ledger.canvases().canvas(&of(tenant), "board").expect("the canvas");
+    history
+        .folds
+        .push((format!("{} {}", snapshot.state.rev, snapshot.state_hash), format!("{} {}", state.rev, state.hash())));
+    let drawn = history.drawn.iter().filter(|(of, ..)| of == tenant);
+    let acknowledged = drawn.map(|(_, key, rev)| (format!("{key} {rev}"), format!("{key} {:?}", revisions.get(key))));
+    history.folds.extend(acknowledged.map(|(one, other)| (one, other.replace("Some(", "").replace(')', ""))));
 }
 
 /// Lets a history happen, checks it, and says how much there was.
@@ -291,7 +315,8 @@ fn holds(plan: &Plan) {
         history.calls.len(),
     );
     assert!(found.is_empty(), "seed {}: {:#?}", plan.seed, &found[..found.len().min(20)]);
-    assert!(done > 10 && admitted > 0 && seen > 10, "too little has happened");
+    let has_drawn = history.drawn.len() > 10 && history.folds.len() > history.drawn.len();
+    assert!(done > 10 && admitted > 0 && seen > 10 && has_drawn, "too little has happened");
     assert!(!plan.faults || !broken.is_empty());
 }
 
