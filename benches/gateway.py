@@ -3,7 +3,7 @@
 sqlite3 alone, actions, canvas commands, reads, streams, a tenant beside a noisy one, and the first minute. `postgres` starts a
 server of its own: appends beside the same transactions by pgbench, and two gateways beside one. Needs Python 3.9; wrk is used if it is installed.
 
-    benches/gateway.py [--program target/release/reedclaw] [--seconds 5] [--streams 900] [--name NAME] [--only append,canvas,…]
+    benches/gateway.py [--program target/release/reedclaw] [--seconds 5] [--streams 900] [--events 1000000] [--name NAME] [--only append,canvas,…]
 """
 import argparse
 import concurrent.futures
@@ -300,6 +300,13 @@ def bench_fair(gateway, options):
 
 
 def bench_verify(gateway, options):
+    """Checks a log of so many events; those that it lacks are appended before, 200 with each request."""
+    client = Client(gateway, gateway.token("verifier"))
+    lacks = lambda: options.events - json.loads(client.ask("GET", "/status")[1])["positions"]
+    while (missing := lacks()) > 0:
+        for _ in range(-(-missing // 200)):
+            status, text = client.ask("POST", "/events/append", {"events": [event(number) for number in range(200)]})
+            assert status == 201, text
     began = CLOCK()
     told = gateway.run("verify")
     return {"verify": told.splitlines()[0], "seconds": CLOCK() - began}
@@ -388,6 +395,7 @@ def main():
     parser.add_argument("--program", default=str(ROOT / "target/release/reedclaw"))
     parser.add_argument("--seconds", type=float, default=5)
     parser.add_argument("--streams", type=int, default=1_000)
+    parser.add_argument("--events", type=int, default=1_000_000, help="events of the log that verify checks")
     parser.add_argument("--only", default=",".join(BENCHES))
     parser.add_argument("--name")
     options = parser.parse_args()

@@ -16,13 +16,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use reedclaw::canvas::{self, State};
+use reedclaw::chain::{self, Facts, Limit, Lock, Wish};
 use reedclaw::config::{LoadRequest, load};
 use reedclaw::files::{Journals, Layers, Root};
 use reedclaw::gate::{Allowed, Approver, Call, Gate, Lasting, Options as GateOptions};
 use reedclaw::norris::{Event, Goal, Run, Used};
 use reedclaw::policy::{self, Rules, judge};
 use reedclaw::project;
-use reedclaw::proto::action::{Action, Autonomy, Hold};
+use reedclaw::proto::action::{Action, Autonomy, Hold, Risk};
 use reedclaw::proto::tool::FileChange;
 use reedclaw::proto::{LineKind, Names};
 use reedclaw::receipts::{Check, Entry as Receipt, Log, Options as LogOptions, Verdict, hash, verify};
@@ -40,6 +42,7 @@ use reedclaw::steps::{Incoming, Limits as StepLimits, NewContent, Steps};
 use reedclaw::store::{Entry, MessageState, NewRun, Search, Store, TextMatch};
 use reedclaw::tools::{Found, Limits, Memory, Place, Registry, Replies, Spill, Work, edit_tools};
 
+use serde_json::{Value, json};
 use timing::{percentile, times};
 
 /// How a run was asked for.
@@ -115,6 +118,53 @@ fn main() {
     differences(&plan);
     served::measure(&plan);
     undo(&plan);
+    team(&plan);
+}
+
+/// The six gates over a tenant's facts, and a board of as many atoms as it may have: one more operation, and all of it anew.
+fn team(plan: &Plan) {
+    let wish = Wish {
+        action: "file_write".into(),
+        surface_id: Some("board".into()),
+        project: "default".into(),
+        user: "anna".into(),
+        role: "member".into(),
+        kind: "person".into(),
+        risk: Risk::Medium,
+        class: None,
+    };
+    let lock = |number: usize| Lock {
+        id: number.to_string(),
+        scope: "*".into(),
+        surface_id: None,
+        actions: vec![if number == 99 { "*".into() } else { format!("other-{number}.*") }],
+        state: "approved".into(),
+        is_three_wise_pending: false,
+        is_in_time: true,
+    };
+    let limits = vec![Limit { name: "calls".into(), limit: 1_000, spent: 5, asked: 1 }];
+    let facts = Facts { locks: Some((0..100).map(lock).collect()), limits, ..Facts::default() };
+    plan.measure("gates: 100 locks, a pass", 5_000, 0, |_| {
+        black_box(chain::decide(&facts, &wish));
+    });
+    if !plan.wants(&["canvas: one operation of 20,000 atoms", "canvas: 20,000 atoms folded and hashed"]) {
+        return;
+    }
+    let create = |number: usize| {
+        let props = json!({"text": "a note of some words", "x": number, "y": 16});
+        json!({"op": "create", "atom": {"id": format!("n-{number}"), "type": "note", "order": "m", "props": props}})
+    };
+    let commands: Vec<Vec<Value>> = (0..100).map(|at| (0..200).map(|op| create(at * 200 + op)).collect()).collect();
+    let fold = |state: State, ops: &Vec<Value>| canvas::fold(&state, ops).unwrap_or_default();
+    let whole = commands.iter().fold(State::default(), fold);
+    black_box(whole.hash());
+    plan.measure("canvas: one operation of 20,000 atoms", 50, 0, |turn| {
+        let ops = [json!({"op": "set", "id": format!("n-{turn}"), "path": "/x", "value": turn})];
+        black_box(canvas::fold(&whole, &ops).map(|next| next.hash())).ok();
+    });
+    plan.measure("canvas: 20,000 atoms folded and hashed", 10, 0, |_| {
+        black_box(commands.iter().fold(State::default(), fold).hash());
+    });
 }
 
 /// Two texts of 10,000 lines, every fiftieth other: compared, cut into hunks and drawn as far as a screen goes; beside
