@@ -25,6 +25,7 @@ use self::code::Code;
 use self::inline::{Inline, Mark};
 use self::wrap::{Prefix, Writer};
 use super::sanitise::Sanitiser;
+use crate::bash::{Document, Scan};
 
 /// Bytes of a table that are held until it is complete; beyond, the rest is shown row by row.
 const TABLE_BYTES_MAX: usize = 64 * 1024;
@@ -78,12 +79,6 @@ enum Mode {
     Command,
     Document,
     Held(Leaf),
-}
-
-/// A here-document that a `CMD: ` line began.
-struct Document {
-    end: String,
-    tabs: bool,
 }
 
 #[derive(Default)]
@@ -190,16 +185,14 @@ impl Markdown {
             Mode::Command => {
                 self.writer.end();
                 if self.fence.is_none() {
-                    self.documents = documents(&head);
+                    let mut scan = Scan::default();
+                    scan.line(&head);
+                    self.documents = std::iter::from_fn(|| scan.next_document()).collect();
                 }
             }
             Mode::Document => {
                 self.writer.end();
-                let ended = |document: &Document| {
-                    let line = if document.tabs { head.trim_start_matches('\t') } else { &head };
-                    line == document.end
-                };
-                if self.documents.front().is_some_and(ended) {
+                if self.documents.front().is_some_and(|document| document.ends_at(&head)) {
                     self.documents.pop_front();
                 }
             }
@@ -455,31 +448,4 @@ fn code_style() -> Style {
 fn command_style(document: bool) -> Style {
     let style = Style::new().fg(Color::Yellow);
     if document { style } else { style.bold() }
-}
-
-/// Finds the here-documents that a command line begins: their lines are part of the command, not markdown.
-fn documents(command: &str) -> VecDeque<Document> {
-    let mut found = VecDeque::new();
-    let mut rest = command;
-    while let Some(at) = rest.find("<<") {
-        rest = &rest[at + 2..];
-        if let Some(after) = rest.strip_prefix('<') {
-            rest = after;
-            continue;
-        }
-        let tabs = rest.starts_with('-');
-        let word = rest[usize::from(tabs)..].trim_start_matches([' ', '\t']);
-        let end: String = match word.chars().next() {
-            Some(quote @ ('\'' | '"')) => word[1..].chars().take_while(|&c| c != quote).collect(),
-            _ => {
-                let bare = word.strip_prefix('\\').unwrap_or(word);
-                bare.chars().take_while(|&c| c.is_alphanumeric() || "_-.!".contains(c)).collect()
-            }
-        };
-        // `1 << 2` is a shift.
-        if !end.is_empty() && !end.starts_with(|c: char| c.is_ascii_digit()) {
-            found.push_back(Document { end, tabs });
-        }
-    }
-    found
 }

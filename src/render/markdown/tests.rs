@@ -161,6 +161,9 @@ const PICTURES: &[(&str, usize, &str)] = &[
         "CMD: cat <<-A <<B\n*a*\n\tA\n*b*\nB\nCMD: x <<< *y*\nc\n",
     ),
     ("CMD:x\nCMD", 40, "CMD:x\nCMD\n"),
+    // Neither a quoted `<<` nor a shift begins a here-document.
+    ("CMD: echo \"a << b\"\n\n**b**", 40, "CMD: echo \"a << b\"\n\nb\n"),
+    ("CMD: echo $((x<<n)) '<<E'\n- a", 40, "CMD: echo $((x<<n)) '<<E'\n• a\n"),
     (
         "日本語の文章は空白なしで書かれるので、どこでも折り返すことができます。「例」です。",
         40,

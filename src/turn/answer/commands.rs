@@ -1,8 +1,8 @@
 //! The commands that an answer proposes: its `CMD: ` lines, each with its here-documents, as one command each. Pure: reads
 //! text, runs nothing, and would rather drop a command and say so than propose half of one.
 
-use super::scan::Scan;
 use crate::base::text::{is_emoji, is_invisible};
+use crate::bash::Scan;
 use crate::proto::ModelCommand;
 
 /// Limit for the commands of one answer: a person wouldn't read more before agreeing.

@@ -5,7 +5,6 @@ mod calls;
 mod commands;
 mod files;
 mod loose;
-mod scan;
 
 pub use blocks::{CodeBlock, code_blocks};
 pub use calls::{Reading, WrittenCall, may_begin_call, read_calls};

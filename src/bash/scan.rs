@@ -1,18 +1,19 @@
-//! The part of the shell's grammar that decides where a command ends: quotes, substitutions, comments and
-//! here-documents. Pure. Not a parser: the shell decides whether the command makes sense.
+//! The part of the grammar that decides, line by line, where a command ends: quotes, substitutions, comments and here-documents.
+//! Not a parser: the shell decides whether the command makes sense.
 
 use std::collections::VecDeque;
 
 /// A here-document whose body is still to be read.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Document {
+pub struct Document {
     delimiter: String,
     strips_tabs: bool,
 }
 
 impl Document {
     /// Returns whether `line` ends the body.
-    pub(super) fn ends_at(&self, line: &str) -> bool {
+    #[must_use]
+    pub fn ends_at(&self, line: &str) -> bool {
         let line = if self.strips_tabs { line.trim_start_matches('\t') } else { line };
         line == self.delimiter
     }
@@ -34,7 +35,7 @@ enum Frame {
 
 /// Reads a command line by line.
 #[derive(Debug, Default)]
-pub(super) struct Scan {
+pub struct Scan {
     stack: Vec<Frame>,
     documents: VecDeque<Document>,
     had_document: bool,
@@ -42,7 +43,7 @@ pub(super) struct Scan {
 
 impl Scan {
     /// Takes a line outside the bodies of here-documents; `true` if a backslash at its end continues it.
-    pub(super) fn line(&mut self, line: &str) -> bool {
+    pub fn line(&mut self, line: &str) -> bool {
         let chars: Vec<char> = line.chars().collect();
         let mut at = 0;
         while at < chars.len() {
@@ -81,22 +82,25 @@ impl Scan {
     }
 
     /// Takes the next here-document whose body follows.
-    pub(super) fn next_document(&mut self) -> Option<Document> {
+    pub fn next_document(&mut self) -> Option<Document> {
         self.documents.pop_front()
     }
 
     /// Returns whether a quote is open, into which the line's end falls: bodies begin only after it.
-    pub(super) fn in_quotes(&self) -> bool {
+    #[must_use]
+    pub fn in_quotes(&self) -> bool {
         matches!(self.stack.last(), Some(Frame::Single | Frame::Ansi | Frame::Double | Frame::Brace))
     }
 
     /// Returns whether there was a here-document, so that the command spans lines.
-    pub(super) fn had_document(&self) -> bool {
+    #[must_use]
+    pub fn had_document(&self) -> bool {
         self.had_document
     }
 
     /// Returns whether nothing is open any more.
-    pub(super) fn is_whole(&self) -> bool {
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
         self.stack.is_empty() && self.documents.is_empty()
     }
 
