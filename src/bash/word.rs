@@ -432,27 +432,34 @@ pub(super) fn bracket_length(text: &str) -> Option<usize> {
     bracket_end(text, '[', ']')
 }
 
+/// The characters outside of quotes, with their places; one behind a backslash isn't among them.
+fn unquoted_chars(text: &str) -> impl Iterator<Item = (usize, char)> {
+    let mut quote = None;
+    let mut characters = text.char_indices();
+    std::iter::from_fn(move || {
+        loop {
+            let (at, c) = characters.next()?;
+            match (quote, c) {
+                (Some('\''), '\'') | (Some('"'), '"') => quote = None,
+                (Some('\''), _) => {}
+                (_, '\\') => _ = characters.next(),
+                (Some(_), _) => {}
+                (None, '\'' | '"') => quote = Some(c),
+                (None, _) => return Some((at, c)),
+            }
+        }
+    })
+}
+
 /// The length up to the bracket that closes one already open, quotes and pairs inside passed over.
 fn bracket_end(text: &str, open: char, close: char) -> Option<usize> {
     let mut depth = 0_usize;
-    let mut quote = None;
-    let mut characters = text.char_indices();
-    while let Some((at, c)) = characters.next() {
-        if at > BRACKET_BYTES_MAX {
-            return None;
-        }
-        match (quote, c) {
-            (Some('\''), '\'') | (Some('"'), '"') => quote = None,
-            (Some('\''), _) => {}
-            (_, '\\') => _ = characters.next(),
-            (Some(_), _) => {}
-            (None, '\'' | '"') => quote = Some(c),
-            (None, c) if c == open => depth += 1,
-            (None, c) if c == close => match depth {
-                0 => return Some(at),
-                _ => depth -= 1,
-            },
-            (None, _) => {}
+    for (at, c) in unquoted_chars(text).take_while(|(at, _)| *at <= BRACKET_BYTES_MAX) {
+        match (c == open, c == close) {
+            (true, _) => depth += 1,
+            (_, true) if depth == 0 => return Some(at),
+            (_, true) => depth -= 1,
+            _ => {}
         }
     }
     None
@@ -460,19 +467,7 @@ fn bracket_end(text: &str, open: char, close: char) -> Option<usize> {
 
 /// The length of the rest of a line, line ends in quotes and substitutions passed over.
 pub(super) fn line_length(text: &str) -> Option<usize> {
-    let mut quote = None;
-    let mut characters = text.char_indices();
-    while let Some((at, c)) = characters.next() {
-        match (quote, c) {
-            (Some('\''), '\'') | (Some('"'), '"') => quote = None,
-            (Some('\''), _) => {}
-            (_, '\\') => _ = characters.next(),
-            (Some(_), _) => {}
-            (None, '\'' | '"') => quote = Some(c),
-            (None, '\n') => return Some(at),
-            (None, _) => {}
-        }
-    }
+    let end = unquoted_chars(text).find(|(_, c)| *c == '\n').map(|(at, _)| at);
     // A quote that only the body closes, as an apostrophe in a comment: the line ends where it ends.
-    text.find('\n')
+    end.or_else(|| text.find('\n'))
 }
