@@ -69,7 +69,7 @@ const fn subcommand(name: &'static str, definition: fn() -> Command, run: fn(Cal
 
 /// The subcommands: parsing, help, completion, documentation and dispatch read this table.
 pub(super) const SUBCOMMANDS: [Subcommand; 31] = [
-    subcommand("route", route::definition, |it| route::run(it.matches)),
+    subcommand("route", route::definition, |it| route::run(it.matches, it.config)),
     subcommand("history", import::definition, |it| import::run(it.matches)),
     subcommand("agent", agent::definition, |it| agent::run(it.matches, it.config, it.path, it.model)),
     subcommand("norris", norris::definition, |it| norris::run(it.matches, it.config, it.path)),
@@ -98,8 +98,8 @@ pub(super) const SUBCOMMANDS: [Subcommand; 31] = [
     subcommand("undo", steps::undo_definition, |it| steps::run(it.name, it.matches, it.config)),
     subcommand("redo", steps::redo_definition, |it| steps::run(it.name, it.matches, it.config)),
     subcommand("steps", steps::steps_definition, |it| steps::run(it.name, it.matches, it.config)),
-    subcommand("completions", completions::definition, |it| completions::run(it.matches)),
-    subcommand("help", || Command::new("help").about("Prints this help"), |_| help()),
+    subcommand("completions", completions::definition, |it| completions::run(it.matches, it.config)),
+    subcommand("help", help_definition, |it| help(it.matches.get_many::<String>("command").unwrap_or_default())),
 ];
 
 /// The whole command line, for parsing and for `--help`.
@@ -170,14 +170,33 @@ pub fn run(arguments: &[OsString]) -> ExitCode {
     let Some((subcommand, inner)) =
         found.and_then(|(name, inner)| Some((SUBCOMMANDS.iter().find(|it| it.name == name)?, inner)))
     else {
-        return help();
+        return help([]);
     };
     let config = matches.get_one::<PathBuf>("config").cloned();
     (subcommand.run)(Call { name: subcommand.name, matches: inner, config, path, model })
 }
 
-fn help() -> ExitCode {
-    settle(definition().print_help().and_then(|()| io::stdout().flush()));
+fn help_definition() -> Command {
+    Command::new("help")
+        .about("Prints the help of reedclaw, or of one of its commands")
+        .arg(Arg::new("command").value_name("COMMAND").num_args(0..).help("The command, with the word of one below it"))
+}
+
+/// Prints the help of the command that some words name.
+fn help<'a>(words: impl IntoIterator<Item = &'a String>) -> ExitCode {
+    let mut root = definition();
+    root.build();
+    let mut command = &mut root;
+    for word in words {
+        command = match command.find_subcommand(word).is_some() {
+            true => command.find_subcommand_mut(word).unwrap_or_else(|| unreachable!("it was found")),
+            false => {
+                let message = format!("{} has no command {}", command.get_name(), sanitise(word));
+                return exit::failed(&Failure::user(message).hint("reedclaw help lists them"));
+            }
+        };
+    }
+    settle(command.print_help().and_then(|()| io::stdout().flush()));
     ExitCode::SUCCESS
 }
 

@@ -4,6 +4,7 @@
 
 use std::fmt;
 use std::io::{self, BufRead, BufWriter, IsTerminal, StdoutLock, Write};
+use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use nix::sys::termios::{FlushArg, tcflush};
@@ -67,6 +68,26 @@ impl Out {
     pub(super) fn flush(&mut self) {
         settle(self.0.flush());
     }
+}
+
+/// Answers each line of standard input with an object in a line. An answer is written out at once, because the reader may wait
+/// for it before it writes the next line; the reader may also stop early.
+pub(super) fn answer_each_line(answer: impl Fn(&[u8]) -> serde_json::Value) -> ExitCode {
+    let mut output = Out::new();
+    for line in io::stdin().lock().split(b'\n') {
+        match line {
+            Ok(line) => output.line(answer(&line)),
+            Err(error) => {
+                errln!("reedclaw: standard input can't be read: {error}");
+                return ExitCode::from(exit::FAILED);
+            }
+        }
+        output.flush();
+        if has_gone() {
+            break;
+        }
+    }
+    ExitCode::SUCCESS
 }
 
 pub(super) fn print(text: fmt::Arguments<'_>) {

@@ -1,5 +1,6 @@
 //! What the person meets of the router at the prompt: questions, corrections, what is remembered, modes.
 
+use crate::home::run;
 use crate::pty::{Key, PROMPT, Session, Spawn, cursor_line};
 use crate::server::{Server, answer};
 
@@ -36,6 +37,20 @@ fn session(server: &Server) -> Session {
     session.run("echo ready-$((1+1))");
     session.expect_line("ready-2");
     session
+}
+
+#[test]
+fn the_config_that_is_named_decides_the_route() {
+    let home = tempfile::TempDir::new().expect("a home");
+    std::fs::write(home.path().join("m.lua"), "return { route = { mode = \"ask\" } }").expect("a config");
+    let (code, out, err) = run(home.path(), &["--config", "m.lua", "route", "ls"]);
+    assert!(code == Some(0) && out.starts_with("model: "), "{out} {err}");
+    let (code, out, err) = run(home.path(), &["--config", "none.lua", "route", "ls"]);
+    assert!(code == Some(2) && out.is_empty() && err.contains("none.lua can't be read"), "{out} {err}");
+    let model = "return { models = { named_here = { kind = \"mock\", script = {} } } }";
+    std::fs::write(home.path().join("m.lua"), model).expect("a config");
+    let (_, out, _) = run(home.path(), &["completions", "--words", "--", "--config", "m.lua", "--model", ""]);
+    assert!(out.lines().any(|line| line == "named_here"), "{out}");
 }
 
 /// Lines that the router can't tell, the surest command first and then the least sure: with other weights they may be

@@ -24,6 +24,11 @@ pub(in crate::cli) fn definition() -> Command {
                 .help("Only says whether tools are stopped; exits with 1 if they are"),
         )
         .arg(flag("clear").help("Lets tools run again; asks, and only at a terminal"))
+        // The words of `:estop`, which are options here.
+        .arg(Arg::new("word").value_name("WORD").hide(true).value_parser(|word: &str| match word {
+            "clear" | "status" => Err::<String, _>(format!("write --{word}")),
+            _ => Err("it takes options only".to_owned()),
+        }))
 }
 
 /// Carries it out.

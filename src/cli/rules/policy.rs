@@ -1,7 +1,6 @@
 //! `reedclaw policy explain`: the verdict on a command, with reasons, for a person or as JSON, for one command or a
 //! stream of them. Nothing is run, and no file is opened.
 
-use std::io::{BufRead, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -12,7 +11,7 @@ use crate::app::policy_rules;
 use crate::cli::answers::wire::verdict_object;
 use crate::cli::exit;
 use crate::cli::options::{autonomy, autonomy_of};
-use crate::cli::out::{errln, has_gone, outln, settle};
+use crate::cli::out::{answer_each_line, outln};
 use crate::config::{self, Effective, LoadRequest, Look, Trust, TrustVerdict};
 use crate::gate::Disk;
 use crate::host;
@@ -83,7 +82,7 @@ pub(in crate::cli) fn run(matches: &ArgMatches, explicit: Option<PathBuf>) -> Ex
     let hold = TIERS.iter().find(|(name, _)| *name == tier).map_or(Hold::Nothing, |(_, hold)| *hold);
     let context = Context { files, hold, ..Context::new(&rules) };
     if matches.get_flag("batch") {
-        return batch(&context);
+        return answer_each_line(|line| answer(&context, line));
     }
     let words: Vec<String> = matches.get_many::<String>("command").unwrap_or_default().cloned().collect();
     let command = words.join(" ");
@@ -145,29 +144,12 @@ fn relative(option: &str) -> Failure {
     Failure::user(format!("--{option} needs an absolute path")).hint("write it from the root, such as /home/you/proj")
 }
 
-/// Judges each line of standard input. A line that can't be read is answered with its problem, and the next one is
-/// read.
-fn batch(context: &Context<'_>) -> ExitCode {
-    let mut output = std::io::BufWriter::new(std::io::stdout().lock());
-    for line in std::io::stdin().lock().split(b'\n') {
-        let line = match line {
-            Ok(line) => line,
-            Err(error) => {
-                errln!("reedclaw: standard input can't be read: {error}");
-                return ExitCode::from(exit::FAILED);
-            }
-        };
-        let answer = match command_of(&line) {
-            Ok(command) => judged_object(&explain_in(context, &command)),
-            Err(why) => json!({"error": why}),
-        };
-        // Each answer is flushed at once for a waiting reader; a reader may also stop early.
-        settle(writeln!(output, "{answer}").and_then(|()| output.flush()));
-        if has_gone() {
-            return ExitCode::SUCCESS;
-        }
+/// The answer to a line of a batch: the verdict, or the problem of a line that can't be read.
+fn answer(context: &Context<'_>, line: &[u8]) -> Value {
+    match command_of(line) {
+        Ok(command) => judged_object(&explain_in(context, &command)),
+        Err(why) => json!({"error": why}),
     }
-    ExitCode::SUCCESS
 }
 
 /// The command in a line of a batch.

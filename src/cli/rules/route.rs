@@ -1,7 +1,6 @@
 //! `reedclaw route`: the route of a line, with reasons, for a person or as JSON, for one line or a stream of them.
 
 use parking_lot::Mutex;
-use std::io::{BufRead, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -11,7 +10,7 @@ use serde_json::json;
 
 use crate::cli::backing;
 use crate::cli::exit;
-use crate::cli::out::{errln, has_gone, outln, settle};
+use crate::cli::out::{answer_each_line, errln, outln};
 use crate::config::{HookContext, Hooks, LoadRequest, load};
 use crate::host;
 use crate::proto::{Failure, Names, Route, RouteVerdict};
@@ -53,17 +52,18 @@ pub(in crate::cli) fn definition() -> Command {
         )
 }
 
-/// Runs it.
-pub(in crate::cli) fn run(matches: &ArgMatches) -> ExitCode {
+/// Runs the subcommand; `config` is the file that `--config` named.
+pub(in crate::cli) fn run(matches: &ArgMatches, config: Option<PathBuf>) -> ExitCode {
     let path = |name: &str| matches.get_one::<PathBuf>(name).map(PathBuf::as_path);
-    let known = match Known::find(path("names"), path("session")) {
+    let known = match Known::find(path("names"), path("session"), config) {
         Ok(known) => known,
         Err(failure) => {
             return exit::failed(&failure);
         }
     };
     if matches.get_flag("batch") {
-        return batch(&known);
+        // Bytes that are no UTF-8 count as marks of an unknown character.
+        return answer_each_line(|line| object(&known.decide(&unescaped(&String::from_utf8_lossy(line)))));
     }
     let words: Vec<String> = matches.get_many::<String>("line").unwrap_or_default().cloned().collect();
     let verdict = known.decide(&words.join(" "));
@@ -79,28 +79,6 @@ pub(in crate::cli) fn run(matches: &ArgMatches) -> ExitCode {
         };
         outln!("{destination}: {} ({})", crate::render::sanitise(&verdict.reason), verdict.rule);
     }
-    ExitCode::SUCCESS
-}
-
-/// Decides each line of standard input. Bytes that are no UTF-8 count as marks of an unknown character.
-fn batch(known: &Known) -> ExitCode {
-    let mut output = std::io::BufWriter::new(std::io::stdout().lock());
-    for line in std::io::stdin().lock().split(b'\n') {
-        let line = match line {
-            Ok(line) => line,
-            Err(error) => {
-                errln!("reedclaw: standard input can't be read: {error}");
-                return ExitCode::from(exit::FAILED);
-            }
-        };
-        let verdict = known.decide(&unescaped(&String::from_utf8_lossy(&line)));
-        // The reader may stop early.
-        settle(writeln!(output, "{}", object(&verdict)));
-        if has_gone() {
-            return ExitCode::SUCCESS;
-        }
-    }
-    settle(output.flush());
     ExitCode::SUCCESS
 }
 
@@ -155,9 +133,9 @@ enum Known {
 }
 
 impl Known {
-    fn find(names: Option<&Path>, session: Option<&Path>) -> Result<Self, Failure> {
+    fn find(names: Option<&Path>, session: Option<&Path>, config: Option<PathBuf>) -> Result<Self, Failure> {
         if names.is_none() && session.is_none() {
-            return Ok(Self::Own(own()));
+            return Ok(Self::Own(own(config)?));
         }
         let text = |path: Option<&Path>| path.map_or(Ok(String::new()), read);
         let programs = text(names)?.lines().map(str::trim).filter(|name| !name.is_empty()).collect();
@@ -189,22 +167,26 @@ fn read(path: &Path) -> Result<String, Failure> {
 }
 
 /// Asks the user's own shell once; if it doesn't answer, the names of every bash and the programs on `PATH` count.
-fn own() -> EditorState {
+fn own(config: Option<PathBuf>) -> Result<EditorState, Failure> {
     let env = host::environment();
     let program = backing::find(crate::cli::configured_shell());
     let path = || env.get(std::ffi::OsStr::new("PATH")).cloned().unwrap_or_default();
     let (names, path) = survey::names_of(&program).unwrap_or_else(|| (first_names(), path()));
     let cwd = host::working_directory();
     let home = env.get(std::ffi::OsStr::new("HOME")).map(PathBuf::from);
-    let loaded = load(&LoadRequest { explicit: None, env, cwd: cwd.clone() }).ok();
-    let (settings, hooks) = loaded.map(|loaded| (loaded.settings, loaded.hooks)).unzip();
-    let mode = settings.as_ref().map(|settings| settings.route.mode).unwrap_or_default();
-    let learned = settings.as_ref().and_then(|settings| learned(settings.history.dir.as_deref()?)).unwrap_or_default();
-    let ignores_space = settings.as_ref().is_none_or(|settings| settings.history.ignore_space);
-    let known = settings.map(|settings| settings.shell.known_commands.into_iter().collect()).unwrap_or_default();
+    let loaded = load(&LoadRequest { explicit: config, env, cwd: cwd.clone() })?;
+    for problem in &loaded.problems {
+        errln!("reedclaw: {}", crate::render::sanitise(&problem.to_string()));
+    }
+    let (settings, hooks) = (loaded.settings, loaded.hooks);
+    let mode = settings.route.mode;
+    let learned = settings.history.dir.as_deref().and_then(learned).unwrap_or_default();
+    let ignores_space = settings.history.ignore_space;
+    let known = settings.shell.known_commands.into_iter().collect();
     let names = Names { programs: Programs::new().refresh(&path), known, ..names };
-    let route_hook = hooks.filter(|hooks| hooks.has("route")).map(|hooks| ask_hook(hooks, &cwd, ignores_space));
-    EditorState { names: names.into(), cwd, home, route_hook, mode, learned: learned.into(), ..EditorState::default() }
+    let route_hook = hooks.has("route").then(|| ask_hook(hooks, &cwd, ignores_space));
+    let learned = learned.into();
+    Ok(EditorState { names: names.into(), cwd, home, route_hook, mode, learned, ..EditorState::default() })
 }
 
 /// The lessons learned in sessions, if there were any.

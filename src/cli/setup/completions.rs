@@ -36,18 +36,31 @@ pub(in crate::cli) fn definition() -> Command {
         .arg(Arg::new("line").last(true).num_args(0..).requires("words").hide(true))
 }
 
-/// Prints a script, or the candidates for the last of some words.
-pub(in crate::cli) fn run(matches: &ArgMatches) -> ExitCode {
+/// Prints a script, or the candidates for the last of some words. `config` is the file that `--config` named; it may be
+/// among the words, too.
+pub(in crate::cli) fn run(matches: &ArgMatches, config: Option<PathBuf>) -> ExitCode {
     if let Some(shell) = matches.get_one::<String>("shell") {
         let script = SCRIPTS.iter().find(|(name, _)| name == shell).map_or("", |(_, script)| script);
         out!("{script}");
         return ExitCode::SUCCESS;
     }
     let words: Vec<String> = matches.get_many::<String>("line").into_iter().flatten().cloned().collect();
-    for (value, help) in candidates(&words, &names) {
+    let config = config.or_else(|| written_config(&words));
+    for (value, help) in candidates(&words, &|of| names(of, config.clone())) {
         if help.is_empty() { outln!("{value}") } else { outln!("{value}\t{help}") }
     }
     ExitCode::SUCCESS
+}
+
+/// The file that `--config` names among words that are typed.
+fn written_config(words: &[String]) -> Option<PathBuf> {
+    let at = words.iter().position(|word| word == "--config" || word.starts_with("--config="))?;
+    let value = match words[at].split_once('=') {
+        Some((_, value)) => value,
+        // bash makes a word of its own of the `=`.
+        None => words[at + 1..].iter().find(|word| *word != "=")?,
+    };
+    (at + 1 < words.len()).then(|| PathBuf::from(value))
 }
 
 /// Names that only this machine knows.
@@ -64,7 +77,7 @@ const NAMED: [(&str, &str, Names); 3] =
     [("provider test", "name", Names::Models), ("tool run", "name", Names::Tools), ("agent", "model", Names::Models)];
 
 /// Reads names from this machine. A config with mistakes still has names.
-fn names(of: Names) -> Vec<String> {
+fn names(of: Names, config: Option<PathBuf>) -> Vec<String> {
     match of {
         Names::Tools => {
             let registry = Registry::new();
@@ -72,7 +85,7 @@ fn names(of: Names) -> Vec<String> {
             every.chain(OWN_TOOLS.map(str::to_owned)).collect()
         }
         Names::Models => {
-            let request = LoadRequest { explicit: None, env: host::environment(), cwd: host::working_directory() };
+            let request = LoadRequest { explicit: config, env: host::environment(), cwd: host::working_directory() };
             let Ok(loaded) = config::load(&request) else { return Vec::new() };
             let each = |(name, model): (&String, &config::ModelSettings)| {
                 std::iter::once(name.clone()).chain(model.aliases.clone()).collect::<Vec<_>>()
@@ -255,6 +268,20 @@ mod tests {
         assert!(offered("").len() > 20 && offered("").contains(&"doctor".to_owned()));
         assert!(!offered("completions --w").contains(&"--words".to_owned()), "it is for the scripts alone");
         assert_eq!(candidates(&[], &|_| Vec::new()), []);
+    }
+
+    #[test]
+    fn a_config_among_the_words_is_found() {
+        for (line, config) in [
+            ("--config a.lua --model ", Some("a.lua")),
+            ("--config=a.lua agent --model ", Some("a.lua")),
+            ("--config = a.lua agent --model ", Some("a.lua")),
+            ("agent --model ", None),
+            ("--config", None),
+        ] {
+            let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+            assert_eq!(written_config(&words), config.map(PathBuf::from), "{line}");
+        }
     }
 
     #[test]
