@@ -43,10 +43,13 @@ pub const TABLE: [(u8, &str); 12] = [
     (DONE, "done"),
     (
         FAILED,
-        "failed, or the answer is no: no answer came or none fits the schema, a tool failed, nothing was found, a check \
+        "failed, or the answer is no: no answer came or none fits the schema, a tool failed or isn't known, nothing was found, a check \
          found something wrong, tools are stopped, a receipt is broken, standard output can't be written",
     ),
-    (USAGE, "called wrongly: an option, name, number or file that doesn't exist, or a config that can't be read"),
+    (
+        USAGE,
+        "called wrongly: an option, name, number or file that doesn't exist, a config that can't be read, or nothing to undo, redo or show",
+    ),
     (REFUSED, "refused: a rule, a person, the emergency stop, or nobody could be asked"),
     (NO_MODEL, "no model is set up, or none is chosen"),
     (BUDGET, "the request could exceed a budget, or a run has used one up"),
@@ -126,7 +129,7 @@ mod tests {
             (Verdict::Whole, DONE),
             (Verdict::Broken { receipt: 1, why: String::new() }, FAILED),
             (Verdict::Torn { bytes: 1 }, TORN),
-            (Verdict::Cut { why: String::new() }, UNCONFIRMED),
+            (Verdict::Cut { why: String::new(), is_other_log: false }, UNCONFIRMED),
             (Verdict::Unconfirmed { why: String::new() }, UNCONFIRMED),
         ];
         for (verdict, status) in verdicts {

@@ -47,6 +47,8 @@ pub enum Verdict {
     Cut {
         /// The source that remembers more, and the part that it remembers.
         why: String,
+        /// Another log was at this place; perhaps somebody moved it away.
+        is_other_log: bool,
     },
     /// All receipts hold, but the head file or the anchors are missing, so a cut end can't be noticed; or the key named for the
     /// check is that of another log.
@@ -219,7 +221,7 @@ pub fn verify(options: &Options, check: &Check) -> Result<Report, ReceiptError> 
         }
     }
     if !matches!(verdict, Some(Verdict::Broken { .. } | Verdict::Cut { .. })) {
-        verdict = walk.missing(verdict.is_some()).map(|why| Verdict::Cut { why }).or(verdict);
+        verdict = walk.missing(verdict.is_some()).or(verdict);
     }
     let missing = walk.lost();
     let unconfirmed = walk.other_key().or_else(|| walk.unconfirmed(&missing));
@@ -336,7 +338,7 @@ impl<'a> Walk<'a> {
         let anchored = self.anchored.get(&number);
         if let Some(anchored) = anchored.and_then(|all| all.iter().find(|hash| *hash != parsed.receipt_hash)) {
             let why = format!("receipt {number} differs from the anchored {anchored}: the log was rewritten");
-            return Err(Verdict::Cut { why });
+            return Err(Verdict::Cut { why, is_other_log: false });
         }
         if self.check.expect_head.as_deref() == Some(parsed.receipt_hash) {
             self.expected_at = Some(number);
@@ -397,7 +399,8 @@ impl<'a> Walk<'a> {
     }
 
     /// Says what remembers more than the log has. A line that is torn may be the one that is remembered.
-    fn missing(&self, is_torn: bool) -> Option<String> {
+    fn missing(&self, is_torn: bool) -> Option<Verdict> {
+        let cut = |why| Some(Verdict::Cut { why, is_other_log: false });
         let have = self.receipts + u64::from(is_torn);
         let place = self.options.path.to_string_lossy();
         // One that was only announced has lost nothing.
@@ -405,17 +408,18 @@ impl<'a> Walk<'a> {
         let (own, others): (Vec<&Head>, Vec<&Head>) =
             known.partition(|head| self.log_id.as_deref() == Some(head.log_id.as_str()));
         if let Some(most) = own.iter().map(|head| head.seq).max().filter(|most| *most > have) {
-            return Some(format!("it had {most} receipts and has {}: the end is missing", self.receipts));
+            return cut(format!("it had {most} receipts and has {}: the end is missing", self.receipts));
         }
         if let Some(other) = others.last() {
             let Head { log_id, seq, .. } = other;
             // The id of a log whose only line is torn is unknown.
             if !(is_torn && self.receipts == 0 && *seq <= have) {
-                return Some(format!("another log was here, {log_id} with {seq} receipts"));
+                let why = format!("another log was here, {log_id} with {seq} receipts");
+                return Some(Verdict::Cut { why, is_other_log: true });
             }
         }
         match &self.check.expect_head {
-            Some(hash) if self.expected_at.is_none() => Some(format!("no receipt has the hash {hash}")),
+            Some(hash) if self.expected_at.is_none() => cut(format!("no receipt has the hash {hash}")),
             _ => None,
         }
     }

@@ -214,7 +214,7 @@ fn verify(runtime: &Runtime) -> Result<Value, String> {
         Verdict::Whole => ("whole", None),
         Verdict::Broken { receipt, why } => ("broken", Some(format!("receipt {receipt}: {why}"))),
         Verdict::Torn { bytes } => ("torn", Some(format!("{bytes} bytes at the end are no whole line"))),
-        Verdict::Cut { why } => ("cut", Some(why.clone())),
+        Verdict::Cut { why, .. } => ("cut", Some(why.clone())),
         Verdict::Unconfirmed { why } => ("unconfirmed", Some(why.clone())),
     };
     Ok(json!({

@@ -155,17 +155,17 @@ pub(in crate::cli) fn report_lines(options: &Options, report: &Report) -> Vec<St
                 "{count} hold; the last line was not written to its end ({bytes} bytes), the next receipt moves it away"
             )
         }
-        Verdict::Cut { why } => format!("{path}: {why}"),
+        Verdict::Cut { why, .. } => format!("{path}: {why}"),
         Verdict::Unconfirmed { .. } => format!("{count} in {path} hold"),
     }];
     match &report.verdict {
         Verdict::Broken { .. } => lines.push(format!("{count} before it hold; {path}")),
-        Verdict::Cut { .. } => lines.push(format!(
+        Verdict::Cut { is_other_log: true, .. } => lines.push(format!(
             "if you moved the log away yourself, move {} away as well",
             options.anchors_path().display()
         )),
         Verdict::Unconfirmed { why } => lines.push(format!("warning: {why}")),
-        Verdict::Whole | Verdict::Torn { .. } => {}
+        Verdict::Whole | Verdict::Torn { .. } | Verdict::Cut { .. } => {}
     }
     lines.extend(report.head.iter().map(|head| format!("head {head}")));
     lines.extend(report.unknown.iter().map(|open| {
@@ -181,7 +181,7 @@ fn as_json(options: &Options, report: &Report) -> Value {
         Verdict::Whole => ("ok", None, None),
         Verdict::Broken { receipt, why } => ("broken", Some(receipt), Some(why.clone())),
         Verdict::Torn { bytes } => ("torn", None, Some(format!("{bytes} bytes at the end aren't a whole line"))),
-        Verdict::Cut { why } => ("truncated", None, Some(why.clone())),
+        Verdict::Cut { why, .. } => ("truncated", None, Some(why.clone())),
         Verdict::Unconfirmed { why } => ("unconfirmed", None, Some(why.clone())),
     };
     let unknown: Vec<Value> = report
