@@ -35,7 +35,7 @@ pub use layers::{Layers, OPAQUE, is_copied_up, is_opaque};
 pub use lock::{Locked, Marked, is_marked, lock_file, marked_number, private_file};
 use place::keep_attributes;
 pub use place::{Places, Stage};
-pub use replace::{make_private, replace_for_now, replace_private};
+pub use replace::{create_private, make_private, replace_for_now, replace_private};
 pub use survey::{HeldFile, Looked, Seen, Stamp, SurveyEnd, SurveyLimits, read_whole};
 pub use tree::{FileStamp, Opened, Opener, Tree, Visitor, Walked};
 pub use watch::{Reports, Watch};

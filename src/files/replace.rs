@@ -3,7 +3,7 @@
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 static NEXT: AtomicU32 = AtomicU32::new(0);
@@ -36,10 +36,8 @@ pub fn replace_for_now(path: &Path, bytes: &[u8]) -> io::Result<()> {
 fn replace(path: &Path, bytes: &[u8], settle: impl Fn(&File) -> io::Result<()>) -> io::Result<()> {
     let directory = path.parent().ok_or_else(|| io::Error::other("it has no directory"))?;
     make_private(directory)?;
-    let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    let draft = path.with_added_extension(format!("{}-{number}", std::process::id()));
+    let (draft, mut file) = draft_of(path)?;
     let written = (|| {
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
         file.write_all(bytes)?;
         settle(&file)?;
         std::fs::rename(&draft, path)?;
@@ -49,6 +47,32 @@ fn replace(path: &Path, bytes: &[u8], settle: impl Fn(&File) -> io::Result<()>) 
         let _ = std::fs::remove_file(&draft);
     }
     written
+}
+
+/// Opens a new file beside another. A process that was killed may have left one with the same name.
+fn draft_of(path: &Path) -> io::Result<(PathBuf, File)> {
+    loop {
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let draft = path.with_added_extension(format!("{}-{number}", std::process::id()));
+        match new_private(&draft) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            opened => return Ok((draft, opened?)),
+        }
+    }
+}
+
+fn new_private(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
+}
+
+/// Writes a new file that only its user may read, onto the disk.
+///
+/// # Errors
+/// There is one already (`AlreadyExists`), or it can't be written.
+pub fn create_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = new_private(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
 }
 
 #[cfg(test)]
@@ -69,6 +93,21 @@ mod tests {
         assert_eq!((mode(&path), mode(path.parent().expect("a directory"))), (0o600, 0o700));
         let all = std::fs::read_dir(path.parent().expect("a directory")).expect("a list").count();
         assert_eq!(all, 1, "no draft is left");
+    }
+
+    #[test]
+    fn a_draft_that_a_killed_process_left_is_passed_over() {
+        let top = tempfile::tempdir().expect("a directory");
+        let path = top.path().join("file");
+        let next = NEXT.load(Ordering::Relaxed);
+        for number in next..next + 20 {
+            let draft = path.with_added_extension(format!("{}-{number}", std::process::id()));
+            create_private(&draft, b"left").expect("a draft");
+        }
+        replace_private(&path, b"new").expect("written");
+        assert_eq!(std::fs::read(&path).expect("the file"), b"new");
+        let again = create_private(&path, b"x").expect_err("it is there");
+        assert_eq!(again.kind(), io::ErrorKind::AlreadyExists);
     }
 
     #[test]

@@ -3,13 +3,14 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 
 use super::lock::open_private;
 use super::wire::Head;
 use super::{Options, ReceiptError};
+use crate::files::{replace_for_now, replace_private};
 
 /// The system's log takes datagrams here.
 const SYSLOG_SOCKET: &str = "/dev/log";
@@ -48,24 +49,9 @@ fn padded(head: &Head) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Puts a file in the place of another, by way of a draft beside it; if it `is_needed` after a power failure, the disk has it.
+/// Puts a file in the place of another; if it `is_needed` after a power failure, the disk has it.
 pub(super) fn replace(path: &Path, bytes: &[u8], is_needed: bool) -> io::Result<()> {
-    let mut draft = path.to_owned().into_os_string();
-    draft.push(format!(".{}.tmp", std::process::id()));
-    let written = (|| {
-        let mut how = OpenOptions::new();
-        how.write(true).create(true).truncate(true).mode(0o600).custom_flags(libc::O_NOFOLLOW);
-        let mut file = how.open(&draft)?;
-        file.write_all(bytes)?;
-        if is_needed {
-            file.sync_data()?;
-        }
-        fs::rename(&draft, path)
-    })();
-    if written.is_err() {
-        let _ = fs::remove_file(&draft);
-    }
-    written
+    if is_needed { replace_private(path, bytes) } else { replace_for_now(path, bytes) }
 }
 
 /// Reads the head file; none if it isn't there or can't be understood, and then why.

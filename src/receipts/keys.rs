@@ -4,7 +4,7 @@
 //! who don't look. (A file system may retain the bytes of a file that was replaced.)
 
 use std::fs::{DirBuilder, OpenOptions};
-use std::io::{self, Write};
+use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
@@ -17,6 +17,7 @@ use super::record::digest;
 use super::wire::StoredKey;
 use super::{Options, ReceiptError};
 use crate::base::hex;
+use crate::files::create_private;
 
 /// Receipts that are sealed with one value of the key.
 pub(super) const EPOCH_RECEIPTS: u64 = 64;
@@ -106,11 +107,9 @@ pub(super) fn forget(options: &Options, log_id: &str) {
 }
 
 fn write_new(path: &Path, stored: &StoredKey) -> Result<(), ReceiptError> {
-    let mut file = open_private(path, OpenOptions::new().write(true).create_new(true))?;
     let written = serde_json::to_vec(stored).map_err(io::Error::other);
     written
-        .and_then(|bytes| file.write_all(&bytes))
-        .and_then(|()| file.sync_all())
+        .and_then(|bytes| create_private(path, &bytes))
         .map_err(|problem| ReceiptError::io("write the key", path, &problem))
 }
 

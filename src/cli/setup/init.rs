@@ -1,9 +1,9 @@
 //! `reedclaw init`: creates the files for a first use (config, database, workspace, an example of a procedure), lists them, and
 //! overwrites nothing.
 
-use std::fs::{DirBuilder, OpenOptions};
-use std::io::{ErrorKind, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::fs::DirBuilder;
+use std::io::ErrorKind;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -13,6 +13,7 @@ use crate::app;
 use crate::cli::exit;
 use crate::cli::out::{outln, report};
 use crate::config::{self, Env, LoadRequest};
+use crate::files::create_private;
 use crate::host;
 use crate::proto::Failure;
 use crate::render::sanitise;
@@ -77,8 +78,8 @@ fn write_config(path: &Path) -> std::io::Result<bool> {
 }
 
 fn write_new(path: &Path, text: &str) -> std::io::Result<bool> {
-    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
-        Ok(mut file) => file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map(|()| true),
+    match create_private(path, text.as_bytes()) {
+        Ok(()) => Ok(true),
         Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),
         Err(error) => Err(error),
     }

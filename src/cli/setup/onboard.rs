@@ -2,8 +2,7 @@
 //! key never goes into it, and a config that is there stays unless the person says otherwise.
 
 use std::ffi::OsStr;
-use std::io::{IsTerminal as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -14,6 +13,7 @@ use crate::cli::exit;
 use crate::cli::out::{is_yes, out, outln};
 use crate::cli::setup::provider::{times, try_out};
 use crate::config::{self, Env};
+use crate::files::create_private;
 use crate::host;
 use crate::model::{Endpoint, Protocol, Secret, Server, list_models};
 use crate::proto::{Failure, FailureKind};
@@ -339,15 +339,13 @@ fn keep_aside(path: &Path) -> std::io::Result<Option<PathBuf>> {
 /// Writes a file that isn't there yet and that only the user can read.
 fn write_new(path: &Path, text: &str) -> std::io::Result<()> {
     config::make_directory_for(path)?;
-    let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()
+    create_private(path, text.as_bytes())
 }
 
 /// The config: models that answered are on, the others are comments.
 fn config_text(found: &[Found]) -> String {
     let mut text = String::from(
-        "-- Written by `reedclaw onboard`. Every setting: `reedclaw config show`, docs/settings.md, config/default.lua.\n\
+        "-- Written by `reedclaw onboard`. Every setting with its value: `reedclaw config show`.\n\
          -- Keys stay in the environment: this file only names the variables.\n\nreturn {\n",
     );
     match found.iter().find(|it| it.answers) {
