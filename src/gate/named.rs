@@ -11,9 +11,10 @@ use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::io::Read;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
+use crate::files::normal;
 use crate::host;
 use crate::proto::known_paths;
 
@@ -174,6 +175,7 @@ impl Named {
     fn user_settings(&self) -> Vec<Setting> {
         let environment = host::environment();
         let named = |name: &str| environment.get(std::ffi::OsStr::new(name)).map(PathBuf::from);
+        // git takes a relative one, too.
         let config = named("XDG_CONFIG_HOME").unwrap_or_else(|| self.home.join(".config"));
         let files = [Some("/etc/gitconfig".into()), named("GIT_CONFIG_SYSTEM"), named("GIT_CONFIG_GLOBAL")];
         let own = [config.join("git/config"), self.home.join(".gitconfig")];
@@ -212,7 +214,7 @@ impl Named {
             let word = if word.starts_with('$') { word.split_once('/').map_or("", |(_, below)| below) } else { word };
             let at_top = || top.join(word.trim_start_matches('/'));
             let places = [Some(self.at(setting.base.as_deref().unwrap_or(top), word)), Some(at_top())];
-            for path in places.into_iter().flatten().map(|path| plain(&path)) {
+            for path in places.into_iter().flatten().map(|path| normal(&path)) {
                 let name = Name { path, by: if setting.is_path { By::Tree } else { By::File } };
                 if name.path != top && name.path.starts_with(top) && !names.contains(&name) {
                     names.push(name);
@@ -293,19 +295,6 @@ fn text_of(path: &Path, bytes_max: u64) -> Option<String> {
         return None;
     }
     Some(String::from_utf8_lossy(&bytes).into_owned())
-}
-
-/// A path without `.` and `..`.
-fn plain(path: &Path) -> PathBuf {
-    let mut plain = PathBuf::new();
-    for part in path.components() {
-        match part {
-            Component::ParentDir => drop(plain.pop()),
-            Component::CurDir => {}
-            part => plain.push(part),
-        }
-    }
-    plain
 }
 
 /// The settings of a configuration, each with its section in small letters; the syntax is that of git-config(1). What git would

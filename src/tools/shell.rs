@@ -595,11 +595,11 @@ fn directory(path: &str, place: Place<'_>) -> Result<PathBuf, ToolError> {
     let wrong = |error| ToolError::new("bad-directory", format!("{path}: {error}"), "a directory of the workspace");
     place.tree.list(path).map_err(|error| wrong(error.to_string()))?;
     let beneath = place.tree.beneath(path).map_err(|error| wrong(error.to_string()))?;
-    Ok(normal(&place.tree.path().join(beneath)))
+    Ok(without_dots(&place.tree.path().join(beneath)))
 }
 
 /// A path without its `.` parts and a slash at its end.
-fn normal(path: &Path) -> PathBuf {
+fn without_dots(path: &Path) -> PathBuf {
     path.components().filter(|part| !matches!(part, std::path::Component::CurDir)).collect()
 }
 
