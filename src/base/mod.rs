@@ -1,8 +1,9 @@
 //! Tools for every room: limits, hashes, hexadecimal text, base64, percent codes, canonical JSON, deceptive characters, times as text,
-//! programs on `PATH`. Knows nothing of the rest.
+//! directories of a user, programs on `PATH`. Knows nothing of the rest.
 
 pub mod base64;
 pub mod canonical;
+pub mod directories;
 pub mod hash;
 pub mod hex;
 pub mod limits;

@@ -1,8 +1,8 @@
 //! The rules of the policy, from the settings and the environment.
 
-use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use crate::base::directories::{self, Kind};
 use crate::config::{Env, Settings};
 use crate::policy::{High, Rules};
 
@@ -10,15 +10,10 @@ use crate::policy::{High, Rules};
 #[must_use]
 pub fn policy_rules(settings: &Settings, env: &Env, config: Option<&Path>) -> Rules {
     let text = |path: &Path| path.to_string_lossy().into_owned();
-    let variable = |name: &str| env.get(OsStr::new(name)).map(PathBuf::from).filter(|path| path.is_absolute());
     // Without a home nothing is one: no path is below a name that can't be.
-    let home = variable("HOME").unwrap_or_else(|| "/nonexistent".into());
-    let own = |name: &str, usual: &str| variable(name).unwrap_or_else(|| home.join(usual)).join("reedclaw");
-    let mut own_paths: Vec<PathBuf> = vec![
-        own("XDG_CONFIG_HOME", ".config"),
-        own("XDG_DATA_HOME", ".local/share"),
-        own("XDG_STATE_HOME", ".local/state"),
-    ];
+    let home = directories::absolute(env, "HOME").unwrap_or_else(|| "/nonexistent".into());
+    let own = |kind: Kind| directories::of(env, kind).unwrap_or_else(|| home.join(kind.names().1)).join("reedclaw");
+    let mut own_paths = [Kind::Config, Kind::Data, Kind::State].map(own).to_vec();
     let named = [config.map(Path::to_owned), settings.history.dir.clone(), settings.security.audit_log.clone()];
     for path in named.into_iter().flatten() {
         // A path below another one is still named: it may be a link, and its target is ours as well.

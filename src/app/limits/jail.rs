@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use crate::app::limits::sandbox::{Chosen, sandbox_mode};
+use crate::base::directories::{self, Kind};
 use crate::config::{Env, Settings, config_directory, data_directory, state_directory};
 use crate::project::{GitOptions, Jail};
 use crate::sandbox::{Grant, View, credentials, home_of_user};
@@ -35,9 +36,9 @@ impl Jails {
 
     /// The best jail that works here; without one, limits and a session of its own.
     fn jail(&self, settings: &Settings, env: &Env) -> Jail {
-        let home = absolute(env, "HOME").unwrap_or_else(|| "/".into());
+        let home = directories::absolute(env, "HOME").unwrap_or_else(|| "/".into());
         let own = [config_directory(env), data_directory(env), state_directory(env)];
-        let config = absolute(env, "XDG_CONFIG_HOME").unwrap_or_else(|| home.join(".config"));
+        let config = directories::of(env, Kind::Config).unwrap_or_else(|| home.join(Kind::Config.names().1));
         let mut of_git: Vec<PathBuf> = OF_GIT.iter().map(|name| config.join(name)).collect();
         of_git.push(home.join(".gitconfig"));
         let (jails, settings, whole_env) = (self.clone(), settings.clone(), env.clone());
@@ -76,14 +77,10 @@ impl Jails {
 /// `security.forbidden_paths` as paths: absolute ones, and those below the home.
 #[must_use]
 pub fn forbidden_paths(settings: &Settings, env: &Env) -> Vec<PathBuf> {
-    let home = absolute(env, "HOME");
+    let home = directories::absolute(env, "HOME");
     let path = |named: &String| match named.strip_prefix('~') {
         Some(rest) => Some(home.as_ref()?.join(rest.trim_start_matches('/'))),
         None => Some(PathBuf::from(named)).filter(|path| path.is_absolute()),
     };
     settings.security.forbidden_paths.iter().filter_map(path).collect()
-}
-
-fn absolute(env: &Env, variable: &str) -> Option<PathBuf> {
-    env.get(OsStr::new(variable)).map(PathBuf::from).filter(|path| path.is_absolute())
 }

@@ -13,6 +13,7 @@ use ureq::http::Uri;
 
 use crate::app::limits::sandbox::{Chosen, grant};
 use crate::app::tooling::workspace::variable;
+use crate::base::directories::{self, Kind};
 use crate::base::program::find_program;
 use crate::config::{
     Env, Hidden, KeySource, McpSettings, ServerSandbox, ServerSettings, ServerStart, Settings, state_directory,
@@ -63,9 +64,7 @@ pub(in crate::app) fn servers_in(
     if !enabled || (servers.is_empty() && !may_add) {
         return None;
     }
-    let cache = variable(env, "XDG_CACHE_HOME").filter(|path| path.starts_with('/')).map(PathBuf::from);
-    let own = cache.or_else(|| Some(Path::new(variable(env, "HOME")?).join(".cache")));
-    let own = own.map(|cache| cache.join("reedclaw").join("mcp"));
+    let own = directories::of(env, Kind::Cache).map(|cache| cache.join("reedclaw").join("mcp"));
     let rows = Arc::new(Mutex::new(BTreeMap::clone(servers)));
     let web = web(settings, env, &rows);
     let parts = Arc::new(Parts {

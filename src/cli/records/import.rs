@@ -95,6 +95,7 @@ fn usual_file(runtime: &Runtime, shell: &str) -> Option<PathBuf> {
             [".zsh_history", ".zhistory", ".histfile"].iter().map(|name| dir.join(name)).find(|path| path.exists())
         }
         _ => {
+            // fish takes a relative one, too.
             let data = runtime.variable("XDG_DATA_HOME").map_or_else(|| home.join(".local/share"), PathBuf::from);
             Some(data.join("fish/fish_history"))
         }

@@ -2,7 +2,6 @@
 //! binds the directory (path, device, inode) to the digest of the exact bytes; a file that differs in anything isn't
 //! trusted.
 
-use std::ffi::OsStr;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
@@ -11,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::base::directories::{self, Kind};
 use crate::base::hash::sha256_hex;
 use crate::config::Env;
 use crate::config::overlay::project::Overlay;
@@ -25,25 +25,19 @@ const RECORD_BYTES_MAX: u64 = 6 * FILE_BYTES_MAX + 8192;
 /// The user's state directory: `$XDG_STATE_HOME/reedclaw`, else `~/.local/state/reedclaw`; none if no home says.
 #[must_use]
 pub fn state_directory(env: &Env) -> Option<PathBuf> {
-    let variable = |name: &str| env.get(OsStr::new(name)).map(PathBuf::from).filter(|path| path.is_absolute());
-    let state = variable("XDG_STATE_HOME").or_else(|| variable("HOME").map(|home| home.join(".local/state")))?;
-    Some(state.join("reedclaw"))
+    Some(directories::of(env, Kind::State)?.join("reedclaw"))
 }
 
 /// The user's config directory: `$XDG_CONFIG_HOME/reedclaw`, else `~/.config/reedclaw`; none if no home says.
 #[must_use]
 pub fn config_directory(env: &Env) -> Option<PathBuf> {
-    let variable = |name: &str| env.get(OsStr::new(name)).map(PathBuf::from).filter(|path| path.is_absolute());
-    let config = variable("XDG_CONFIG_HOME").or_else(|| variable("HOME").map(|home| home.join(".config")))?;
-    Some(config.join("reedclaw"))
+    Some(directories::of(env, Kind::Config)?.join("reedclaw"))
 }
 
 /// The user's data directory: `$XDG_DATA_HOME/reedclaw`, else `~/.local/share/reedclaw`; none if no home says.
 #[must_use]
 pub fn data_directory(env: &Env) -> Option<PathBuf> {
-    let variable = |name: &str| env.get(OsStr::new(name)).map(PathBuf::from).filter(|path| path.is_absolute());
-    let data = variable("XDG_DATA_HOME").or_else(|| variable("HOME").map(|home| home.join(".local/share")))?;
-    Some(data.join("reedclaw"))
+    Some(directories::of(env, Kind::Data)?.join("reedclaw"))
 }
 
 /// The records.

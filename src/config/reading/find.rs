@@ -6,6 +6,7 @@ use std::io::{ErrorKind, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use crate::base::directories::{self, Kind};
 use crate::config::reading::expand::Env;
 
 /// Largest config, in bytes: the compiler's time on it has no interrupt, and an honest one is some KiB.
@@ -69,10 +70,7 @@ fn broken_link(path: &Path) -> Option<&Path> {
 
 /// `$XDG_CONFIG_HOME/reedclaw/config.lua`. A relative variable doesn't count, as the XDG specification says.
 pub(in crate::config) fn user_path(env: &Env) -> Option<PathBuf> {
-    let absolute = |value: &&OsStr| Path::new(value).is_absolute();
-    let base = variable(env, "XDG_CONFIG_HOME").filter(absolute).map(PathBuf::from);
-    let base = base.or_else(|| variable(env, "HOME").filter(absolute).map(|home| Path::new(home).join(".config")))?;
-    Some(base.join("reedclaw/config.lua"))
+    Some(directories::of(env, Kind::Config)?.join("reedclaw/config.lua"))
 }
 
 fn variable<'a>(env: &'a Env, name: &str) -> Option<&'a OsStr> {

@@ -11,6 +11,7 @@ use clap::ArgMatches;
 use super::place;
 use super::texts::{LABEL, Start};
 use crate::app::{self, ChannelKind, Request, Runtime};
+use crate::base::directories::{self, Kind};
 use crate::base::program::find_program;
 use crate::cli::answers::agent::say;
 use crate::cli::exit;
@@ -137,8 +138,7 @@ impl Unit {
         };
         let no_home = || Failure::unavailable("no HOME is set").hint("set HOME");
         let home = env.get(OsStr::new("HOME")).map(PathBuf::from).ok_or_else(no_home);
-        let config = env.get(OsStr::new("XDG_CONFIG_HOME")).map(PathBuf::from).filter(|path| path.is_absolute());
-        let config = || config.map_or_else(|| home.clone().map(|home| home.join(".config")), Ok);
+        let config = || directories::of(env, Kind::Config).ok_or_else(no_home);
         let place = match keeper {
             Keeper::Systemd => config()?.join("systemd/user").join(UNIT),
             Keeper::Launchd => home.clone()?.join("Library/LaunchAgents").join(format!("{LABEL}.plist")),
