@@ -16,6 +16,12 @@ pub fn utc_ms(time_ms: i64) -> String {
     format!("{:.3}", Timestamp::from_millisecond(time_ms).unwrap_or(Timestamp::MAX))
 }
 
+/// Returns the time of work in milliseconds: `so_far`, and from `since` until `now`.
+#[must_use]
+pub fn work_ms(so_far: u64, since: Option<i64>, now: i64) -> u64 {
+    so_far + since.map_or(0, |since| u64::try_from(now - since).unwrap_or(0))
+}
+
 /// The time that this thread has spent on a processor: other programs on a busy machine don't count.
 #[cfg(test)]
 pub(crate) fn busy() -> std::time::Duration {

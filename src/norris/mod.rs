@@ -11,6 +11,8 @@ mod tests;
 
 use std::collections::BTreeMap;
 
+use crate::base::time::work_ms;
+
 pub use anchor::{anchor, plan_question};
 pub use event::{Event, Goal, Grant, Halt, Limits};
 pub use next::{Effect, Rest, Used};
@@ -444,17 +446,14 @@ impl Run {
     fn count_time(&mut self, time: i64, event: &Event) {
         // The time between two processes, and while it waits, is nobody's work.
         let counts = self.is_active() && !matches!(event, Event::Entered { .. });
-        if let Some(last) = self.last_time.filter(|_| counts) {
-            self.active_ms += u64::try_from(time - last).unwrap_or(0);
-        }
+        self.active_ms = work_ms(self.active_ms, self.last_time.filter(|_| counts), time);
         self.last_time = Some(time);
     }
 
     /// The time of work until `now`.
     #[must_use]
     pub fn active_ms_at(&self, now: i64) -> u64 {
-        let more = self.last_time.filter(|_| self.is_active()).map_or(0, |last| u64::try_from(now - last).unwrap_or(0));
-        self.active_ms + more
+        work_ms(self.active_ms, self.last_time.filter(|_| self.is_active()), now)
     }
 
     fn ask(&mut self, conversation: Option<i64>) {

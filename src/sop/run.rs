@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 use super::event::{Choice, Covered, Decision, EarlierEnd, EarlierResult, EditedFile, Event, Fate, Trigger};
 use super::next::{Effect, End, Spent};
 use super::{Act, Budget, Definition, OnFailure, read};
+use crate::base::time::work_ms;
 
 /// Progress of a step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -255,8 +256,7 @@ impl Run {
     /// The time of work until `now`.
     #[must_use]
     pub fn active_ms_at(&self, now: i64) -> u64 {
-        let more = self.last_time.filter(|_| self.is_active()).map_or(0, |last| u64::try_from(now - last).unwrap_or(0));
-        self.active_ms + more
+        work_ms(self.active_ms, self.last_time.filter(|_| self.is_active()), now)
     }
 
     /// Takes a result over; its step is over from the beginning.
