@@ -136,6 +136,25 @@ pub struct Capabilities {
     pub place: String,
 }
 
+impl Capabilities {
+    /// The capabilities of several models of which any may answer: what all of them can, and the farthest distance.
+    #[must_use]
+    pub(in crate::model) fn of_all(kind: &'static str, all: &[Self], place: String) -> Self {
+        let every = |can: fn(&Self) -> bool| all.iter().all(can);
+        Self {
+            kind,
+            streaming: every(|it| it.streaming),
+            tools: every(|it| it.tools),
+            images: all.iter().map(|it| it.images).min().flatten(),
+            caching: every(|it| it.caching),
+            keeps_state: every(|it| it.keeps_state),
+            context_tokens: all.iter().filter_map(|it| it.context_tokens).min(),
+            reach: all.iter().map(|it| it.reach).max().unwrap_or_default(),
+            place,
+        }
+    }
+}
+
 /// The distance that a request travels; the order is by distance.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reach {

@@ -52,23 +52,10 @@ impl Provider for Reliable {
 
     fn capabilities(&self) -> Capabilities {
         let all: Vec<Capabilities> = self.of.iter().map(|model| model.capabilities()).collect();
-        let every = |can: fn(&Capabilities) -> bool| all.iter().all(can);
-        Capabilities {
-            kind: "reliable",
-            streaming: every(|it| it.streaming),
-            tools: every(|it| it.tools),
-            images: all.iter().map(|it| it.images).min().flatten(),
-            caching: every(|it| it.caching),
-            keeps_state: every(|it| it.keeps_state),
-            context_tokens: all.iter().filter_map(|it| it.context_tokens).min(),
-            // The distance of a question without asking anybody.
-            reach: if self.allow_remote {
-                all.iter().map(|it| it.reach).max().unwrap_or_default()
-            } else {
-                all.first().map(|it| it.reach).unwrap_or_default()
-            },
-            place: names(&self.of, ", then "),
-        }
+        let together = Capabilities::of_all("reliable", &all, names(&self.of, ", then "));
+        // The distance of a question without asking anybody.
+        let reach = if self.allow_remote { together.reach } else { all.first().map(|it| it.reach).unwrap_or_default() };
+        Capabilities { reach, ..together }
     }
 
     fn learn(&self, cancel: &crate::model::Cancel) {

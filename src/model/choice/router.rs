@@ -42,21 +42,9 @@ impl Provider for Router {
     fn capabilities(&self) -> Capabilities {
         let models: Vec<Arc<dyn Provider>> = self.rules.values().cloned().collect();
         let all: Vec<Capabilities> = models.iter().map(|model| model.capabilities()).collect();
-        let every = |can: fn(&Capabilities) -> bool| all.iter().all(can);
-        Capabilities {
-            kind: "router",
-            streaming: every(|it| it.streaming),
-            tools: every(|it| it.tools),
-            images: match self.rules.get(IMAGES) {
-                Some(model) => model.capabilities().images,
-                None => all.iter().map(|it| it.images).min().flatten(),
-            },
-            caching: every(|it| it.caching),
-            keeps_state: every(|it| it.keeps_state),
-            context_tokens: all.iter().filter_map(|it| it.context_tokens).min(),
-            reach: all.iter().map(|it| it.reach).max().unwrap_or_default(),
-            place: names(&models, ", "),
-        }
+        let together = Capabilities::of_all("router", &all, names(&models, ", "));
+        let images = self.rules.get(IMAGES).map_or(together.images, |model| model.capabilities().images);
+        Capabilities { images, ..together }
     }
 
     fn learn(&self, cancel: &crate::model::Cancel) {
