@@ -784,9 +784,12 @@ fn names(models: &Models) -> String {
     models.specs().iter().map(Spec::name).collect::<Vec<_>>().join(", ")
 }
 
-fn unknown_model(kind: FailureKind, name: &str, models: &Models) -> Failure {
+/// The failure for a name that no model has.
+#[must_use]
+pub fn unknown_model(kind: FailureKind, name: &str, models: &Models) -> Failure {
     let is_empty = models.specs().is_empty();
-    let hint = if is_empty { "no model is set up yet".to_owned() } else { format!("configured: {}", names(models)) };
+    let hint =
+        if is_empty { "reedclaw onboard finds models".to_owned() } else { format!("configured: {}", names(models)) };
     // The name is the user's own, but what it holds is drawn on their terminal.
     let name: String = name.chars().filter(|c| !c.is_control()).take(80).collect();
     Failure::new(kind, format!("no model is called {name}")).hint(hint)

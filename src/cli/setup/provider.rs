@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use clap::{Arg, ArgMatches, Command};
 
+use crate::agent::unknown_model;
 use crate::app;
 use crate::cli::exit;
 use crate::cli::out::{errln, outln, report};
@@ -14,7 +15,7 @@ use crate::host;
 use crate::model::{
     Cancel, Capabilities, ChatEvent, Crossing, Item, ModelError, Models, Provider, Request, Response, Sink, Tool,
 };
-use crate::proto::Failure;
+use crate::proto::{Failure, FailureKind};
 use crate::render::sanitise;
 use crate::render::text::width;
 
@@ -62,7 +63,7 @@ fn models_of(settings: &Settings, env: &Env) -> Models {
 fn list(settings: &Settings, env: &Env) -> ExitCode {
     let models = models_of(settings, env);
     if models.specs().is_empty() {
-        outln!("no model is configured; `reedclaw onboard` finds models and keys");
+        outln!("no model is set up; `reedclaw onboard` finds one");
         return ExitCode::SUCCESS;
     }
     let head = ["", "name", "kind", "model", "where", "key"].map(str::to_owned).to_vec();
@@ -105,14 +106,7 @@ fn test(settings: &Settings, env: &Env, name: &str) -> Result<u8, Failure> {
     let by_alias = || settings.models.iter().find(|(_, model)| model.aliases.iter().any(|alias| alias == name));
     let found = models.get(name).or_else(|| models.get(by_alias()?.0));
     let Some(model) = found else {
-        let names: Vec<&str> = models.specs().iter().map(|spec| spec.name()).collect();
-        let there = if names.is_empty() {
-            "none is configured".to_owned()
-        } else {
-            format!("configured: {}", names.join(", "))
-        };
-        let message = format!("no model is called {}", sanitise(name));
-        return Err(Failure::user(message).hint(there));
+        return Err(unknown_model(FailureKind::User, name, &models));
     };
     let can = model.capabilities();
     outln!("{}: {} at {} ({})", sanitise(model.name()), can.kind, sanitise(&can.place), can.reach.words());
