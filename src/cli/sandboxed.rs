@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use nix::sys::signal::Signal;
 
 use crate::cli::out::errln;
-use crate::sandbox::{self, Calls, HELPER_FAILED, HeldCall};
+use crate::sandbox::{self, Calls, HELPER_FAILED};
 use crate::shell::sys;
 
 /// Restricts this process and becomes the program; returns only if that fails, with the reason on standard error.
@@ -22,14 +22,7 @@ pub fn become_sandboxed(arguments: &[OsString]) -> ExitCode {
             add_mount_attributes: sys::add_mount_attributes,
             bring_loopback_up: sys::bring_loopback_up,
             hold_calls: sys::seccomp_listener,
-            next_call: |listener| {
-                sys::seccomp_notice(listener).map(|it| HeldCall {
-                    id: it.id,
-                    thread: it.thread,
-                    call: it.call,
-                    arguments: it.arguments,
-                })
-            },
+            next_call: sys::seccomp_notice,
             let_call: sys::seccomp_continue,
             fork: || match sys::fork_single_threaded()? {
                 sys::Side::Parent(child) => Ok(Some(child)),

@@ -20,6 +20,19 @@ pub use names::{NameKind, NameList, Names, ShellKeys};
 pub use task::Task;
 pub use usage::{Money, Spent, Usage};
 
+/// A system call that the kernel holds until somebody answers.
+#[derive(Clone, Copy, Debug)]
+pub struct HeldCall {
+    /// The number under which it is answered.
+    pub id: u64,
+    /// The thread that makes it, in the process namespace of the reader.
+    pub thread: u32,
+    /// The number of the call.
+    pub call: i64,
+    /// Its arguments.
+    pub arguments: [u64; 6],
+}
+
 /// The destination of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Route {

@@ -47,7 +47,7 @@ use std::time::{Duration, Instant};
 
 pub use changes::{Change, ChangeKind, Changes, CollectError, CollectLimits, collect};
 pub use end::end;
-pub use helper::enter::{Calls, HeldCall, enter};
+pub use helper::enter::{Calls, enter};
 pub use masks::{Outside, credentials, entries_without, home_of_user, outside, protected};
 pub use missed::Missed;
 pub use scratch::{Area, Layer};

@@ -9,6 +9,8 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
+use crate::proto::HeldCall;
+
 /// Runs a function before `main`, and before the runtimes of C++ and Rust are set up. Only the C library is there, and
 /// the arguments: enough for files, the environment and `exec`. A panic in it is caught.
 #[macro_export]
@@ -317,19 +319,6 @@ pub fn close_descriptors(first: u32, last: u32) -> io::Result<()> {
     // SAFETY: close_range takes three integers; the caller owns none of the descriptors, so no owner is left with one.
     let result = unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
-}
-
-/// A system call that the kernel holds until somebody answers: see [`seccomp_notice`].
-#[derive(Clone, Copy, Debug)]
-pub struct HeldCall {
-    /// The number under which it is answered.
-    pub id: u64,
-    /// The thread that makes it.
-    pub thread: u32,
-    /// The number of the call.
-    pub call: i64,
-    /// Its arguments.
-    pub arguments: [u64; 6],
 }
 
 /// Installs a seccomp program (code, jump if true, jump if false, operand) for this thread and all that it starts, and returns

@@ -15,6 +15,7 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::Signal;
 use nix::unistd::{self, Pid};
 
+use crate::proto::HeldCall;
 use crate::sandbox::helper::filter;
 use crate::sandbox::helper::filter::Network;
 use crate::sandbox::helper::landlock;
@@ -54,19 +55,6 @@ pub struct Calls {
 
 /// One step of a seccomp program: code, jump if true, jump if false, operand.
 pub type FilterStep = (u16, u8, u8, u32);
-
-/// A system call that waits for its answer.
-#[derive(Clone, Copy, Debug)]
-pub struct HeldCall {
-    /// The number under which it is answered.
-    pub id: u64,
-    /// The thread that makes it, in the process namespace of the reader.
-    pub thread: u32,
-    /// The number of the call.
-    pub call: i64,
-    /// Its arguments.
-    pub arguments: [u64; 6],
-}
 
 /// The type of what doesn't come back.
 enum Never {}

@@ -19,7 +19,8 @@ use nix::unistd::Pid;
 
 use super::super::missed::{Book, Missed, asked_name, failed_answer, listens_at, unreachable};
 use super::writes::{CHANGES, Closed};
-use crate::sandbox::helper::enter::{Calls, FilterStep, HeldCall};
+use crate::proto::HeldCall;
+use crate::sandbox::helper::enter::{Calls, FilterStep};
 use crate::sandbox::helper::wire::Spec;
 
 /// The content of `/etc/resolv.conf` in a jail: the server of the watch.

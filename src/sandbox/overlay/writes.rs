@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use super::super::missed::Missed;
 use super::watch::memory;
 use crate::files::normal;
-use crate::sandbox::helper::enter::HeldCall;
+use crate::proto::HeldCall;
 use crate::sandbox::helper::wire::{Spec, paths};
 
 /// Longest path that is read.
