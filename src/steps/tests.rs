@@ -209,12 +209,15 @@ fn one_file_walks_back_alone() {
     let _ = steps.undo_file(Path::new("a"), false).expect("taken back");
     assert_eq!(scene.read("a"), "0");
     assert!(steps.undo_file(Path::new("a"), false).is_err());
-    assert!(steps.undo_file(Path::new("c"), false).is_err());
+    let never = steps.undo_file(Path::new("c"), false).expect_err("no step").to_string();
+    assert_eq!(never, "c can't be taken back: no step changed it");
     let _ = steps.undo(2, false).expect("both are steps");
     assert_eq!(scene.read("a"), "2");
     let _ = steps.undo(2, false).expect("the others");
     let none = steps.undo(1, false).expect_err("all are taken back").to_string();
     assert_eq!(none, "nothing to undo: all 4 steps are taken back; redo makes them again");
+    let none = steps.undo_file(Path::new("a"), false).expect_err("all are taken back").to_string();
+    assert_eq!(none, "a can't be taken back: the step that changed it is taken back already");
 }
 
 #[test]

@@ -100,7 +100,7 @@ pub fn redo(here: &mut Steps, count: usize, by_force: bool) -> Result<TakenBack,
     let _held = enter_alone(here)?;
     let mut undone: Vec<Record> = here.list().into_iter().rev().take_while(|step| step.is_undone).collect();
     undone.reverse();
-    let none = "there is nothing to make again: no step was taken back since the last one";
+    let none = "nothing to redo: no step was taken back since the last one";
     let steps = first(undone, count, none, "to make again")?;
     turn(here, steps, false, by_force, &mut || ())
 }
@@ -121,7 +121,9 @@ pub fn undo_file(here: &mut Steps, path: &Path, by_force: bool) -> Result<TakenB
     };
     let name = path.display();
     let Some((newest, (_, left))) = touching().next() else {
-        return Err(StepsError::Nothing(format!("no step has changed {name}, but for those that were taken back")));
+        let is_of_one = steps.iter().any(|step| of_it(step).is_some());
+        let why = if is_of_one { "the step that changed it is taken back already" } else { "no step changed it" };
+        return Err(StepsError::Nothing(format!("{name} can't be taken back: {why}")));
     };
     if let State::Unknown(why) = now {
         return Err(StepsError::Nothing(format!("{name} can't be kept ({why}): put it away first")));

@@ -196,7 +196,7 @@ impl Reader<'_> {
         Ok(entry)
     }
 
-    /// Keeps what was read, unless it is somewhere already; nothing where there is no room for it.
+    /// Keeps what was read, unless it is somewhere already; `None` if there is no room for it.
     fn keep(&mut self, bytes: &[u8], written: &AtomicU64) -> Result<Option<Content>, StepsError> {
         let Some(id) = name_of(bytes) else { return Ok(Some(Content::Lost(Why::Special))) };
         let shared = self.shared;
