@@ -363,7 +363,7 @@ pub const COMMANDS: [Command; 52] = [
         &["norris", "goal"],
         "[GOAL]",
         Argument::Optional(GOAL_WORDS),
-        "works towards GOAL task by task until its checks pass; alone watches the run; list, watch [N], show [N], report [N], say TEXT, pause, resume [N], answer [N], approve [N], deny [N] REASON, stop [N], undo [N], budget usd=2 minutes=30",
+        "works towards GOAL task by task until its checks pass; without an argument: watches the run; list, watch [N], show [N], report [N], say TEXT, pause, resume [N], answer [N], approve [N], deny [N] REASON, stop [N], undo [N], budget usd=2 minutes=30",
         Op::Norris,
     )
     .editor("goal", "goal, or list, show N, resume N, stop N, undo N", "Works towards a goal, task by task, until its checks pass"),
@@ -372,7 +372,7 @@ pub const COMMANDS: [Command; 52] = [
         &["sop"],
         "[WHAT]",
         Argument::Optional(SOP_WORDS),
-        "runs procedures, as reedclaw sop does: list, show NAME, validate [NAME], trust NAME, untrust NAME, run NAME, status [N], log [N], approve N, reject N, resume N, cancel N, replay N; alone lists them",
+        "runs procedures, as reedclaw sop does: list, show NAME, validate [NAME], trust NAME, untrust NAME, run NAME, status [N], log [N], approve N, reject N, resume N, cancel N, replay N; without an argument: lists them",
         Op::Sop,
     ),
     row(
@@ -442,7 +442,7 @@ pub const COMMANDS: [Command; 52] = [
         &["save"],
         "[N FILE]",
         FREE,
-        "writes block of code N of the last answer to a new FILE; alone it remembers the conversation, as :memory save",
+        "writes block of code N of the last answer to a new FILE; without an argument: remembers the conversation, as :memory save",
         Op::Save,
     ),
     row(
@@ -528,7 +528,7 @@ pub const COMMANDS: [Command; 52] = [
         &["share"],
         "[watch|approve [USER…]|off]",
         Argument::Optional(&["approve", "off", "watch"]),
-        "shows this session in the gateway's console, to all members or to these; approve: they may answer questions, too; alone tells who watches",
+        "shows this session in the gateway's console, to all members or to these; approve: they may answer questions, too; without an argument: shows who watches",
         Op::Share,
     ),
     row(
@@ -565,7 +565,7 @@ pub const COMMANDS: [Command; 52] = [
         Op::Undo,
     )
     .editor("undo", "number of steps", "Reverts what the model changed last"),
-    row(Group::Tools, &["redo"], "[N]", Argument::Optional(&["--force"]), "makes steps again that were taken back", Op::Redo)
+    row(Group::Tools, &["redo"], "[N]", Argument::Optional(&["--force"]), "applies reverted steps again", Op::Redo)
     .editor("redo", "number of steps", "Applies reverted steps again"),
     row(
         Group::Tools,
@@ -659,6 +659,18 @@ const fn row(
 }
 
 impl Command {
+    /// The command as help shows it: `:allow [WHAT] (or :allowlist)`.
+    #[must_use]
+    pub fn form(&self) -> String {
+        let Some((name, others)) = self.names.split_first() else { return String::new() };
+        let form = format!(":{name} {}", self.usage);
+        let others: Vec<String> = others.iter().map(|other| format!(":{other}")).collect();
+        match others.is_empty() {
+            true => form.trim_end().to_owned(),
+            false => format!("{} (or {})", form.trim_end(), others.join(", ")),
+        }
+    }
+
     /// The command, in the chat too.
     const fn chat(self, name: &'static str, usage: &'static str, help: &'static str) -> Self {
         Self { chat: Some(Form { name, usage, help }), ..self }

@@ -199,24 +199,24 @@ fn list_models(repl: &Repl) {
 fn help(repl: &mut Repl, word: &str) -> Flow {
     let bold = |text: &str| repl.console.paint(Style::new().bold(), text);
     let row = |name: &str, meaning: &str| (name.to_owned(), meaning.to_owned());
-    let usage = |meta: &Command| {
-        let names: Vec<String> = meta.names.iter().map(|name| format!(":{name}")).collect();
-        format!("{} {}", names.join(" "), meta.usage).trim().to_owned()
-    };
     let prefixes = vec![
         row("!LINE, $ LINE", "to the shell, whatever it looks like"),
         row("?LINE", "to the model, whatever it looks like"),
     ];
-    let mut groups = vec![("A command runs in the shell, a sentence goes to the model. To say so yourself:", prefixes)];
+    let mut groups = vec![(
+        "A command runs in the shell, a sentence goes to the model. To decide yourself, begin the line with:",
+        prefixes,
+    )];
     for group in Group::ALL {
         let metas = of_shell().filter(|meta| meta.group == group);
-        groups.push((group.heading(), metas.map(|meta| row(&usage(meta), meta.help)).collect()));
+        groups.push((group.heading(), metas.map(|meta| row(&meta.form(), meta.help)).collect()));
     }
     groups.push(("Your own", repl.hooks.usable_metas().map(|(name, help)| (format!(":{name}"), help)).collect()));
     groups.push(("Keys", KEYS.iter().map(|key| row(key.name, key.help)).collect()));
     let wanted = word.trim_start_matches(':').to_lowercase();
     let is_in = |text: &str| text.to_lowercase().contains(&wanted);
-    let names = |name: &str| name.split(' ').any(|name| name.strip_prefix(':') == Some(wanted.as_str()));
+    let names =
+        |name: &str| name.split([' ', '(', ')', ',']).any(|name| name.strip_prefix(':') == Some(wanted.as_str()));
     let has_its_row = groups.iter().flat_map(|(_, entries)| entries).any(|(name, _)| names(name));
     let mut rows = Vec::new();
     for (heading, mut entries) in groups {
@@ -242,13 +242,13 @@ fn help(repl: &mut Repl, word: &str) -> Flow {
 fn explain(error: &CommandError) -> Failure {
     let (message, hint) = match error {
         CommandError::Unknown { name, nearest: Some(nearest) } => {
-            (format!(":{name} is no meta command"), format!("did you mean :{nearest}?"))
+            (format!("there is no command :{name}"), format!("did you mean :{nearest}?"))
         }
         CommandError::Unknown { name, nearest: None } if commands::ONLY_SUBCOMMANDS.contains(&name.as_str()) => {
-            (format!(":{name} is no meta command"), format!("reedclaw {name} is the command for it"))
+            (format!("there is no command :{name}"), format!("reedclaw {name} is the command for it"))
         }
         CommandError::Unknown { name, nearest: None } => (
-            format!(":{name} is no meta command"),
+            format!("there is no command :{name}"),
             ":help lists them; a line that begins with ! goes to the shell as it is".to_owned(),
         ),
         CommandError::Missing(meta) => {

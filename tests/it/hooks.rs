@@ -347,7 +347,7 @@ fn hooks_of_a_project_come_and_go_and_run_nothing() {
     session.line("cd");
     session.expect("the user's prompt again", |screen| cursor_line(screen).starts_with("own ❯"));
     session.run(":build");
-    session.expect_text(":build is no meta command");
+    session.expect_text("there is no command :build");
     assert!(!home.path().join("p/evil").exists());
 }
 

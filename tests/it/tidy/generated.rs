@@ -95,8 +95,7 @@ fn meta_commands() -> String {
     for group in Group::ALL {
         let _ = write!(text, "## {}\n\n| command | effect |\n|---|---|\n", group.heading());
         for meta in of_shell().filter(|meta| meta.group == group) {
-            let names: Vec<String> = meta.names.iter().map(|name| format!(":{name}")).collect();
-            let usage = format!("{} {}", names.join(" "), meta.usage);
+            let usage = meta.form();
             let _ = writeln!(text, "| `{}` | {} |", cell(usage.trim()), cell(meta.help));
         }
         text.push('\n');
@@ -181,7 +180,9 @@ fn subcommands() -> String {
 fn nested(command: &Command, path: &str, text: &mut String) {
     for inner in command.get_subcommands().filter(|inner| !inner.is_hide_set()) {
         let words = format!("{path}{}", inner.get_name());
-        let _ = writeln!(text, "| **`{}`** | {} |", cell(&usage_after(inner, &words)), cell(&about(inner)));
+        let others: String = inner.get_visible_aliases().map(|other| format!(" (or `{path}{other}`)")).collect();
+        let usage = cell(&usage_after(inner, &words));
+        let _ = writeln!(text, "| **`{usage}`**{others} | {} |", cell(&about(inner)));
         let words = format!("{words} ");
         text.push_str(&rows(inner, &words));
         nested(inner, &words, text);
@@ -202,7 +203,7 @@ pub(super) fn usage_after(command: &Command, words: &str) -> String {
         let _ = if is_plain { write!(usage, " {name}") } else { write!(usage, " [{name}]") };
     }
     if command.has_subcommands() {
-        usage.push_str(" COMMAND");
+        usage.push_str(if command.is_args_conflicts_with_subcommands_set() { " | COMMAND" } else { " COMMAND" });
     }
     usage
 }

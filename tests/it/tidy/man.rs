@@ -117,8 +117,7 @@ pub(super) fn page() -> String {
     }
     text.push_str(".SH META COMMANDS\n");
     for meta in of_shell() {
-        let names: Vec<String> = meta.names.iter().map(|name| format!(":{name}")).collect();
-        entry(format!("{} {}", names.join(" "), meta.usage).trim(), meta.help, &mut text);
+        entry(&meta.form(), meta.help, &mut text);
     }
     text.push_str(TAIL);
     text
