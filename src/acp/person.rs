@@ -25,7 +25,7 @@ use crate::rpc::Reply;
 const WAIT: Duration = Duration::from_secs(60 * 60);
 /// Time that a client may take to give a file's text: a model waits meanwhile.
 const FILE_WAIT: Duration = Duration::from_secs(5);
-/// Interval at which it is looked whether the question still matters.
+/// Interval for checking that the question still matters.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// An answer that may be given.

@@ -196,9 +196,12 @@ impl Purse {
         let tokens = whole(text.chars().count() as f64 / CHARS_PER_TOKEN * factor.unwrap_or(1.0));
         let method = match factor {
             Some(factor) => {
-                format!("estimated: a token for {:.1} characters, learnt from {model}", CHARS_PER_TOKEN / factor)
+                format!(
+                    "estimate: {:.1} characters per token, as counted in answers of {model}",
+                    CHARS_PER_TOKEN / factor
+                )
             }
-            None => "estimated: a token for 4 characters; nothing was learnt of this model yet".to_owned(),
+            None => "estimate: 4 characters per token, because no answer of this model has been counted yet".to_owned(),
         };
         Count { tokens, method, is_exact: false }
     }

@@ -510,7 +510,7 @@ fn an_estimate_learns_from_the_servers_count() {
     // Three times as many as estimated, so from now on as many are expected.
     let count = agent.count_tokens(&text, &Cancel::new());
     assert_eq!((count.tokens, count.is_exact), (150, false));
-    assert!(count.method.contains("1.3 characters, learnt from m"), "{count:?}");
+    assert!(count.method.contains("1.3 characters per token, as counted in answers of m"), "{count:?}");
     agent.clear_conversation();
     assert_eq!(spent_of(&ask(&mut agent, &question))[0].estimated_in, 300);
 }

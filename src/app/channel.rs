@@ -1,4 +1,4 @@
-//! Channels: where messages come from and where what becomes of them goes. A runtime has each message answered, in the
+//! Channels: sources of messages and destinations of answers. A runtime has each message answered, in the
 //! conversation that it belongs to, and sends what happens back to the channel; it doesn't know how anything is drawn.
 
 use std::path::{Path, PathBuf};

@@ -57,7 +57,10 @@ const TEXT_BYTES_MAX: u64 = 4 * 1024 * 1024;
 /// # Errors
 /// In words, why it can't be read: it isn't there, isn't a plain file, is too long, is no UTF-8.
 pub fn read_text(path: &Path) -> Result<String, String> {
-    let data = std::fs::metadata(path).map_err(|error| error.to_string())?;
+    let data = std::fs::metadata(path).map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => "there is no such file".to_owned(),
+        _ => error.to_string(),
+    })?;
     if !data.is_file() {
         return Err("it is not a plain file".to_owned());
     }

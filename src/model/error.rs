@@ -181,7 +181,7 @@ pub enum Fault {
         key: &'static str,
     },
     /// No model is connected at all.
-    #[error("no model is set up yet")]
+    #[error("no model is set up")]
     NotConnected,
     /// The script of a mock can't be used.
     #[error("the script can't be used: {why}")]
@@ -300,7 +300,9 @@ impl ModelError {
             }
             Fault::Cancelled => "ask again".to_owned(),
             Fault::Key(failure) | Fault::NotAllowed(failure) => failure.hint.clone(),
-            Fault::NotConnected => ":onboard finds models on this machine and keys for others".to_owned(),
+            Fault::NotConnected => {
+                ":onboard looks for models on this machine and for API keys in the environment".to_owned()
+            }
             Fault::Script { .. } => format!("see models.{name}.script in the config"),
             Fault::NoneToAsk { .. } => "name at least one of your models there".to_owned(),
             Fault::TooLong { .. } => "ask for a shorter answer".to_owned(),

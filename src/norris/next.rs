@@ -78,7 +78,7 @@ impl Run {
             None => {}
         }
         if self.noes >= NOES_MAX {
-            return Effect::Pause(format!("you said no to {} calls; a note tells it what you want instead", self.noes));
+            return Effect::Pause(format!("{} calls refused; send a note to say what you want instead", self.noes));
         }
         if let Some(why) = &self.stuck {
             return Effect::Finish(End::Stuck(why.clone()));

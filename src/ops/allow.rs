@@ -28,8 +28,11 @@ pub fn list(env: &Env, workspace: &Path) -> Result<Vec<Vec<String>>, Failure> {
 pub fn withdraw(env: &Env, workspace: &Path, which: &str, lister: &str) -> Result<usize, Failure> {
     let unchanged = |message| Failure::unavailable(message).hint("nothing was changed");
     match allowed_commands(env, workspace)?.remove(which).map_err(|error| unchanged(error.to_string()))? {
-        0 => Err(Failure::user(format!("nothing is allowed by {}", escape_visible(which)))
-            .hint(format!("{lister} lists them"))),
+        0 => {
+            let what = if which.parse::<u64>().is_ok() { "has the number" } else { "is" };
+            Err(Failure::user(format!("no allowed command {what} {}", escape_visible(which)))
+                .hint(format!("{lister} lists them")))
+        }
         count => Ok(count),
     }
 }

@@ -162,7 +162,7 @@ pub fn step_rows(list: &[Record]) -> Vec<Vec<String>> {
 #[must_use]
 pub fn cover_lines(steps: &Steps) -> Vec<String> {
     let (bytes, skipped) = steps.cover();
-    let mut lines = vec![format!("{} KiB are kept", bytes.div_ceil(1024))];
+    let mut lines = vec![format!("{} KiB stored for undo", bytes.div_ceil(1024))];
     lines.extend(unseen_lines("not covered: ", &skipped));
     lines
 }

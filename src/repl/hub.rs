@@ -65,7 +65,7 @@ pub(super) struct Repl {
 }
 
 /// The notice for a person without a model, in one line.
-pub(super) const NO_MODEL: &str = "No model set up yet. Run \":onboard\" to find one; everything else works as usual.";
+pub(super) const NO_MODEL: &str = "No model is set up. Run \":onboard\" to find one; everything else works as usual.";
 
 /// The cost and the thoughts of the last answer.
 #[derive(Debug, Default)]

@@ -81,7 +81,7 @@ pub const KEYS: [Key; 8] = [
     },
     Key {
         name: "Shift-Enter",
-        help: "a new line, where the terminal tells it from Enter",
+        help: "a new line, if the terminal reports it separately from Enter",
         modifiers: KeyModifiers::SHIFT,
         code: KeyCode::Enter,
         event: || ReedlineEvent::Edit(vec![EditCommand::InsertNewline]),

@@ -1,4 +1,4 @@
-//! The commands that an answer proposes: shown to the byte, offered one by one, run only on a person's key.
+//! The commands that an answer proposes: shown exactly, offered one by one, run only on a person's key.
 
 use nu_ansi_term::Color;
 

@@ -144,7 +144,7 @@ pub enum KeysTo {
     Hold,
     /// The line editor.
     Editor,
-    /// The shell and its commands, to the byte; without a shell whoever the terminal is lent to, as it was before.
+    /// The shell and its commands, byte for byte; without a shell whoever the terminal is lent to, as it was before.
     Shell,
     /// Ctrl-C becomes [`Event::Cancel`]; the rest is kept.
     Cancel,

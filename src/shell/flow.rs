@@ -25,7 +25,7 @@ use crate::shell::keys::pressed::Pressed;
 /// Time after the first prompt when all of the start has been done.
 const START_WAIT: Duration = Duration::from_millis(500);
 
-/// Time after a command's start when it is looked whether `exec` has replaced the shell.
+/// Time from a command's start to the check whether `exec` has replaced the shell.
 const REPLACED_LOOK: Duration = Duration::from_millis(300);
 
 /// Interval at which, and number of times that, it is looked whether the shell has handed its terminal to the command:
@@ -46,7 +46,7 @@ const INTERRUPT_LOOKS: u32 = 20;
 /// Number of those looks at which zsh must have woken and wait again, until it is certain that no prompt follows.
 const PASSED_OVER_LOOKS: u32 = 2;
 
-/// Interval at which it is looked whether the shell waits already, so that it can be sent Ctrl-C.
+/// Interval for checking that the shell waits already, so that it can be sent Ctrl-C.
 const LISTENING_LOOK: Duration = Duration::from_millis(1);
 
 impl Pump {

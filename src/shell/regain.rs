@@ -18,7 +18,7 @@ use super::pump::Pump;
 use super::spawn::Dialect;
 use crate::shell::keys::editor::sleeps;
 
-/// Time without output after which it is looked whether the shell waits at its prompt.
+/// Time without output after which the shell is checked for waiting at its prompt.
 const PROMPT_LOOK: Duration = Duration::from_millis(20);
 /// Time that the shell may take to put its hooks back: longer, and the session goes on as a plain terminal.
 const REGAIN_WAIT: Duration = Duration::from_secs(1);

@@ -133,7 +133,7 @@ fn the_exit_status_says_how_it_ended() {
     let empty = TempDir::new().expect("a home");
     let (code, out, err) = run(empty.path(), &["-m", "x"]);
     assert_eq!((code, out.as_str()), (Some(4), ""));
-    assert!(err.contains("no model is set up yet"), "{err}");
+    assert!(err.contains("no model is set up"), "{err}");
 }
 
 #[test]

@@ -358,10 +358,10 @@ fn without_a_model_a_question_says_how_to_connect_one() {
     let session = Session::spawn(Spawn::reedclaw());
     session.run("clear");
     session.run("what is a shell?");
-    session.expect_text("reedclaw: no model is set up yet");
-    session.expect_text(":onboard finds models on this machine");
+    session.expect_text("reedclaw: no model is set up");
+    session.expect_text(":onboard looks for models on this machine");
     session.run(":models");
-    session.expect_text("No model set up yet. Run \":onboard\" to find one; everything else works as usual.");
+    session.expect_text("No model is set up. Run \":onboard\" to find one; everything else works as usual.");
     session.run("echo on-$((1+1))");
     session.expect_line("on-2");
 }

@@ -70,7 +70,7 @@ fn a_conversation_is_rewound_forked_and_named_and_keeps_its_outputs() {
     let (server, home) = (Server::start(), home());
     let session = shell(&server, &home);
     session.run(":rewind");
-    session.expect_text("holds nothing yet");
+    session.expect_text("is empty");
     session.run("echo seen-$((1+1))");
     for question in ["what is one here?", "what is two here?", "what is three here?"] {
         session.run(question);

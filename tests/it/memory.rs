@@ -181,7 +181,7 @@ fn a_conversation_is_saved_at_once_when_asked_for() {
     let (server, home) = (Server::start(), home());
     let session = shell(&server, &home, QUIET);
     session.run(":save");
-    session.expect_text("holds nothing yet");
+    session.expect_text("is empty");
     session.run("what is here?");
     server.reply(answer("A first memory."));
     session.run(":save");

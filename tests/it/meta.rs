@@ -147,7 +147,7 @@ fn the_conversation_is_printed_again_with_its_answers() {
     let server = Server::start();
     let session = session(&server);
     session.run(":transcript");
-    session.expect_text("this conversation holds nothing yet");
+    session.expect_text("this conversation is empty");
     for word in ["red", "blue"] {
         server.reply(answer(&format!("An answer about {word}.")));
         session.run(&format!("what is {word}?"));
@@ -175,7 +175,7 @@ fn a_model_that_onboard_finds_answers_at_once() {
     found.reply(list());
     found.reply(answer("ready"));
     let session = Session::spawn(Spawn::reedclaw().size(40, 100));
-    session.expect_text("No model set up yet. Run \":onboard\"");
+    session.expect_text("No model is set up. Run \":onboard\"");
     session.expect_prompt();
     session.line(&format!(":onboard {port}"));
     session.expect_text("Write ~/.config/reedclaw/config.lua? [y/N]");
@@ -206,7 +206,7 @@ fn an_unknown_meta_command_suggests_the_nearest() {
     let server = Server::start();
     let session = session(&server);
     session.run(":hlep");
-    session.expect_text(":hlep is no meta command");
+    session.expect_text("there is no command :hlep");
     session.expect_text("did you mean :help?");
     session.run(":why not");
     session.expect_text(":why takes no argument");

@@ -259,11 +259,11 @@ fn tokens_are_counted_the_way_that_the_model_has() {
     let session = Session::spawn(server.shell("", ""));
     server.reply(priced([1500, 0, 5, 0]));
     session.run(":tokens 12345678");
-    session.expect_text("about 2 tokens (estimated: a token for 4 characters; nothing was learnt");
+    session.expect_text("about 2 tokens (estimate: 4 characters per token");
     session.run("what do you count?");
     session.run("clear");
     session.run(":tokens 12345678");
-    session.expect_text("learnt from tiny)");
+    session.expect_text("characters per token, as counted");
     assert!(!session.screen_text().contains("about 2 tokens"), "{}", session.screen_text());
 }
 

@@ -424,7 +424,7 @@ fn a_chat_at_a_terminal_answers_and_has_its_commands() {
     session.expect_text("medium in the workspace");
     at_prompt();
     session.line("/policy");
-    for name in ["forbidden commands", "supervised", "high risk", "sandbox  "] {
+    for name in ["forbidden commands", "file tools: refused; commands: asked about", "high risk", "sandbox  "] {
         session.expect_text(name);
     }
     at_prompt();
@@ -641,6 +641,12 @@ fn a_closed_pipe_ends_a_command_quietly_and_a_full_disk_is_reported() {
         let closed = command(home.path(), args).stdout(writer).stderr(other).output().expect("it runs").status.code();
         assert!(plain.is_some_and(|code| code > 0) && closed == plain, "{args:?}: {plain:?} {closed:?}");
     }
+    let (_, of_memory, _) = run(home.path(), &["memory", "show", "--help"]);
+    assert_eq!(run(home.path(), &["help", "memory", "show"]), (Some(0), of_memory, String::new()));
+    let (code, _, err) = run(home.path(), &["help", "memory", "x"]);
+    assert!(code == Some(2) && err.contains("memory has no command x"), "{code:?} {err}");
+    let (code, _, err) = run(home.path(), &["estop", "clear"]);
+    assert!(code == Some(2) && err.contains("write --clear"), "{code:?} {err}");
     for args in [&["--help"][..], &["help"], &["--version"], &["sop", "--help"]] {
         let full = std::fs::File::options().write(true).open("/dev/full").expect("/dev/full");
         let (code, _, err) = seen(&command(home.path(), args).stdout(full).output().expect("it runs"));

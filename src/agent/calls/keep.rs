@@ -279,7 +279,7 @@ impl ToolRunner {
         // New directories with something in them go with that, which is named.
         let mut above: HashSet<&Path> = HashSet::new();
         for change in group.iter().filter(|it| !is_gone(it)) {
-            // Where one is known already, those above it are too.
+            // If a directory is known, so are its parents.
             let _ = change.path.ancestors().skip(1).all(|path| above.insert(path));
         }
         let is_alone = |change: &&&Change| change.before.is_some() || !above.contains(change.path.as_path());

@@ -88,7 +88,7 @@ pub(in crate::agent) struct Shorter<'a> {
     pub(in crate::agent) conversation: &'a mut Conversation,
     pub(in crate::agent) models: &'a Models,
     pub(in crate::agent) trails: &'a [(String, Vec<Item>)],
-    /// From this size on the older part is summarised; `None` if it isn't summarised automatically.
+    /// Size above which the older part is summarised; `None` if it isn't summarised automatically.
     pub(in crate::agent) compact_at: Option<usize>,
     pub(in crate::agent) has_run: bool,
     /// The estimated tokens of the request that was refused, if one was.

@@ -119,7 +119,7 @@ pub fn go_lines(run: &Run) -> Vec<String> {
     }
     lines.extend(run.proposed.iter().map(|check| format!("check, proposed with the plan: `{check}`")));
     if goal.checks.is_empty() && run.proposed.is_empty() {
-        lines.push("no check: nothing will show that it is done".to_owned());
+        lines.push("no check: the run can't be verified".to_owned());
     }
     lines.extend(granted_lines(&goal));
     lines

@@ -349,7 +349,7 @@ impl Journal for SopJournal {
             return Ok(Fate::Unknown);
         };
         let records = receipts::of_conversation(options, conversation).map_err(|error| {
-            Failure::unavailable(format!("the receipts can't be read, so that nobody knows what ran: {error}"))
+            Failure::unavailable(format!("the receipts can't be read, so it is unknown what ran: {error}"))
                 .hint("reedclaw doctor says why")
         })?;
         Ok(fate_of(&records, step))

@@ -195,6 +195,7 @@ pub fn session_failure(error: SessionError) -> Failure {
             "nothing was changed; :session sync brings what you have committed into the session, to solve it there",
         ),
         SessionError::Damaged(_) => (FailureKind::Unavailable, "its files are whole; git log shows its commits"),
+        SessionError::Git(GitError::None(_)) => (FailureKind::Unavailable, "git init makes one there"),
         SessionError::Git(_) => (FailureKind::Unavailable, ""),
         SessionError::Disk(_, error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
             (FailureKind::User, "name one that doesn't exist yet")

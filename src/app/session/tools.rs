@@ -88,7 +88,8 @@ impl OnGit {
     pub fn test_tool(&self, name: &str, settings: &Settings, env: &Env) -> Result<Vec<Tested>, Failure> {
         let tool = self.script(name, settings, env)?;
         let failed = |message: String| {
-            Failure::user(message).hint("the file returns a table of functions, each a test; see docs/sessions.md")
+            Failure::user(message)
+                .hint("the file returns a table of functions, each a test; see the documentation's page on sessions")
         };
         let text = tests_of(&**self.session.draft(), name).map_err(failed)?;
         let start = Draft::on(Arc::new(Memory::default()), empty_tree(), Path::new("/tests"), None);

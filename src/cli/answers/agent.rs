@@ -658,7 +658,10 @@ fn directory(path: &Path) -> Result<PathBuf, Failure> {
 }
 
 fn read_schema(path: &Path) -> Result<Schema, Failure> {
-    let failed = |why: String| Failure::user(format!("the schema {} can't be used: {why}", path.display())).hint("");
+    let failed = |why: String| {
+        Failure::user(format!("the schema {} can't be used: {why}", path.display()))
+            .hint("name a file with a JSON Schema")
+    };
     let mut file = File::open(path).map_err(|error| failed(error.to_string()))?;
     let (bytes, is_whole) = read_bounded(&mut file, SCHEMA_BYTES_MAX).map_err(|error| failed(error.to_string()))?;
     if !is_whole {

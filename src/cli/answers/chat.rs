@@ -132,7 +132,7 @@ fn policy(runtime: &mut Runtime, argument: &str) -> Result<(), Failure> {
                 .collect::<Vec<_>>());
         }
         _ => {
-            let message = format!("/policy {} is nothing", escape_visible(argument));
+            let message = format!("/policy doesn't know {}", escape_visible(argument));
             return Err(Failure::user(message).hint("/policy, or /policy explain CMD"));
         }
     }
@@ -146,12 +146,17 @@ fn policy_rows(rules: &Rules, sandbox: &str) -> Vec<Vec<String>> {
         row("autonomy", rules.autonomy.to_string()),
         row("high risk", if rules.high == High::Deny { "denied".into() } else { "asked about".into() }),
         row("workspace", rules.workspace.clone()),
-        row("outside of it", if rules.workspace_only { "blocked".into() } else { "asked about".into() }),
+        row(
+            "files outside it",
+            if rules.workspace_only { "file tools: refused; commands: asked about" } else { "asked about" }.into(),
+        ),
         row("forbidden paths", rules.forbidden_paths.join(" ")),
         row("forbidden commands", rules.forbidden_commands.join(" ")),
-        row("allowed domains", rules.allow_domains.join(" ")),
         row("sandbox", sandbox.to_owned()),
     ];
+    if !rules.allow_domains.is_empty() {
+        rows.push(row("allowed domains", rules.allow_domains.join(" ")));
+    }
     let paths = rules.own_paths.iter().enumerate();
     rows.extend(paths.map(|(at, path)| row(if at == 0 { "never touched" } else { "" }, path.clone())));
     rows
@@ -173,7 +178,7 @@ fn allowlist(runtime: &mut Runtime, argument: &str) -> Result<(), Failure> {
             say("withdrawn; you will be asked again");
         }
         _ => {
-            let message = format!("/allowlist {} is nothing", escape_visible(argument));
+            let message = format!("/allowlist doesn't know {}", escape_visible(argument));
             let hint = "/allowlist, or /allowlist remove N";
             return Err(Failure::user(message).hint(hint));
         }

@@ -93,8 +93,7 @@ fn carried_out(name: &str, matches: &ArgMatches, config: Option<PathBuf>) -> Res
     };
     // The default workspace is made when a tool first needs it.
     if !workspace.exists() && matches.get_one::<PathBuf>("workspace").is_none() {
-        let message =
-            format!("no command or edit of a model has changed anything: {} doesn't exist", workspace.display());
+        let message = format!("no steps: there is no workspace {} yet", workspace.display());
         let hint = "--workspace DIR names another workspace";
         return Err(Failure::user(message).hint(hint));
     }

@@ -12,7 +12,7 @@ use crate::cli::exit;
 pub(in crate::cli) fn definition() -> Command {
     Command::new("acp")
         .about("Works inside an editor: an agent of the Agent Client Protocol on standard input and output")
-        .after_help("An editor starts it; docs/editors.md describes the settings for Zed, Neovim, Emacs and JetBrains.")
+        .after_help("An editor starts it; the documentation's page on editors describes the settings for Zed, Neovim, Emacs and JetBrains.")
         .arg(
             Arg::new("setup")
                 .long("setup")

@@ -30,7 +30,7 @@ const NEEDS_LOGIN: u8 = 4;
 
 /// The subcommand, as clap knows it.
 pub(in crate::cli) fn definition() -> Command {
-    let command = Command::new("mcp").about("Servers of tools (Model Context Protocol); alone it lists them");
+    let command = Command::new("mcp").about("Manages tool servers (MCP); lists them without a subcommand");
     // A log and a running server belong to a session.
     let words = MCP_WORDS.iter().filter(|(word, ..)| !matches!(*word, "log" | "disconnect" | "restart"));
     let command = command.subcommand(serve_definition());
@@ -187,13 +187,13 @@ fn without_servers(words: &[String], is_on: bool) -> Result<u8, Failure> {
         [word] if word == "list" => {
             outln!(
                 "No servers are configured. mcp.servers in the config names them, and reedclaw mcp import FILE reads another client's; see \
-                 docs/tools-and-plugins.md."
+                 the documentation's page on tools."
             );
             Ok(exit::DONE)
         }
         _ => Err(user(
             "no servers are configured",
-            "mcp.servers in the config names them; see docs/tools-and-plugins.md",
+            "mcp.servers in the config names them; see the documentation's page on tools",
         )),
     }
 }

@@ -182,7 +182,7 @@ fn allow_beyond(settings: &ReachSettings, mode: Mode, address: SocketAddr) -> Re
         return Ok(());
     }
     Err(Failure::refused(format!("{address} can be reached from other machines, which needs {}", needs.join(" and ")))
-        .hint("a proxy that encrypts may as well run here, with the gateway on 127.0.0.1: see docs/gateway.md"))
+        .hint("a proxy that encrypts may as well run here, with the gateway on 127.0.0.1: see the documentation's page on the gateway"))
 }
 #[cfg(test)]
 mod tests {

@@ -117,7 +117,7 @@ fn a_broken_script_is_reported_with_its_line() {
         assert!(error.to_failure().hint.contains("models.m.script"));
     }
     let failure = Mock::unconnected().chat(&question("q"), &mut Ear::new(false)).expect_err("nobody").to_failure();
-    assert_eq!(failure.message, "no model is set up yet");
+    assert_eq!(failure.message, "no model is set up");
     assert!(failure.hint.contains(":onboard"), "{}", failure.hint);
 }
 

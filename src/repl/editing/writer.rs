@@ -46,7 +46,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Writer {
-    /// Makes a writer without a thread: what it is told is written when the store is next asked for.
+    /// Makes a writer without a thread: queued rows are written at the next access to the store.
     #[must_use]
     pub fn new(store: Arc<Mutex<Store>>) -> Self {
         Self { store, queue: Arc::default() }

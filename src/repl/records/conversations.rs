@@ -25,7 +25,7 @@ use crate::store::{ConversationId, MessageState, Row, StoredTurn};
 /// Begins a new conversation.
 pub(in crate::repl) fn new_conversation(repl: &mut Repl) {
     if let Some(id) = repl.runtime.leave_session() {
-        repl.console.notice(&format!("left session {id}; :session open {id} goes on with it"));
+        repl.console.notice(&format!("left session {id}; :session open {id} continues it"));
     }
     memory::end_conversation(repl, Agent::clear_conversation);
     repl.console.notice("a new conversation begins; :sessions lists the ones before");
@@ -65,7 +65,7 @@ pub(in crate::repl) fn resume(repl: &mut Repl, wanted: &str) {
         memory::note_ended(repl);
         // Another conversation isn't the session's.
         if let Some(id) = repl.runtime.leave_session() {
-            repl.console.notice(&format!("left session {id}; :session open {id} goes on with it"));
+            repl.console.notice(&format!("left session {id}; :session open {id} continues it"));
         }
     }
     match conversations::go_on(|| repl.terminal.store(), repl.runtime.agent_mut(), found.id) {
@@ -277,7 +277,7 @@ pub(in crate::repl) fn present_turns(repl: &Repl) -> Option<(ConversationId, Vec
 }
 
 fn tell_no_conversation(repl: &Repl) {
-    repl.console.notice("this conversation holds nothing yet; :resume goes on with an earlier one");
+    repl.console.notice("this conversation is empty; :resume continues an earlier one");
 }
 
 fn show_turn(repl: &Repl, turn: &StoredTurn) {

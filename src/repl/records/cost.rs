@@ -109,7 +109,7 @@ pub(in crate::repl) fn tokens(repl: &mut Repl, text: &str) {
     let about = if count.is_exact { "" } else { "about " };
     let exact = if count.is_exact { ", exact" } else { "" };
     let unit = if count.tokens == 1 { "token" } else { "tokens" };
-    let counted = if count.method.starts_with("estimated") || count.method.starts_with("counted") {
+    let counted = if count.method.starts_with("estimate") || count.method.starts_with("counted") {
         sanitise(&count.method).into_owned()
     } else {
         format!("counted by {}", count.method)

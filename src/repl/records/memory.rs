@@ -54,7 +54,7 @@ pub(in crate::repl) fn memory(repl: &mut Repl, argument: &str) -> Flow {
                 _ => format!(":memory {word} needs the number of a memory"),
             })
             .hint(
-                "save, add TEXT, edit N [TEXT], show N, forget N, inbox, take N, drop N, words to look for, or nothing",
+                "usage: :memory [save | add TEXT | edit N [TEXT] | show N | forget N | inbox | take N | drop N | WORDS]",
             ),
         ),
     }
@@ -206,7 +206,7 @@ pub(in crate::repl) fn end_conversation(repl: &mut Repl, end: impl FnOnce(&mut A
     }
 }
 
-/// Notes that the conversation ends here, where it is to be remembered; without waiting for anything.
+/// Queues the conversation that ends here for a memory note, without waiting; returns whether it did.
 pub(in crate::repl) fn note_ended(repl: &mut Repl) -> bool {
     let Some(conversation) = repl.runtime.agent().conversation().filter(|_| repl.runtime.settings().memory.auto) else {
         return false;
@@ -243,7 +243,7 @@ fn remember_next(repl: &mut Repl) {
     }
 }
 
-/// A question goes first: what is being written is written another time.
+/// A question interrupts it; the note is written later.
 pub(in crate::repl) fn pause_memory(repl: &mut Repl) {
     take_memory(repl);
     repl.memories.job = None;

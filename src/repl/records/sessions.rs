@@ -240,7 +240,9 @@ impl Repl {
     fn session_leave(&mut self) -> Result<(), Failure> {
         memory::note_ended(self);
         match self.runtime.leave_session() {
-            Some(id) => self.console.notice(&format!("left session {id}; :session open {id} goes on with it")),
+            Some(id) => self.console.notice(&format!(
+                "left session {id}, and a new conversation begins; :session open {id} continues the session"
+            )),
             None => self.console.notice("no session is on"),
         }
         Ok(())
@@ -675,7 +677,7 @@ impl Repl {
             return flow;
         }
         plan_lines(&plan).iter().for_each(|line| self.console.line(line));
-        match ask_yes_or_no(&mut self.terminal, &format!("Move {} there?", plan.target_name())) {
+        match ask_yes_or_no(&mut self.terminal, &format!("Move {} to this result?", plan.target_name())) {
             Err(flow) => return flow,
             Ok(Some(true)) => match merge(&sessions, &plan, self.runtime.settings().sessions.hooks, &program) {
                 Ok(commit) => {

@@ -163,8 +163,9 @@ pub(in crate::repl) fn show_step(repl: &mut Repl, argument: &str) -> Flow {
     let found = argument.parse().ok().and_then(|number: u64| list.iter().find(|step| step.number == number));
     let Some(step) = found else {
         let hint = match (list.first(), list.last()) {
+            (Some(first), Some(last)) if first.number == last.number => format!("only step {} exists", first.number),
             (Some(first), Some(last)) => {
-                format!("there are {} to {}; :steps lists them", first.number, last.number)
+                format!("steps {} to {} exist; :steps lists them", first.number, last.number)
             }
             _ => NONE.to_owned(),
         };

@@ -51,5 +51,5 @@ fn show_policy(repl: &Repl) {
         "sandbox of its commands: {}",
         sandbox_in_use(repl.runtime.settings(), repl.runtime.env(), repl.runtime.cwd()).0
     ));
-    repl.console.notice(":policy explain CMD says what a command would be judged, and runs nothing");
+    repl.console.notice(":policy explain CMD shows how a command would be judged, without running it");
 }

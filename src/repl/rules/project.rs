@@ -25,7 +25,7 @@ pub(in crate::repl) struct ProjectState {
     trust: Trust,
     look: Option<Look>,
     now: Now,
-    /// Files that were ignored in this session, to the byte.
+    /// Files that were ignored in this session, with their exact text.
     ignored: Vec<Overlay>,
     /// The file that the last question showed.
     shown: Option<Overlay>,

@@ -41,7 +41,7 @@ fn list_skills(repl: &Repl) {
     let mut all = rows(&skills.own, "yours");
     all.extend(rows(&skills.project, if skills.is_trusted { "project" } else { "not trusted" }));
     if all.is_empty() {
-        repl.console.notice("there are no skills or prompt templates; docs/skills.md says where they are looked for");
+        repl.console.notice("there are no skills or prompt templates; the documentation's page on skills says where they are looked for");
     } else {
         repl.console.write(&table(&all, repl.console.width_columns()));
     }

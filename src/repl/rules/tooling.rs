@@ -38,10 +38,11 @@ pub(in crate::repl) fn show_output(repl: &mut Repl, argument: &str) -> Flow {
             }
         }
         None => repl.console.failure(
-            &Failure::user(format!("no tool gave an output {argument}").trim_end().to_owned()).hint(
+            &Failure::user(format!("there is no tool call {argument}").trim_end().to_owned()).hint(
                 match outputs.len() {
                     0 => "no tool was called in this session".to_owned(),
-                    count => format!("there are 1 to {count}"),
+                    1 => "only tool call 1 exists".to_owned(),
+                    count => format!("tool calls 1 to {count} exist"),
                 },
             ),
         ),

@@ -16,7 +16,7 @@ use crate::shell::keys::feed::{Feed, NUDGE_KEY};
 /// The editor reads at most 1024 bytes when it is woken, and is woken by new bytes only: it gets less than that, and
 /// more once it has read them.
 pub(in crate::shell) const EDITOR_BYTES_MAX: usize = 1000;
-/// Time until it is looked whether the editor has read its piece.
+/// Interval for checking that the editor has read its piece.
 pub(in crate::shell) const EDITOR_READS: Duration = Duration::from_millis(1);
 /// Interval and total time after a change of the window's size in which it is looked whether the editor has overheard
 /// keys: its reader forgets them where both come at once, until there are new ones.

@@ -62,7 +62,7 @@ impl Kind {
             }
             Self::Insert => "Inserts whole lines in front of a line of a file; one more than the file has appends.",
             Self::Create => {
-                "Makes a file, with the directories that it needs; in the place of another one only with overwrite: true."
+                "Makes a file, with the directories that it needs; replaces a file only with overwrite: true."
             }
             Self::Delete => "Deletes a file.",
             Self::Write => {
@@ -126,8 +126,8 @@ impl Tool for Edit {
             Some(kind) => (kind.name(), kind.description(), kind.schema()),
             None => (
                 "edit_apply_batch",
-                "Makes several edits as one, in order, each over the result of those before: all of them or, where one \
-                 doesn't fit, none. args are those of the tool that tool names.",
+                "Applies several edits in order, all or none. Each sees the result of those before; args are those of \
+                 the tool that tool names.",
                 json!({
                     "type": "object",
                     "properties": {"edits": {

@@ -21,7 +21,7 @@ pub(in crate::tools) struct Languages;
 
 impl Tool for Languages {
     fn spec(&self) -> Spec {
-        let description = "Tells the programming languages of the workspace, the most bytes first: {language, bytes, \
+        let description = "Lists the programming languages of the workspace, the most bytes first: {language, bytes, \
                            percent}. Hidden, ignored, vendored and generated files don't count.";
         Spec {
             name: "detect_languages".into(),
@@ -102,7 +102,7 @@ pub(in crate::tools) struct HotFiles;
 impl Tool for HotFiles {
     fn spec(&self) -> Spec {
         let description = format!(
-            "Tells which files are worked on most: {{path, score, reason}}, by the newest {COMMITS_MAX} commits of git's \
+            "Lists the files that are worked on most: {{path, score, reason}}, by the newest {COMMITS_MAX} commits of git's \
              history; where there is none, by the size of sources."
         );
         Spec {

@@ -36,7 +36,7 @@ impl Symbols {
 
 impl Tool for Symbols {
     fn spec(&self) -> Spec {
-        let description = "Tells what sources define, with lines and signatures. With `query`: definitions by name, or a \
+        let description = "Lists the definitions in sources, with lines and signatures. With `query`: definitions by name, or a \
                            question's words. With `path`: a file's outline. Alone: a map of what matters most.";
         Spec {
             name: "symbols".into(),

@@ -106,7 +106,7 @@ pub(super) fn at_host(url: &str) -> String {
         careful.push("its letters may look like others");
     }
     if user.is_some() {
-        careful.push("what stands before the @ is no host");
+        careful.push("the part before @ isn't the host");
     }
     let careful = if careful.is_empty() { String::new() } else { format!(" (careful: {})", careful.join("; ")) };
     format!("at {}{careful}", escape_visible(&host))
@@ -227,7 +227,7 @@ mod tests {
     #[test]
     fn a_host_is_named_with_what_misleads_about_it() {
         let letters = "(careful: its letters may look like others)";
-        let user = "(careful: what stands before the @ is no host)";
+        let user = "(careful: the part before @ isn't the host)";
         for (url, shown) in [
             ("https://A.example:8443/b?c=xn--", "at a.example:8443".to_owned()),
             ("https://XN--80ak6aa92e.com/", format!("at xn--80ak6aa92e.com {letters}")),

@@ -333,7 +333,7 @@ fn a_run_waits_after_three_noes_and_its_report_names_what_was_refused() {
     }
     assert_eq!(run(home.path(), &["norris", "deny", "1"]).0, 0);
     let (status, text) = run(home.path(), &["norris", "resume", "1"]);
-    assert!(status == 130 && text.contains("you said no to 3 calls"), "{status} {text}");
+    assert!(status == 130 && text.contains("3 calls refused"), "{status} {text}");
     assert!(text.contains("You were asked: Command requested: `rm -rf old` (refused)"), "{text}");
     let (_, watched) = run(home.path(), &["norris", "watch", "1"]);
     assert!(watched.contains("you said no: leave it\n") && watched.contains("you said no\n"), "{watched}");

@@ -509,7 +509,7 @@ impl Asked {
         if matches.get_flag("dry-run") {
             return Ok(ExitCode::SUCCESS);
         }
-        if !agreed(matches.get_flag("yes"), &format!("Move {} there?", plan.target_name())) {
+        if !agreed(matches.get_flag("yes"), &format!("Move {} to this result?", plan.target_name())) {
             return Err(without_yes());
         }
         let hooks = self.runtime.settings().sessions.hooks;

@@ -207,7 +207,10 @@ impl SopCall<'_> {
         }
         if found.is_empty() {
             let place = self.workspace.join("sops/NAME/SOP.toml");
-            outln!("There is no procedure here. One is a file {}; docs/procedures.md has an example.", place.display());
+            outln!(
+                "There is no procedure here. One is a file {}; the documentation's page on procedures has an example.",
+                place.display()
+            );
         }
         let row = |it: &Procedure| {
             let triggers = it.definition.as_ref().map(|it| it.triggers.as_slice()).unwrap_or_default();
