@@ -63,8 +63,8 @@ fn files_of_the_debian_package_are_there() {
     let manifest: toml::Table = text.parse().expect("a manifest");
     let assets = manifest["package"]["metadata"]["deb"]["assets"].as_array().expect("assets");
     let sources = assets.iter().filter_map(|asset| asset[0].as_str()).filter(|source| !source.starts_with("target/"));
-    let is_there = |source: &str| match source.strip_suffix("*.md") {
-        Some(folder) => root().join(folder).is_dir(),
+    let is_there = |source: &str| match source.rsplit_once('/').filter(|(_, name)| name.contains('*')) {
+        Some((folder, _)) => root().join(folder).is_dir(),
         None => root().join(source).is_file(),
     };
     let all: Vec<String> = sources.map(str::to_owned).collect();
