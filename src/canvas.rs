@@ -162,7 +162,8 @@ pub fn touched(ops: &[Value]) -> BTreeSet<(String, String)> {
     all
 }
 
-/// Whether two sets of touched places have none in common, counting a place and what lies within it as the same.
+/// Returns whether two sets of touched places have none in common, counting a place and what lies within it as the
+/// same.
 #[must_use]
 pub fn is_disjoint(one: &BTreeSet<(String, String)>, other: &BTreeSet<(String, String)>) -> bool {
     let within = |path: &str, of: &str| {

@@ -148,7 +148,7 @@ impl Rule {
         format!("{word} {}", of_thousandths(self.threshold))
     }
 
-    /// Whether the figure doesn't keep the rule.
+    /// Returns whether the figure doesn't keep the rule.
     #[must_use]
     pub fn is_broken(&self) -> bool {
         self.value.is_some_and(|value| match self.op.as_str() {
@@ -280,7 +280,7 @@ pub fn is_pattern(pattern: &str) -> bool {
     }
 }
 
-/// Whether a pattern of a lock names an action.
+/// Returns whether a pattern of a lock names an action.
 fn names(pattern: &str, action: &str) -> bool {
     pattern == "*"
         || pattern == action

@@ -47,7 +47,7 @@ const FIELD_CHARS_MAX: usize = 300;
 pub struct Options {
     /// The directory of the file; without it none is written.
     pub directory: Option<PathBuf>,
-    /// Whether standard error is free for events.
+    /// `true` if standard error is free for events.
     pub to_stderr: bool,
     /// The value of `REEDCLAW_LOG`: `json` for JSON lines on standard error, from `info` on.
     pub form: Option<String>,

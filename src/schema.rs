@@ -355,7 +355,7 @@ fn is_of_type(value: &Value, name: &str) -> bool {
     }
 }
 
-/// Whether two values are equal; a number is its amount, however it is written.
+/// Returns whether two values are equal; a number is its amount, however it is written.
 fn same(left: &Value, right: &Value) -> bool {
     match (left, right) {
         (Value::Number(a), Value::Number(b)) => a == b || (a.is_f64() != b.is_f64() && a.as_f64() == b.as_f64()),

@@ -84,7 +84,7 @@ pub struct Found {
 }
 
 impl Found {
-    /// Whether there is nothing.
+    /// Returns whether there is nothing.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.skills.is_empty() && self.templates.is_empty()

@@ -31,7 +31,7 @@ pub trait Channel {
     /// Sends what happened in a conversation, in order; the end of an answer has all of its text.
     fn send(&self, conversation: Option<ConversationId>, message: Event);
 
-    /// Whether an answer is shown while it arrives. If not, its pieces aren't sent.
+    /// Returns whether an answer is shown while it arrives. If not, its pieces aren't sent.
     fn supports_draft_updates(&self) -> bool;
 }
 
@@ -300,7 +300,7 @@ impl Runtime {
         self.around.jails().git_options(&self.settings, &self.env)
     }
 
-    /// Whether questions carry the facts about the project around them.
+    /// Returns whether questions carry the facts about the project around them.
     #[must_use]
     pub fn carries_project(&self) -> bool {
         self.project_wanted.unwrap_or(self.settings.context.project)

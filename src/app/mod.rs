@@ -343,7 +343,7 @@ impl Runtime {
         &self.problems
     }
 
-    /// Whether the config has a mistake, so that not all of it counts.
+    /// Returns whether the config has a mistake, so that not all of it counts.
     #[must_use]
     pub fn has_broken_config(&self) -> bool {
         self.has_broken_config
@@ -496,7 +496,7 @@ impl Runtime {
         self.env.get(std::ffi::OsStr::new(name)).and_then(|value| value.to_str()).filter(|value| !value.is_empty())
     }
 
-    /// Whether the locale's characters are UTF-8.
+    /// Returns whether the locale's characters are UTF-8.
     #[must_use]
     pub fn unicode(&self) -> bool {
         let locale = ["LC_ALL", "LC_CTYPE", "LANG"].iter().find_map(|name| self.variable(name)).unwrap_or_default();
@@ -504,7 +504,7 @@ impl Runtime {
         locale.contains("utf-8") || locale.contains("utf8")
     }
 
-    /// Whether colours are used.
+    /// Returns whether colours are used.
     #[must_use]
     pub fn color(&self) -> bool {
         color(&self.settings, &self.env)
@@ -538,7 +538,7 @@ pub fn start_log(env: &Env, to_stderr: bool, level: Option<&str>) -> Vec<String>
     unknown
 }
 
-/// Whether colours are used.
+/// Returns whether colours are used.
 #[must_use]
 pub fn color(settings: &Settings, env: &Env) -> bool {
     let refused = env.get(std::ffi::OsStr::new("NO_COLOR")).is_some_and(|value| !value.is_empty());

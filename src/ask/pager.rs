@@ -41,7 +41,7 @@ pub struct Pager<'q, T> {
     /// Rows on the screen, without those of keys; zero if other text is below them.
     drawn: usize,
     row: KeyRow,
-    /// Whether an answer does nothing but leave.
+    /// `true` if an answer does nothing but leave.
     is_harmless: bool,
     /// Set when somebody elsewhere has answered.
     withdrawn_by: Option<&'q AtomicBool>,
@@ -139,7 +139,7 @@ impl<'q, T> Pager<'q, T> {
         &self.sheet
     }
 
-    /// Whether all of it has been under the eyes.
+    /// Returns whether all of it has been under the eyes.
     pub fn is_seen(&self) -> bool {
         self.is_seen
     }

@@ -98,7 +98,7 @@ pub trait Asked {
     fn withdrawn_by(&self) -> Option<&AtomicBool> {
         None
     }
-    /// Whether an answer does so little that keys count from the drawing on.
+    /// Returns whether an answer does so little that keys count from the drawing on.
     fn is_harmless(&self) -> bool {
         false
     }
@@ -167,7 +167,7 @@ pub trait Asking {
     /// The session is over.
     fn open_in_editor(&mut self, path: &Path) -> Result<Option<i32>, Self::Hangup>;
 
-    /// Whether they have a shell of their own here.
+    /// Returns whether they have a shell of their own here.
     fn has_shell(&self) -> bool;
 
     /// Time that they have for a key.
@@ -256,7 +256,8 @@ pub fn put<P: Asking, A: Asked>(
     Ok(if is_stopped_after(person)? { stop } else { answer })
 }
 
-/// Whether Ctrl-C came after the answer, before the keys were the editor's again: those are still on their way here.
+/// Returns whether Ctrl-C came after the answer, before the keys were the editor's again: those are still on their way
+/// here.
 fn is_stopped_after<P: Asking>(person: &mut P) -> Result<bool, P::Hangup> {
     (0..NUDGES).for_each(|_| person.session().handle().nudge());
     let (mut nudges_due, mut is_stopped) = (NUDGES, false);

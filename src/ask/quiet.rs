@@ -45,7 +45,7 @@ impl Quiet {
         self.over_at = self.over_at.max(at + AFTER_PAGING);
     }
 
-    /// Whether a key that was pressed then is an answer.
+    /// Returns whether a key that was pressed then is an answer.
     pub(super) fn is_over(self, at: Instant) -> bool {
         at >= self.over_at
     }
@@ -56,7 +56,7 @@ impl Quiet {
     }
 }
 
-/// Whether keys answer now.
+/// `true` if keys answer now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Listening {
     /// Keys count.

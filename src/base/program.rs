@@ -5,13 +5,13 @@ use std::fs::Metadata;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// Whether the metadata belong to a plain file with an execute permission.
+/// Returns whether the metadata belong to a plain file with an execute permission.
 #[must_use]
 pub fn is_executable(data: &Metadata) -> bool {
     data.is_file() && data.permissions().mode() & 0o111 != 0
 }
 
-/// Whether a path leads to a program, through symbolic links.
+/// Returns whether a path leads to a program, through symbolic links.
 #[must_use]
 pub fn is_program(path: &Path) -> bool {
     path.metadata().is_ok_and(|data| is_executable(&data))

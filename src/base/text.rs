@@ -1,8 +1,8 @@
 //! Text that several rooms need alike: characters that deceive (those that show nothing, letters that look like Latin ones),
 //! and a number with its noun. Pure.
 
-/// Whether a character has no picture of its own and can hide something: formats, fillers, joiners, selectors, tags,
-/// direction marks. Controls (C0, DEL, C1) and white space are not counted here.
+/// Returns whether a character has no picture of its own and can hide something: formats, fillers, joiners, selectors,
+/// tags, direction marks. Controls (C0, DEL, C1) and white space are not counted here.
 #[must_use]
 pub fn is_invisible(c: char) -> bool {
     matches!(c,
@@ -12,15 +12,15 @@ pub fn is_invisible(c: char) -> bool {
         | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// Whether a character can be part of a joined emoji: a superset by blocks, as the exact table moves with each Unicode
-/// version.
+/// Returns whether a character can be part of a joined emoji: a superset by blocks, as the exact table moves with each
+/// Unicode version.
 #[must_use]
 pub fn is_emoji(c: char) -> bool {
     matches!(c, '\u{2190}'..='\u{21ff}' | '\u{2300}'..='\u{23ff}' | '\u{2600}'..='\u{27bf}' | '\u{2b00}'..='\u{2bff}'
         | '\u{1f000}'..='\u{1faff}')
 }
 
-/// Whether a variation selector (U+FE0E, U+FE0F) changes how this character looks.
+/// Returns whether a variation selector (U+FE0E, U+FE0F) changes how this character looks.
 #[must_use]
 pub fn has_emoji_variant(c: char) -> bool {
     is_emoji(c)
@@ -28,8 +28,8 @@ pub fn has_emoji_variant(c: char) -> bool {
         || matches!(c, '\u{24c2}' | '\u{25a0}'..='\u{25ff}' | '\u{2900}'..='\u{297f}')
 }
 
-/// Whether a letter of another script can be taken for a Latin one: Greek, Cyrillic, Cherokee, full-width and mathematical
-/// letters. The Greek letters that physics and mathematics use among Latin ones are not counted.
+/// Returns whether a letter of another script can be taken for a Latin one: Greek, Cyrillic, Cherokee, full-width and
+/// mathematical letters. The Greek letters that physics and mathematics use among Latin ones are not counted.
 #[must_use]
 pub fn is_look_alike(c: char) -> bool {
     matches!(c, '\u{370}'..='\u{52f}' | '\u{13a0}'..='\u{13ff}' | '\u{ff01}'..='\u{ff5e}' | '\u{1d400}'..='\u{1d7ff}')
@@ -58,7 +58,7 @@ pub fn look_alikes(line: &str) -> Vec<usize> {
     found
 }
 
-/// Whether a word is the name of a variable of a shell: letters, digits and `_`, no digit first.
+/// Returns whether a word is the name of a variable of a shell: letters, digits and `_`, no digit first.
 #[must_use]
 pub fn is_variable(word: &str) -> bool {
     word.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')

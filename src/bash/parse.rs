@@ -27,9 +27,9 @@ pub(crate) fn quoted(text: &str, depth: usize) -> Word {
     Word { parts: vec![Part::Double(Parser::new(text, depth).double(None))] }
 }
 
-/// Whether bash would ask for more after a script: something is open at its end. A script with any other mistake,
-/// nested too deep, or longer than [`SCRIPT_BYTES_MAX`](super::SCRIPT_BYTES_MAX) counts as finished: bash reports its
-/// mistake. Takes time in proportion to the text.
+/// Returns whether bash would ask for more after a script: something is open at its end. A script with any other
+/// mistake, nested too deep, or longer than [`SCRIPT_BYTES_MAX`](super::SCRIPT_BYTES_MAX) counts as finished: bash
+/// reports its mistake. Takes time in proportion to the text.
 #[must_use]
 pub fn is_unfinished(text: &str) -> bool {
     if text.len() > super::SCRIPT_BYTES_MAX {
@@ -46,7 +46,7 @@ pub(super) struct Parser<'a> {
     pub(super) at: usize,
     pub(super) depth: usize,
     pub(super) trouble: Option<Trouble>,
-    /// Whether the first thing that was wrong is that the text ends too early. Not all that is wrong so is a trouble.
+    /// `true` if the first thing that was wrong is that the text ends too early. Not all that is wrong so is a trouble.
     ends_early: Option<bool>,
     /// The end of the line with a here-document, and the start of the text after its bodies.
     here: Option<(usize, usize)>,

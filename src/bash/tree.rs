@@ -3,7 +3,7 @@
 use super::syntax::{Item, Kind, Part, Script};
 use super::word::unquoted;
 
-/// Whether a script starts jobs in the background.
+/// Returns whether a script starts jobs in the background.
 pub(crate) fn starts_jobs(script: &Script) -> bool {
     script.items.iter().any(|item| {
         item.background
@@ -15,7 +15,7 @@ pub(crate) fn starts_jobs(script: &Script) -> bool {
     })
 }
 
-/// Whether a loop's test is always true.
+/// Returns whether a loop's test is always true.
 pub(crate) fn never_ends(test: &Script) -> bool {
     let [item] = test.items.as_slice() else { return false };
     let [command] = item.first.commands.as_slice() else { return false };
@@ -32,7 +32,7 @@ pub(crate) fn never_ends(test: &Script) -> bool {
     }
 }
 
-/// Whether a script waits somewhere between its jobs.
+/// Returns whether a script waits somewhere between its jobs.
 pub(crate) fn waits(script: &Script) -> bool {
     let stops = ["sleep", "wait", "read", "break", "exit", "return", "inotifywait"];
     let is_stop = |item: &Item| {

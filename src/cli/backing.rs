@@ -37,7 +37,7 @@ fn is_absolute_program(path: &Path) -> bool {
     path.is_absolute() && is_program(path)
 }
 
-/// Whether a program is this one: a shell that became itself would never end.
+/// Returns whether a program is this one: a shell that became itself would never end.
 fn is_self(path: &Path) -> bool {
     match (std::fs::canonicalize(path), std::fs::read_link("/proc/self/exe")) {
         (Ok(path), Ok(own)) => path == own,

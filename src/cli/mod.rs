@@ -31,7 +31,7 @@ pub fn configured_shell() -> Option<PathBuf> {
     crate::config::shell_program(&host::environment())
 }
 
-/// Whether the user's config may name a shell; to find out which, its interpreter would have to run.
+/// Returns whether the user's config may name a shell; to find out which, its interpreter would have to run.
 #[must_use]
 pub fn may_name_shell() -> bool {
     crate::config::may_name_shell(&host::environment())

@@ -46,7 +46,7 @@ pub(super) fn columns() -> usize {
     size.map_or(COLUMNS, |(columns, _)| usize::from(columns).max(40))
 }
 
-/// Whether the reader of standard output has gone; what prints without an end has no use then.
+/// Returns whether the reader of standard output has gone; what prints without an end has no use then.
 pub(super) fn has_gone() -> bool {
     HAS_GONE.load(Ordering::Relaxed)
 }

@@ -7,11 +7,11 @@ use super::reading::values::Values;
 pub struct ConsoleSettings {
     /// Cases in which colours are used.
     pub color: ColorChoice,
-    /// Whether the markdown of answers is drawn.
+    /// `true` if the markdown of answers is drawn.
     pub markdown: bool,
-    /// Whether context and money appear at the right edge of the prompt.
+    /// `true` if context and money appear at the right edge of the prompt.
     pub usage: bool,
-    /// Whether the prompt names user and host.
+    /// `true` if the prompt names user and host.
     pub who: WhoChoice,
     /// A command that took longer than so many seconds has its duration in the prompt; 0: none has.
     pub duration_s: u64,
@@ -19,7 +19,7 @@ pub struct ConsoleSettings {
     pub notify: NotifyChoice,
     /// Only if it took longer than so many seconds.
     pub notify_s: u64,
-    /// Whether the output is for a screen reader.
+    /// `true` if the output is for a screen reader.
     pub accessible: bool,
 }
 

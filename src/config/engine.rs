@@ -218,7 +218,7 @@ impl<A: Answer> HookSet<A> {
         Self { engine: Some(engine).filter(|engine| !engine.found.is_empty()), answers: PhantomData }
     }
 
-    /// Whether a hook that is a function is there and not off.
+    /// Returns whether a hook that is a function is there and not off.
     #[must_use]
     pub fn has(&self, name: &str) -> bool {
         self.engine.as_ref().is_some_and(|engine| engine.function(name).is_some())

@@ -34,7 +34,7 @@ pub struct HookRow {
     pub gives: &'static str,
     /// Its purpose, in one line.
     pub doc: &'static str,
-    /// Whether a project's file may have it.
+    /// `true` if a project's file may have it.
     pub project: Project,
 }
 
@@ -251,7 +251,7 @@ impl KeyName {
         if types { Err("types itself; add ctrl- or alt-") } else { Ok(key) }
     }
 
-    /// Whether it is one of ReedClaw's own keys.
+    /// Returns whether it is one of ReedClaw's own keys.
     #[must_use]
     pub fn is_own(&self) -> bool {
         OWN_KEYS.contains(&self.to_string().as_str())

@@ -271,7 +271,7 @@ pub fn own_path(env: &Env) -> Option<PathBuf> {
     reading::find::user_path(env)
 }
 
-/// Whether the user's config may name a shell. Runs nothing.
+/// Returns whether the user's config may name a shell. Runs nothing.
 #[must_use]
 pub fn may_name_shell(env: &Env) -> bool {
     text_with_program(env).is_some()

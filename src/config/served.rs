@@ -12,7 +12,7 @@ use super::reading::values::Values;
 /// Servers of tools.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct McpSettings {
-    /// Whether any is used.
+    /// `true` if any is used.
     pub enabled: bool,
     /// Moment at which they are started.
     pub start: ServerStart,
@@ -60,13 +60,13 @@ pub struct ServerSettings {
     pub key: Option<KeySource>,
     /// Logins at it.
     pub oauth: OAuth,
-    /// Whether it may ask the person something.
+    /// `true` if it may ask the person something.
     pub may_ask: bool,
-    /// Whether it speaks the transport of 2024-11-05 at its address.
+    /// `true` if it speaks the transport of 2024-11-05 at its address.
     pub is_sse: bool,
-    /// Whether its resources are used.
+    /// `true` if its resources are used.
     pub has_resources: bool,
-    /// Whether its prompts are used.
+    /// `true` if its prompts are used.
     pub has_prompts: bool,
     /// The directory in which its program starts; the workspace if there is none.
     pub cwd: Option<PathBuf>,
@@ -76,7 +76,7 @@ pub struct ServerSettings {
     pub pass: Vec<String>,
     /// Its confinement.
     pub sandbox: ServerSandbox,
-    /// Whether it has the network.
+    /// `true` if it has the network.
     pub network: bool,
     /// Further paths that it may read.
     pub readable: Vec<PathBuf>,

@@ -98,9 +98,9 @@ pub struct ModelSettings {
     pub max_output_tokens: Option<u64>,
     /// The window: limit of a request and its answer together, in tokens, if set.
     pub context_tokens: Option<u64>,
-    /// Whether it takes pictures, if set.
+    /// `true` if it takes pictures, if set.
     pub images: Option<bool>,
-    /// Whether its provider has promised not to train on what it gets.
+    /// `true` if its provider has promised not to train on what it gets.
     pub no_training: bool,
     /// The effort of thinking, if set.
     pub thinking: Option<ThinkingSettings>,
@@ -168,7 +168,7 @@ pub struct ShellSettings {
     pub program: Option<PathBuf>,
     /// First words that are commands though the shell can't find them.
     pub known_commands: Vec<String>,
-    /// Whether the shell keeps a copy of each command's output.
+    /// `true` if the shell keeps a copy of each command's output.
     pub capture_output: bool,
     /// Limit for the start of the output, in bytes.
     pub capture_head_bytes: usize,
@@ -187,7 +187,7 @@ pub struct ContextSettings {
     pub exec_output_tokens: usize,
     /// From how many parts in a hundred of the window on the older turns are summarised; 0 is never.
     pub compact_at_percent: usize,
-    /// Whether a question asked inside a repository carries facts about it.
+    /// `true` if a question asked inside a repository carries facts about it.
     pub project: bool,
     /// Most tokens of the project's files and instructions.
     pub project_tokens: usize,
@@ -198,7 +198,7 @@ pub struct ContextSettings {
 /// The memory beyond conversations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemorySettings {
-    /// Whether a conversation that ends is remembered by itself.
+    /// `true` if a conversation that ends is remembered by itself.
     pub auto: bool,
     /// Most tokens of memories in front of a conversation.
     pub tokens: usize,
@@ -211,18 +211,18 @@ pub struct HistorySettings {
     pub dir: Option<PathBuf>,
     /// Limit for the lines of the history.
     pub entries_max: usize,
-    /// Whether a line that starts with a space stays out.
+    /// `true` if a line that starts with a space stays out.
     pub ignore_space: bool,
 }
 
 /// The receipts of tool calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReceiptSettings {
-    /// Whether receipts are written.
+    /// `true` if receipts are written.
     pub enabled: bool,
     /// The file, absolute; none means the one in the state directory.
     pub path: Option<PathBuf>,
-    /// Whether each is sealed with a key.
+    /// `true` if each is sealed with a key.
     pub hmac: bool,
 }
 
@@ -231,7 +231,7 @@ pub struct ReceiptSettings {
 pub struct SecuritySettings {
     /// A model's freedom to act without asking.
     pub autonomy: Autonomy,
-    /// Whether everything outside the workspace is out of bounds.
+    /// `true` if everything outside the workspace is out of bounds.
     pub workspace_only: bool,
     /// Paths below which it reads and writes nothing; a leading `~` is the home.
     pub forbidden_paths: Vec<String>,
@@ -239,19 +239,19 @@ pub struct SecuritySettings {
     pub forbidden_commands: Vec<String>,
     /// Programs that need more care than the policy's own table takes.
     pub programs: Vec<ProgramRule>,
-    /// Whether high risk is denied under `supervised`, in place of asked.
+    /// `true` if high risk is denied under `supervised`, in place of asked.
     pub denies_high: bool,
     /// Hosts that it may ask with GET.
     pub allow_domains: Vec<String>,
     /// A file that gets a line for each decision, as an absolute path, if set.
     pub audit_log: Option<PathBuf>,
-    /// Whether its commands need a sandbox.
+    /// `true` if its commands need a sandbox.
     pub sandbox: SandboxChoice,
     /// The name of the strongest sandbox that is tried.
     pub tier: String,
 }
 
-/// Whether commands of a model need a sandbox.
+/// `true` if commands of a model need a sandbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SandboxChoice {
     /// Without one they don't run.
@@ -276,9 +276,9 @@ pub enum PromptStyle {
 pub struct RouteSettings {
     /// The authority that decides.
     pub mode: RouteMode,
-    /// Whether the prompt says it in words.
+    /// `true` if the prompt says it in words.
     pub words: bool,
-    /// Whether lines that the user sent the other way are remembered.
+    /// `true` if lines that the user sent the other way are remembered.
     pub learn: bool,
 }
 
@@ -315,9 +315,9 @@ impl RouteMode {
 pub struct EditorSettings {
     /// Key bindings.
     pub mode: EditMode,
-    /// Whether the line is coloured while it is typed.
+    /// `true` if the line is coloured while it is typed.
     pub highlight: bool,
-    /// Whether the rest of the line is suggested from the history.
+    /// `true` if the rest of the line is suggested from the history.
     pub autosuggest: bool,
     /// The extent of Ctrl-W: `blank` or `word`.
     pub kill_word: String,
@@ -658,7 +658,7 @@ fn known_models(models: &mut BTreeMap<String, ModelSettings>, problems: &mut Pro
     }
 }
 
-/// Whether a model is, or asks, by whatever way round, the model `to`.
+/// Returns whether a model is, or asks, by whatever way round, the model `to`.
 fn leads_to<'a>(models: &'a BTreeMap<String, ModelSettings>, from: &'a str, to: &str, seen: &mut Vec<&'a str>) -> bool {
     if from == to {
         return true;

@@ -14,11 +14,11 @@ pub struct ToolSettings {
     pub check: Option<String>,
     /// Milliseconds that it may take.
     pub check_ms: u64,
-    /// Whether `http` may send data.
+    /// `true` if `http` may send data.
     pub http_post: bool,
     /// Ports that `http` may speak to.
     pub http_ports: Vec<u16>,
-    /// Whether `http` may reach this machine and private networks.
+    /// `true` if `http` may reach this machine and private networks.
     pub http_allow_private: bool,
     /// The service that `web_search` asks: a word.
     pub search: String,
@@ -112,7 +112,7 @@ pub struct GatewaySettings {
     pub question_timeout_s: u64,
     /// Runs of the agent at once.
     pub runs_max: u64,
-    /// Whether whoever started a call may not answer its question.
+    /// `true` if whoever started a call may not answer its question.
     pub four_eyes: bool,
     /// The sign-in whose tokens count, beside our own.
     pub auth: AuthSettings,
@@ -135,7 +135,7 @@ pub struct ReachSettings {
     pub allowed_origins: Vec<String>,
     /// Addresses and networks of proxies.
     pub trusted_proxies: Vec<String>,
-    /// Whether other machines reach it only by a proxy that encrypts.
+    /// `true` if other machines reach it only by a proxy that encrypts.
     pub behind_tls_proxy: bool,
 }
 
@@ -268,19 +268,19 @@ pub struct SessionSettings {
     pub bench: String,
     /// Ignored directories of the checkout that commands get a copy of.
     pub share: Vec<String>,
-    /// Whether edits of a draft are asked about.
+    /// `true` if edits of a draft are asked about.
     pub ask_edits: bool,
-    /// Whether the tools of a repository are offered.
+    /// `true` if the tools of a repository are offered.
     pub tools: bool,
     /// The commits of a merge: a word.
     pub merge: String,
-    /// Whether hooks check the commit of a merge.
+    /// `true` if hooks check the commit of a merge.
     pub hooks: bool,
     /// Milliseconds that a turn waits for the first line of its commit.
     pub message_ms: u64,
     /// The author of turns: a word.
     pub author: String,
-    /// Whether a merge with one commit names the models.
+    /// `true` if a merge with one commit names the models.
     pub assisted_by: bool,
     /// Days for which tips that were left are kept.
     pub keep_days: u64,
@@ -314,7 +314,7 @@ pub struct NorrisSettings {
     pub executor: String,
     /// The model that gives a second opinion on risky calls; none if empty.
     pub reviewer: String,
-    /// Whether the model that works may give side work to helpers.
+    /// `true` if the model that works may give side work to helpers.
     pub delegate: bool,
     /// Commands that decide whether a goal is reached.
     pub checks: Vec<String>,
@@ -434,7 +434,7 @@ impl SopSettings {
 /// The service that runs procedures.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServiceSettings {
-    /// Whether times, files and webhooks begin runs.
+    /// `true` if times, files and webhooks begin runs.
     pub triggers: bool,
     /// Runs at once.
     pub parallel: usize,
@@ -454,7 +454,7 @@ impl ServiceSettings {
         })
     }
 
-    /// Whether a minute of the day, counted from midnight, is a quiet one.
+    /// Returns whether a minute of the day, counted from midnight, is a quiet one.
     #[must_use]
     pub fn is_quiet_at(&self, minute: u16) -> bool {
         match self.quiet {
@@ -479,7 +479,7 @@ pub(super) fn quiet_minutes(text: &str) -> Option<(u16, u16)> {
 /// The limits of undo.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UndoSettings {
-    /// Whether contents are stored for undo.
+    /// `true` if contents are stored for undo.
     pub enabled: bool,
     /// Bytes for a workspace.
     pub bytes_max: u64,

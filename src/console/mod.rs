@@ -31,15 +31,15 @@ pub fn terminal_size() -> Option<(u16, u16)> {
 /// The appearance of the console's output.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Whether colours are used.
+    /// `true` if colours are used.
     pub color: bool,
-    /// Whether the markdown of answers is drawn.
+    /// `true` if the markdown of answers is drawn.
     pub markdown: bool,
-    /// Whether characters outside ASCII are drawn.
+    /// `true` if characters outside ASCII are drawn.
     pub unicode: bool,
-    /// Whether the output is for a screen reader: nothing is drawn over, and words replace colours.
+    /// `true` if the output is for a screen reader: nothing is drawn over, and words replace colours.
     pub accessible: bool,
-    /// Whether the terminal understands the kitty keyboard protocol's push and pop, or at least ignores them.
+    /// `true` if the terminal understands the kitty keyboard protocol's push and pop, or at least ignores them.
     pub keyboard_protocol: bool,
 }
 
@@ -129,7 +129,7 @@ impl Console {
         self.open_columns.store(columns, Ordering::Relaxed);
     }
 
-    /// Whether the next line continues a row.
+    /// Returns whether the next line continues a row.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.open_columns.load(Ordering::Relaxed) > 0

@@ -111,7 +111,7 @@ impl Waiting {
         self.lock().has_asked = true;
     }
 
-    /// Whether one was put since the last call of this.
+    /// Returns whether one was put since the last call of this.
     pub fn take_question(&self) -> bool {
         std::mem::take(&mut self.lock().has_asked)
     }

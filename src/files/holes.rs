@@ -64,7 +64,7 @@ pub fn each_piece_at(path: &Path, each: &mut dyn FnMut(u64, &[u8]) -> bool) -> i
     each_piece(&File::open(path)?, each)
 }
 
-/// Whether two files of the same size have the same content; `None` if `may_go_on` returned false.
+/// Returns whether two files of the same size have the same content; `None` if `may_go_on` returned false.
 ///
 /// # Errors
 /// One of them can't be read.

@@ -19,7 +19,7 @@ use super::{PathError, Root, Seen, Stamp, SurveyEnd, SurveyLimits, of_io};
 /// Marks a directory that hides what the layers below have at its place.
 pub const OPAQUE: &str = "user.overlay.opaque";
 
-/// Whether a directory is marked so that it hides what lies below it.
+/// Returns whether a directory is marked so that it hides what lies below it.
 #[must_use]
 pub fn is_opaque(directory: &Path) -> bool {
     let mut value = [0_u8; 2];
@@ -27,7 +27,7 @@ pub fn is_opaque(directory: &Path) -> bool {
     matches!(read, Ok(1)) && value[0] == b'y'
 }
 
-/// Whether a file of the upper directory was copied from a lower one, at whatever name, and not made anew.
+/// Returns whether a file of the upper directory was copied from a lower one, at whatever name, and not made anew.
 #[must_use]
 pub fn is_copied_up(file: &Path) -> bool {
     /// The kernel's mark, empty where the mount has no privilege.

@@ -108,7 +108,7 @@ impl Drop for Marked {
     }
 }
 
-/// Whether a process holds this file for this number. Neither makes the file nor locks it.
+/// Returns whether a process holds this file for this number. Neither makes the file nor locks it.
 #[must_use]
 pub fn is_marked(path: &Path, number: i64) -> bool {
     mark_of(path, number, 1).is_some()

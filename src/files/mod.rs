@@ -266,7 +266,7 @@ impl Root {
         Ok((self.named(&found)?, is_directory))
     }
 
-    /// Whether a name that a walk came upon lies beneath, with no link on the way to it.
+    /// Returns whether a name that a walk came upon lies beneath, with no link on the way to it.
     #[must_use]
     pub fn holds(&self, relative: &Path) -> bool {
         self.open_walked(relative, OFlag::O_PATH | OFlag::O_NOFOLLOW).is_ok()
@@ -431,7 +431,7 @@ impl Root {
         Ok(file)
     }
 
-    /// Whether all names of a file lie beneath; in doubt they don't.
+    /// Returns whether all names of a file lie beneath; in doubt they don't.
     fn holds_all_names(&self, of: &std::fs::Metadata) -> bool {
         let mut found = 0;
         self.each_name(&mut |data| {
@@ -540,7 +540,7 @@ pub struct Links {
 }
 
 impl Links {
-    /// Whether all names of a file lie beneath; in doubt they don't.
+    /// Returns whether all names of a file lie beneath; in doubt they don't.
     fn hold_all_of(&self, root: &Root, of: &std::fs::Metadata) -> bool {
         let counts = self.counts.get_or_init(|| {
             let mut counts = HashMap::new();
@@ -632,7 +632,7 @@ pub fn expanded(path: &str, home: Option<&Path>, is_there: &dyn Fn(&str) -> bool
     Ok(expanded)
 }
 
-/// Whether a path begins with a variable that only a shell expands.
+/// Returns whether a path begins with a variable that only a shell expands.
 fn is_variable(path: &str) -> bool {
     let Some(rest) = path.strip_prefix('$') else { return false };
     let name = rest.split('/').next().unwrap_or_default();

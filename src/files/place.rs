@@ -154,8 +154,8 @@ impl Root {
         }
     }
 
-    /// Whether its renames and changes below `other` reach the disk in the order in which they were made: both are metadata
-    /// of one file system with one journal for all of it. A power cut then loses the later ones first.
+    /// Returns whether its renames and changes below `other` reach the disk in the order in which they were made: both
+    /// are metadata of one file system with one journal for all of it. A power cut then loses the later ones first.
     #[must_use]
     pub fn shares_journal(&self, other: &Path) -> bool {
         /// `f_type` of ext4 and xfs (statfs(2)). Btrfs isn't one of them: a sync of a file by anybody writes it alone.
@@ -209,8 +209,8 @@ impl Root {
     }
 }
 
-/// Whether the ext4 of a device has a journal inside, which it needn't have. Where the kernel doesn't show that, it is taken for one
-/// without.
+/// Returns whether the ext4 of a device has a journal inside, which it needn't have. Where the kernel doesn't show
+/// that, it is taken for one without.
 fn has_journal(device: u64) -> bool {
     let numbers = format!("{}:{}", libc::major(device), libc::minor(device));
     let shown = std::fs::read_link(Path::new("/sys/dev/block").join(numbers));
@@ -386,7 +386,7 @@ impl Stage<'_> {
         Ok(symlinkat(target, &self.dir, name.as_str())?)
     }
 
-    /// Whether something with this number waits.
+    /// Returns whether something with this number waits.
     #[must_use]
     pub fn holds(&self, number: usize) -> bool {
         fstatat(&self.dir, number.to_string().as_str(), AtFlags::AT_SYMLINK_NOFOLLOW).is_ok()

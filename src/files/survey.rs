@@ -55,19 +55,19 @@ impl Stamp {
         self.mode & libc::S_IFMT == kind
     }
 
-    /// Whether it is a directory.
+    /// Returns whether it is a directory.
     #[must_use]
     pub fn is_directory(&self) -> bool {
         self.is(libc::S_IFDIR)
     }
 
-    /// Whether it is a regular file.
+    /// Returns whether it is a regular file.
     #[must_use]
     pub fn is_file(&self) -> bool {
         self.is(libc::S_IFREG)
     }
 
-    /// Whether it is a symbolic link.
+    /// Returns whether it is a symbolic link.
     #[must_use]
     pub fn is_link(&self) -> bool {
         self.is(libc::S_IFLNK)
@@ -98,7 +98,7 @@ pub struct Looked<'a> {
     pub entries: Vec<Seen>,
     /// Names of those on another file system.
     pub elsewhere: Vec<Box<[u8]>>,
-    /// Whether it couldn't be read.
+    /// `true` if it couldn't be read.
     pub is_closed: bool,
 }
 
@@ -232,7 +232,7 @@ impl Root {
         }
     }
 
-    /// Whether one of the directories on the way is a link.
+    /// Returns whether one of the directories on the way is a link.
     fn has_link_before(&self, relative: &Path) -> bool {
         let found = |path: &Path| {
             let found = self.open_walked(path, OFlag::O_PATH | OFlag::O_NOFOLLOW).ok()?;

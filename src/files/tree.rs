@@ -94,7 +94,7 @@ pub trait Tree: Send + Sync {
     /// Names in a directory that no ignore file names; `None` if nothing in this tree is ignored.
     fn unignored(&self, below: &Path) -> Option<BTreeSet<String>>;
 
-    /// Whether a path that a walk came upon exists, with no link on the way to it.
+    /// Returns whether a path that a walk came upon exists, with no link on the way to it.
     fn holds(&self, relative: &Path) -> bool;
 
     /// Shows the files below a path to visitors on several threads, in no order: no hidden or ignored ones, no links.

@@ -114,7 +114,8 @@ impl Repo {
         self.sync_folders(&path, true)
     }
 
-    /// Whether a reference is there and names no commit that can be read; or it is gone, and so is the table of packed ones.
+    /// Returns whether a reference is there and names no commit that can be read; or it is gone, and so is the table of
+    /// packed ones.
     #[must_use]
     pub fn is_torn(&self, name: &str) -> bool {
         if self.tables.is_some() {
@@ -128,7 +129,8 @@ impl Repo {
         }
     }
 
-    /// Whether the table of packed references can't be whole: git begins it with a line about itself, and ends each line.
+    /// Returns whether the table of packed references can't be whole: git begins it with a line about itself, and ends
+    /// each line.
     #[must_use]
     pub fn is_table_torn(&self) -> bool {
         let table = std::fs::read(self.common_dir.join(TABLE));
@@ -267,8 +269,8 @@ fn find_packed(table: &[u8], name: &str) -> Option<(Oid, std::ops::Range<usize>)
     found
 }
 
-/// Whether the file of a loose object has begun to be one: an older git doesn't wait for the disk, and a power cut leaves it
-/// empty or full of zeros.
+/// Returns whether the file of a loose object has begun to be one: an older git doesn't wait for the disk, and a power
+/// cut leaves it empty or full of zeros.
 pub(super) fn is_written(path: &Path) -> bool {
     use std::io::Read as _;
     let mut first = [0];

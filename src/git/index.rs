@@ -27,7 +27,7 @@ pub struct IndexEntry {
     pub id: Oid,
     /// The numbers of the file, by which git sees that it is unchanged; zeros let git read it.
     pub stat: [u32; 10],
-    /// Whether the work tree needn't have it.
+    /// `true` if the work tree needn't have it.
     pub is_skipped: bool,
 }
 

@@ -90,9 +90,9 @@ fn with_causes(error: &gix::Error) -> GitError {
     GitError::Other(causes.join(": "))
 }
 
-/// Whether another process may have been in the way for a moment, if the reference is where it was expected: a lock is held,
-/// an empty folder was removed just when the lock was to be made in it, or references were packed just when the library
-/// looked, so that it found none, or the one of an older pack.
+/// Returns whether another process may have been in the way for a moment, if the reference is where it was expected: a
+/// lock is held, an empty folder was removed just when the lock was to be made in it, or references were packed just
+/// when the library looked, so that it found none, or the one of an older pack.
 fn will_pass(error: &gix::Error) -> bool {
     let is_folder_race = |error: &std::io::Error| error.kind() == std::io::ErrorKind::NotADirectory;
     let is_folder_race = error.downcast_any_ref::<std::io::Error>().is_some_and(is_folder_race);
@@ -141,7 +141,7 @@ impl Mode {
         }
     }
 
-    /// Whether it is a regular file.
+    /// Returns whether it is a regular file.
     #[must_use]
     pub fn is_file(self) -> bool {
         matches!(self, Self::File | Self::Executable)
@@ -304,7 +304,7 @@ impl Repo {
         })
     }
 
-    /// Whether the repository's config names another one that commits are sent to.
+    /// Returns whether the repository's config names another one that commits are sent to.
     #[must_use]
     pub fn has_remote(&self) -> bool {
         self.with(|repo| Ok::<bool, GitError>(!repo.remote_names().is_empty())).unwrap_or(false)
@@ -548,7 +548,7 @@ impl Repo {
         })
     }
 
-    /// Whether the user's configuration says that commits are signed.
+    /// Returns whether the user's configuration says that commits are signed.
     #[must_use]
     pub fn signs(&self) -> bool {
         let repo = gix::open_opts(&self.git_dir, gix::open::Options::default());
@@ -572,13 +572,13 @@ impl Repo {
         if is_partial && !self.has(id) { GitError::NotFetched(id) } else { GitError::Object(id) }
     }
 
-    /// Whether it is a shallow clone, which lacks old commits.
+    /// Returns whether it is a shallow clone, which lacks old commits.
     #[must_use]
     pub fn is_shallow(&self) -> bool {
         self.common_dir.join("shallow").exists()
     }
 
-    /// Whether an object is there.
+    /// Returns whether an object is there.
     #[must_use]
     pub fn has(&self, id: Oid) -> bool {
         let loose = write::place(&self.common_dir.join("objects"), id);
@@ -666,7 +666,7 @@ pub fn oid_of(text: &str) -> Option<Oid> {
     Oid::from_hex(text.trim().as_bytes()).ok()
 }
 
-/// Whether a tree is the empty one.
+/// Returns whether a tree is the empty one.
 #[must_use]
 pub fn is_empty_tree(id: Oid) -> bool {
     id == Oid::empty_tree(id.kind())

@@ -30,7 +30,7 @@ fn git_dirs(common_dir: &Path) -> impl Iterator<Item = PathBuf> {
     std::iter::once(common_dir.to_owned()).chain(linked.map(|it| it.path()))
 }
 
-/// Whether the file `HEAD` of a work tree names a branch.
+/// Returns whether the file `HEAD` of a work tree names a branch.
 pub(super) fn is_head(common_dir: &Path, branch: &str) -> bool {
     let head = |git_dir: PathBuf| std::fs::read_to_string(git_dir.join("HEAD")).unwrap_or_default();
     git_dirs(common_dir).any(|it| head(it).strip_prefix("ref:").is_some_and(|name| name.trim() == branch))
@@ -56,15 +56,15 @@ fn work_dir_of(git_dir: &Path, common_dir: &Path) -> PathBuf {
     Path::new(link.trim_end()).parent().filter(|it| it.is_absolute()).unwrap_or(git_dir).to_owned()
 }
 
-/// Whether a rebase will move a branch. `head-name` holds its full name, `update-refs` three lines for each further branch,
-/// of which the first is its name.
+/// Returns whether a rebase will move a branch. `head-name` holds its full name, `update-refs` three lines for each
+/// further branch, of which the first is its name.
 fn is_rebased(git_dir: &Path, branch: &str) -> bool {
     let files = ["rebase-merge/head-name", "rebase-apply/head-name", "rebase-merge/update-refs"];
     let text = |name: &str| std::fs::read_to_string(git_dir.join(name)).unwrap_or_default();
     files.iter().any(|name| text(name).lines().any(|line| line == branch))
 }
 
-/// Whether a bisection began at a branch, whose short name is in `BISECT_START`.
+/// Returns whether a bisection began at a branch, whose short name is in `BISECT_START`.
 fn is_bisected(git_dir: &Path, branch: &str) -> bool {
     let began = std::fs::read_to_string(git_dir.join("BISECT_START")).unwrap_or_default();
     branch.strip_prefix("refs/heads/") == Some(began.trim_end())

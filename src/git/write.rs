@@ -232,7 +232,7 @@ impl Batch<'_> {
         self.new.len()
     }
 
-    /// Whether none is new.
+    /// Returns whether none is new.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.new.is_empty()
@@ -331,7 +331,7 @@ pub(super) fn place(objects: &Path, id: Oid) -> PathBuf {
 struct Ready {
     temporary: PathBuf,
     path: PathBuf,
-    /// Whether its folder was made for it, whose name isn't on the disk yet.
+    /// `true` if its folder was made for it, whose name isn't on the disk yet.
     has_new_folder: bool,
 }
 

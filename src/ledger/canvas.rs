@@ -34,7 +34,7 @@ pub struct Command {
     pub ops: Vec<Value>,
     /// The key by which the command may be repeated.
     pub key: String,
-    /// Whether it may land on a newer revision if nobody touched the same places.
+    /// `true` if it may land on a newer revision if nobody touched the same places.
     pub may_merge: bool,
     /// `ui` or `agent`.
     pub source: &'static str,

@@ -48,7 +48,7 @@ pub struct NewLock {
     pub surface_id: Option<String>,
     /// Patterns of actions.
     pub actions: Vec<String>,
-    /// Whether three persons must approve it.
+    /// `true` if three persons must approve it.
     pub is_three_wise: bool,
     /// Time when it begins, in Unix milliseconds; now if absent.
     pub valid_from_ms: Option<i64>,

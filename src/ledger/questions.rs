@@ -28,7 +28,7 @@ pub struct Asked {
 /// An answer as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Given {
-    /// Whether the call may run.
+    /// `true` if the call may run.
     pub is_yes: bool,
     /// The person.
     pub by: String,

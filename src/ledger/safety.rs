@@ -293,7 +293,7 @@ impl Safety<'_> {
         })
     }
 
-    /// Whether a flag of a tenant is on; `None` if nobody has set it.
+    /// Returns whether a flag of a tenant is on; `None` if nobody has set it.
     ///
     /// # Errors
     /// The database fails.

@@ -32,7 +32,7 @@ pub struct Options {
 
 /// The facts about the person's machine and shell, for one question.
 pub struct Known<'k> {
-    /// Whether a command can be run here.
+    /// `true` if a command can be run here.
     pub has_command: &'k dyn Fn(&str) -> bool,
     /// Lines of the person's own that ended well, the newest first.
     pub lines: &'k [String],

@@ -88,7 +88,7 @@ impl Pages {
         Some(Self { connection, stamp })
     }
 
-    /// Whether it was made of the present pages.
+    /// Returns whether it was made of the present pages.
     pub(super) fn is_of(&self, stamp: &str) -> bool {
         self.stamp == stamp
     }

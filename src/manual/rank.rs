@@ -70,7 +70,8 @@ impl Question {
         self.terms.len()
     }
 
-    /// Whether a recipe may answer: one that overwrites only if the question is about that, or names the program.
+    /// Returns whether a recipe may answer: one that overwrites only if the question is about that, or names the
+    /// program.
     fn may_have(&self, recipe: &Recipe) -> bool {
         let overwrites = OVERWRITING.contains(&recipe.command) || recipe.line.contains("of=/dev/");
         let is_wanted = || terms(OVERWRITING_WORDS).iter().any(|term| self.terms.contains(term));

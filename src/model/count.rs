@@ -69,12 +69,12 @@ impl Counter {
         self.facts.try_lock()?.as_ref()?.window
     }
 
-    /// Whether the server has reported that tools don't reach its model. Never waits.
+    /// Returns whether the server has reported that tools don't reach its model. Never waits.
     pub(super) fn drops_tools(&self) -> bool {
         self.facts.try_lock().is_some_and(|told| told.as_ref().is_some_and(|told| told.drops_tools))
     }
 
-    /// Whether the server's model takes pictures, if the server has reported it. Never waits.
+    /// Returns whether the server's model takes pictures, if the server has reported it. Never waits.
     pub(super) fn sees(&self) -> Option<bool> {
         self.facts.try_lock()?.as_ref()?.sees
     }
@@ -101,7 +101,7 @@ impl Counter {
     }
 }
 
-/// Whether a server says that it is at work: one of its slots computes. Only llama.cpp's servers say so.
+/// Returns whether a server says that it is at work: one of its slots computes. Only llama.cpp's servers say so.
 pub(super) fn is_working(endpoint: &Endpoint, cancel: &Cancel) -> bool {
     let slots = ask(endpoint, "/slots", None, cancel);
     let computes = |slot: &Value| slot.get("is_processing") == Some(&Value::Bool(true));

@@ -231,7 +231,7 @@ pub struct Endpoint {
     pub max_output_tokens: Option<u64>,
     /// The window: limit of a request and its answer together, if the config sets one.
     pub context_tokens: Option<u64>,
-    /// Whether the model takes pictures, if the config says so.
+    /// `true` if the model takes pictures, if the config says so.
     pub images: Option<bool>,
     /// The server is asked about itself: for its window, unless the config sets one, and whether its model sees tools.
     pub asks_server: bool,
@@ -284,7 +284,7 @@ impl Endpoint {
         }
     }
 
-    /// Whether the server may be asked if it is still at work before a question is abandoned.
+    /// Returns whether the server may be asked if it is still at work before a question is abandoned.
     pub(super) fn may_say_it_works(&self) -> bool {
         self.asks_server && self.protocol == Protocol::OpenAi && self.reach() != Reach::Internet
     }
@@ -422,7 +422,7 @@ pub(super) struct Address {
 }
 
 impl Address {
-    /// Whether it is this machine itself: then no proxy of the environment may see the conversation.
+    /// Returns whether it is this machine itself: then no proxy of the environment may see the conversation.
     pub(super) fn is_loopback(&self) -> bool {
         let host = self.host.trim_start_matches('[').trim_end_matches(']');
         host.eq_ignore_ascii_case("localhost") || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())

@@ -74,7 +74,7 @@ pub enum Fault {
     Unauthorized {
         /// The HTTP status.
         status: u16,
-        /// Whether a key was sent at all.
+        /// `true` if a key was sent at all.
         had_key: bool,
         /// The server's words.
         server_text: String,

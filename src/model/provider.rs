@@ -85,7 +85,7 @@ pub struct Count {
     pub tokens: u64,
     /// The way, in words.
     pub method: String,
-    /// Whether the model counts the same.
+    /// `true` if the model counts the same.
     pub is_exact: bool,
 }
 

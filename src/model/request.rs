@@ -35,7 +35,7 @@ pub struct Request {
     pub trace: Option<String>,
     /// Pictures; each goes with the person's messages that hold its mark.
     pub images: Vec<Arc<Image>>,
-    /// Whether the answer comes in one piece.
+    /// `true` if the answer comes in one piece.
     pub whole: bool,
 }
 
@@ -90,7 +90,7 @@ pub struct ToolResult {
     pub name: String,
     /// The text of the result.
     pub content: String,
-    /// Whether it failed.
+    /// `true` if it failed.
     pub is_error: bool,
 }
 

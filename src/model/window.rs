@@ -46,7 +46,7 @@ const SEEING: [(&str, bool); 13] = [
 /// Parts of the names of models that were made for pictures.
 const SEEING_PARTS: [&str; 8] = ["-vl", "vision", "llava", "pixtral", "minicpm-v", "internvl", "molmo", "moondream"];
 
-/// Whether a model takes pictures, as far as its name reveals.
+/// Returns whether a model takes pictures, as far as its name reveals.
 pub(super) fn takes_images(model: &str) -> Option<bool> {
     let name = model.rsplit('/').next().unwrap_or(model).to_ascii_lowercase();
     let known = SEEING.iter().find(|(begin, _)| name.starts_with(begin)).map(|(_, takes)| *takes);

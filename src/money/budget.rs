@@ -109,7 +109,7 @@ pub struct Warning {
 type Named = (&'static str, &'static str, Limit, Sum);
 
 impl Budget {
-    /// Whether there is any limit at all.
+    /// Returns whether there is any limit at all.
     #[must_use]
     pub fn is_set(&self) -> bool {
         let limits = [self.per_turn, self.per_conversation, self.per_day, self.per_run];

@@ -150,7 +150,7 @@ impl fmt::Debug for Prices {
     }
 }
 
-/// Whether a row is about this model: the same name, or the name followed by a date or `-latest`.
+/// Returns whether a row is about this model: the same name, or the name followed by a date or `-latest`.
 fn is_same(served_as: &str, row: &str) -> bool {
     match served_as.strip_prefix(row) {
         Some("" | "-latest") => true,

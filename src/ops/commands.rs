@@ -237,7 +237,7 @@ pub struct Command {
     pub chat: Option<Form>,
     /// Its form in an editor, if it has it.
     pub editor: Option<Form>,
-    /// Whether the shell has it.
+    /// `true` if the shell has it.
     pub is_in_shell: bool,
 }
 
@@ -718,7 +718,8 @@ pub enum CommandError {
     Surplus(&'static Command),
 }
 
-/// Whether what a line does is kept in the history as a command or a question, with the line as its text: one row is enough.
+/// Returns whether what a line does is kept in the history as a command or a question, with the line as its text: one
+/// row is enough.
 #[must_use]
 pub fn has_row_of_its_own(line: &str) -> bool {
     parse(line).is_ok_and(|(found, argument)| matches!(found.op, Op::Exec | Op::Ask) && !argument.is_empty())

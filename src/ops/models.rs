@@ -22,7 +22,7 @@ pub fn choose(agent: &mut Agent, name: &str) -> Result<String, Failure> {
     Ok(agent.current_model().unwrap_or(name).to_owned())
 }
 
-/// Whether a model is on this machine or in the user's network, so that it needs no price.
+/// Returns whether a model is on this machine or in the user's network, so that it needs no price.
 #[must_use]
 pub fn is_near(agent: &Agent, name: &str) -> bool {
     agent.models().iter().any(|it| it.name == name && it.is_near)

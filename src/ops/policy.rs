@@ -9,7 +9,7 @@ use crate::proto::action::{Action, Autonomy, Decision, Hold, PolicyVerdict, Risk
 pub struct Explained {
     /// The verdict, with the decision of the beginning.
     pub verdict: PolicyVerdict,
-    /// Whether it begins with a run that can only look.
+    /// `true` if it begins with a run that can only look.
     pub is_look: bool,
     /// Its fate, in words for a person.
     pub outcome: String,

@@ -56,7 +56,7 @@ pub fn session_rows(sessions: &Sessions, all: &[Listed], here: Option<&str>) -> 
     all.iter().map(row).collect()
 }
 
-/// Whether a word of `:session` takes the id of a session.
+/// Returns whether a word of `:session` takes the id of a session.
 #[must_use]
 pub fn takes_session(word: &str) -> bool {
     matches!(word, "open" | "abandon" | "drop")

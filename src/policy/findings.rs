@@ -263,12 +263,12 @@ impl<'m, 'a> Findings<'m, 'a> {
     }
 }
 
-/// Whether something isn't at its place afterwards: outside a question's answer can't take that back.
+/// Returns whether something isn't at its place afterwards: outside a question's answer can't take that back.
 fn is_gone(how: WriteKind) -> bool {
     matches!(how, WriteKind::Delete | WriteKind::DeleteTree | WriteKind::Move)
 }
 
-/// Whether a host is this machine.
+/// Returns whether a host is this machine.
 pub(super) fn is_loopback(host: &str) -> bool {
     let host = host.trim_matches(['[', ']']);
     matches!(host, "localhost" | "::1" | "0.0.0.0" | "ip6-localhost")

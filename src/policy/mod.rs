@@ -172,7 +172,7 @@ fn finish(mut found: Findings<'_, '_>, context: &Context<'_>, action: &Action) -
     PolicyVerdict { risk, decision, reasons: found.reasons, effects: found.effects, needs: found.needs }
 }
 
-/// Whether an action only changes ordinary files of a draft: nothing in the user's checkout.
+/// Returns whether an action only changes ordinary files of a draft: nothing in the user's checkout.
 fn is_drafted(action: &Action, found: &Findings<'_, '_>, rules: &Rules) -> bool {
     let is_edit =
         matches!(action, Action::Write { .. } | Action::Delete { .. } | Action::Edit { .. } | Action::Keep { .. });
@@ -180,8 +180,8 @@ fn is_drafted(action: &Action, found: &Findings<'_, '_>, rules: &Rules) -> bool 
     rules.is_draft && rules.autonomy != Autonomy::Readonly && is_edit && found.reasons.iter().all(is_ordinary)
 }
 
-/// Whether a command that would be asked about, or denied, may run first where it can only look: if there are walls and no
-/// copies, and nothing but not knowing it speaks against it.
+/// Returns whether a command that would be asked about, or denied, may run first where it can only look: if there are
+/// walls and no copies, and nothing but not knowing it speaks against it.
 #[must_use]
 pub fn looks_first(verdict: &PolicyVerdict, hold: Hold) -> bool {
     let is_known = |reason: &Reason| reason.risk > Risk::Low && !UNKNOWN_RULES.contains(&reason.rule);
@@ -244,14 +244,14 @@ fn shell<'m, 'a>(map: &'m Map<'a>, context: &'m Context<'a>, command: &str) -> F
     walk.found
 }
 
-/// Whether no command needs a character that hides what it is: a control, or one without a picture of its own. The selectors that
-/// follow an emoji hide nothing.
+/// Returns whether no command needs a character that hides what it is: a control, or one without a picture of its own.
+/// The selectors that follow an emoji hide nothing.
 fn is_odd(c: char) -> bool {
     let is_plain = matches!(c, '\n' | '\r' | '\t' | '\u{fe0e}' | '\u{fe0f}');
     !is_plain && (c.is_control() || is_invisible(c))
 }
 
-/// Whether a path holds a character that hides what it is: then nothing may be written there.
+/// Returns whether a path holds a character that hides what it is: then nothing may be written there.
 #[must_use]
 pub fn is_odd_path(path: &str) -> bool {
     path.chars().any(is_odd)
@@ -286,7 +286,7 @@ fn host_of(url: &str) -> String {
     plan::host_of(&url.into()).trim_end_matches('.').to_ascii_lowercase()
 }
 
-/// Whether a host is one of the config's: the same, or below one that begins with a dot or `*.`.
+/// Returns whether a host is one of the config's: the same, or below one that begins with a dot or `*.`.
 fn is_host(host: &str, own: &str) -> bool {
     let own = own.trim_start_matches('*').to_ascii_lowercase();
     match own.strip_prefix('.') {
@@ -368,14 +368,14 @@ fn directory(found: &mut Findings<'_, '_>, context: &Context<'_>, path: &str) {
     }
 }
 
-/// Whether no rule tells the files below a directory of the workspace from each other: what is forbidden or ReedClaw's own isn't
-/// there, and it isn't below such a path in part only.
+/// Returns whether no rule tells the files below a directory of the workspace from each other: what is forbidden or
+/// ReedClaw's own isn't there, and it isn't below such a path in part only.
 #[must_use]
 pub fn is_plain_below(rules: &Rules, directory: &str) -> bool {
     !Map::new(rules, &NoFiles).names_below(directory)
 }
 
-/// Whether a file's name by itself says nothing to the rules about paths.
+/// Returns whether a file's name by itself says nothing to the rules about paths.
 #[must_use]
 pub fn is_plain_name(name: &str) -> bool {
     !is_odd_path(name) && !name.eq_ignore_ascii_case(place::PROCEDURE) && !name.eq_ignore_ascii_case(".git")

@@ -163,12 +163,12 @@ impl Text {
             .max()
     }
 
-    /// Whether a part came over the network or out of a decoder.
+    /// Returns whether a part came over the network or out of a decoder.
     pub(super) fn is_foreign(&self) -> bool {
         self.source() >= Some(Source::Decoded)
     }
 
-    /// Whether part of it may be anything, slashes too.
+    /// Returns whether part of it may be anything, slashes too.
     pub(super) fn is_open(&self) -> bool {
         self.source() > Some(Source::Name)
     }
@@ -177,7 +177,7 @@ impl Text {
         self.pieces.iter().any(|piece| matches!(piece, Piece::Star | Piece::One))
     }
 
-    /// Whether nothing of it is known.
+    /// Returns whether nothing of it is known.
     pub(super) fn is_all_unknown(&self) -> bool {
         !self.is_empty()
             && self.pieces.iter().all(|piece| match piece {
@@ -289,7 +289,7 @@ impl Text {
         Some((first, [after].into_iter().chain(self.pieces[position + 1..].iter().cloned()).collect()))
     }
 
-    /// Whether it is an option of one dash with this letter.
+    /// Returns whether it is an option of one dash with this letter.
     pub(super) fn has_letter(&self, letter: char) -> bool {
         self.head().starts_with('-') && !self.head().starts_with("--") && self.head().contains(letter)
     }
@@ -337,7 +337,7 @@ impl Text {
         if made.is_empty() { "''".to_owned() } else { made }
     }
 
-    /// Whether a pattern may match a name. With `holes` what isn't known matches anything, else nothing.
+    /// Returns whether a pattern may match a name. With `holes` what isn't known matches anything, else nothing.
     pub(super) fn may_match(&self, name: &str, holes: bool) -> bool {
         if let Some(text) = self.as_str() {
             return text == name;

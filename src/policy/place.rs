@@ -44,7 +44,7 @@ pub(super) enum Zone {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) parts: Vec<Text>,
-    /// Whether part of it may be anything.
+    /// `true` if part of it may be anything.
     pub(super) is_open: bool,
 }
 
@@ -71,17 +71,17 @@ impl Place {
         if self.starts_open() || path.head().is_empty() { path.clone() } else { self.text() }
     }
 
-    /// Whether it is `base` or below it, patterns counted as what they may match.
+    /// Returns whether it is `base` or below it, patterns counted as what they may match.
     fn is_below(&self, base: &Self) -> bool {
         self.parts.len() >= base.parts.len() && self.meets(base)
     }
 
-    /// Whether the components that both have may be the same.
+    /// Returns whether the components that both have may be the same.
     fn meets(&self, base: &Self) -> bool {
         base.parts.iter().zip(&self.parts).all(|(base, part)| part.may_match(base.lossy(), false))
     }
 
-    /// Whether it is `base` or below it for certain.
+    /// Returns whether it is `base` or below it for certain.
     fn is_surely_below(&self, base: &Self) -> bool {
         self.parts.len() >= base.parts.len() && base.parts.iter().zip(&self.parts).all(|(base, part)| part == base)
     }
@@ -102,7 +102,7 @@ impl Place {
         self.parts[from..].iter().any(|part| part.as_str().is_none())
     }
 
-    /// Whether the components from one on may be one of these names, or below it.
+    /// Returns whether the components from one on may be one of these names, or below it.
     fn may_hold(&self, from: usize, names: &[&str]) -> bool {
         self.has_hole_from(from)
             && names.iter().any(|name| {
@@ -167,14 +167,14 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// Whether links on a path are known to lead out of the workspace, wherever that is.
+    /// Returns whether links on a path are known to lead out of the workspace, wherever that is.
     pub(super) fn leads_out(&self, path: &str) -> bool {
         let Some(real) = self.files.canonical(path) else { return false };
         let root = self.files.canonical(&self.rules.workspace).unwrap_or_else(|| self.rules.workspace.clone());
         !Place::of(&real.into()).is_surely_below(&Place::of(&root.into()))
     }
 
-    /// Whether a rule names a path below a directory.
+    /// Returns whether a rule names a path below a directory.
     pub(super) fn names_below(&self, directory: &str) -> bool {
         let directory = Place::of(&directory.into());
         self.own.iter().chain(&self.forbidden).any(|named| named.is_surely_below(&directory))
@@ -241,7 +241,8 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// Whether the home or the workspace lies in the same entry of a temporary directory: that is no scratch then.
+    /// Returns whether the home or the workspace lies in the same entry of a temporary directory: that is no scratch
+    /// then.
     fn is_beside_work(&self, place: &Place) -> bool {
         let entry = |base: &Place| {
             let depth = if is_one_of(base.parts.first(), &["tmp"]) { 2 } else { 3 };
@@ -263,7 +264,7 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// Whether a path names keys or passwords.
+    /// Returns whether a path names keys or passwords.
     fn is_credential(&self, place: &Place) -> bool {
         let absolute = format!("/{}", place.known_from(0));
         if known_paths::is_system_credential(absolute.as_bytes()) && (absolute != "/etc/ssh" || !place.has_hole_from(0))
@@ -286,7 +287,7 @@ impl<'a> Map<'a> {
         place.may_hold(from, known_paths::CREDENTIALS)
     }
 
-    /// Whether something in the workspace that the config forbids lies below a path.
+    /// Returns whether something in the workspace that the config forbids lies below a path.
     pub(super) fn holds_forbidden(&self, path: &Text) -> bool {
         let mut inside = self.forbidden.iter().filter(|base| base.is_surely_below(&self.workspace)).peekable();
         inside.peek().is_some() && {
@@ -295,12 +296,12 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// Whether a file tells of the machine and nothing else, unless the user forbids it by its own name.
+    /// Returns whether a file tells of the machine and nothing else, unless the user forbids it by its own name.
     pub(super) fn is_fact(&self, path: &Text) -> bool {
         path.as_str().is_some_and(|path| listed("facts").contains(&path)) && !self.forbidden.contains(&Place::of(path))
     }
 
-    /// Whether a file that other programs run is one that a person may let a command write.
+    /// Returns whether a file that other programs run is one that a person may let a command write.
     pub(super) fn may_be_asked(&self, path: &Text) -> bool {
         let place = Place::of(path);
         let Some(from) = self.home_length(&place) else { return false };
@@ -318,8 +319,8 @@ impl<'a> Map<'a> {
         known_paths::is_startup(below.as_bytes()) || place.may_hold(from, known_paths::STARTUP)
     }
 
-    /// Whether all of something important would be gone with this path: the root, a directory of the system, the home,
-    /// the workspace or what holds it.
+    /// Returns whether all of something important would be gone with this path: the root, a directory of the system,
+    /// the home, the workspace or what holds it.
     pub(super) fn is_vital(&self, place: &Place) -> bool {
         if place.starts_open() {
             return false;
@@ -348,7 +349,7 @@ impl<'a> Map<'a> {
     }
 }
 
-/// Whether a last component matches everything in its directory: `*`, `.*`, `[a-z]*`, `?*`.
+/// Returns whether a last component matches everything in its directory: `*`, `.*`, `[a-z]*`, `?*`.
 pub(super) fn is_all(part: &Text) -> bool {
     // All but what it names.
     if part.head().starts_with("!(") || part.pieces().starts_with(&[Piece::Star, Piece::Star]) {

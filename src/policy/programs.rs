@@ -29,7 +29,7 @@ pub(super) struct Row {
     /// The risk and its rule; `None` for a program that only runs others.
     pub(super) risk: Option<(Risk, &'static str)>,
     pub(super) need: RowNeed,
-    /// Whether the words after the first operand are another command's.
+    /// `true` if the words after the first operand are another command's.
     stops_at_operand: bool,
 }
 
@@ -68,7 +68,7 @@ impl<'a> Given<'a> {
         self.options.iter().filter(|(option, _)| names.contains(&option.name)).filter_map(|(_, value)| value.as_ref())
     }
 
-    /// Whether an option of one dash has this letter.
+    /// Returns whether an option of one dash has this letter.
     pub(super) fn has_letter(&self, letter: char) -> bool {
         self.words.iter().any(|word| word.has_letter(letter))
     }
@@ -77,7 +77,7 @@ impl<'a> Given<'a> {
         self.options.iter().any(|(option, _)| option.mark == mark)
     }
 
-    /// Whether this option was given, as the table writes it.
+    /// Returns whether this option was given, as the table writes it.
     pub(super) fn has_option(&self, name: &str) -> bool {
         self.options.iter().any(|(option, _)| option.name == name)
     }

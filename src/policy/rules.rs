@@ -12,7 +12,7 @@ pub struct Rules {
     pub home: String,
     /// The extent of what runs unasked.
     pub autonomy: Autonomy,
-    /// Whether everything outside the workspace is out of bounds.
+    /// `true` if everything outside the workspace is out of bounds.
     pub workspace_only: bool,
     /// Directories outside the workspace that may be read; nothing is written there.
     pub readable: Vec<String>,
@@ -28,8 +28,8 @@ pub struct Rules {
     pub allow_domains: Vec<String>,
     /// ReedClaw's own directories and files: config, state, data. Never written by a model.
     pub own_paths: Vec<String>,
-    /// Whether files of the workspace are changed in a draft of a git session, which the person takes over later: ordinary
-    /// edits are made unasked then.
+    /// `true` if files of the workspace are changed in a draft of a git session, which the person takes over later:
+    /// ordinary edits are made unasked then.
     pub is_draft: bool,
 }
 
@@ -71,7 +71,7 @@ pub struct Context<'a> {
     pub rules: &'a Rules,
     /// The directory that the action starts in, absolute.
     pub cwd: &'a str,
-    /// Whether a person can be asked; where none can, each question is answered with no.
+    /// `true` if a person can be asked; where none can, each question is answered with no.
     pub can_ask: bool,
     /// The wall around a command that starts. It decides which questions come before the run and which after it.
     pub hold: Hold,
@@ -93,8 +93,8 @@ pub trait Files {
     /// leads.
     fn canonical(&self, path: &str) -> Option<String>;
 
-    /// Whether a change of a path changes a file that other programs run by another name: git's configuration names it, or a link
-    /// leads to it.
+    /// Returns whether a change of a path changes a file that other programs run by another name: git's configuration
+    /// names it, or a link leads to it.
     fn is_named(&self, _path: &str, _rules: &Rules) -> bool {
         false
     }

@@ -65,7 +65,7 @@ pub(super) struct Shell {
     pub(super) name: String,
     /// The working directory, in each way that it may turn out.
     pub(super) cwd: Vec<Text>,
-    /// Whether the shell has ended on this way.
+    /// `true` if the shell has ended on this way.
     pub(super) is_over: bool,
     /// `$_`: the last word of the command before.
     pub(super) last_word: Text,

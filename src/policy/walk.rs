@@ -34,7 +34,7 @@ pub(super) struct Walk<'m, 'a> {
 struct Outputs {
     /// Files that it goes to, and whether at their end.
     files: Vec<(Text, bool)>,
-    /// Whether it doesn't come back.
+    /// `true` if it doesn't come back.
     is_away: bool,
 }
 

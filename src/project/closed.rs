@@ -13,12 +13,12 @@ impl Closed {
         Self(real.chain(paths.iter().cloned()).collect())
     }
 
-    /// Whether a path without links lies in one of them.
+    /// Returns whether a path without links lies in one of them.
     pub(super) fn holds(&self, path: &Path) -> bool {
         self.0.iter().any(|closed| path.starts_with(closed))
     }
 
-    /// Whether a path lies in one of them or leads there.
+    /// Returns whether a path lies in one of them or leads there.
     pub(super) fn is_reached_by(&self, path: &Path) -> bool {
         !self.0.is_empty() && (self.holds(path) || path.canonicalize().is_ok_and(|real| self.holds(&real)))
     }

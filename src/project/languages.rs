@@ -173,7 +173,7 @@ pub fn by_name(path: &Path) -> Option<&'static str> {
     of(NAMES, &name).or_else(of_end).or_else(|| name.starts_with("dockerfile.").then_some("Dockerfile"))
 }
 
-/// Whether a name leaves it to the first line.
+/// Returns whether a name leaves it to the first line.
 #[must_use]
 pub fn may_say_in_first_line(path: &Path) -> bool {
     path.extension().is_none()
@@ -194,7 +194,7 @@ pub fn by_first_line(bytes: &[u8]) -> Option<&'static str> {
     of(PROGRAMS, &program).or_else(|| of(PROGRAMS, plain))
 }
 
-/// Whether a file, by its path from the top, was written by others or by a program.
+/// Returns whether a file, by its path from the top, was written by others or by a program.
 #[must_use]
 pub fn is_foreign(path: &Path) -> bool {
     let is_one_of = |names: &[&str], part: &std::ffi::OsStr| {

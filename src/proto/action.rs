@@ -94,11 +94,11 @@ pub enum Action {
         server: String,
         /// The tool's name at the server.
         tool: String,
-        /// Whether a person has allowed it as it is now.
+        /// `true` if a person has allowed it as it is now.
         standing: PinStanding,
         /// Its reach.
         reach: Reach,
-        /// Whether its program may write in the workspace.
+        /// `true` if its program may write in the workspace.
         may_write: bool,
         /// Its server says that it may destroy something.
         is_destructive: bool,
@@ -114,7 +114,7 @@ pub struct KeptPaths {
     pub written: Vec<String>,
     /// Paths that are removed.
     pub removed: Vec<String>,
-    /// Whether something else is changed, which no rule covers.
+    /// `true` if something else is changed, which no rule covers.
     pub has_special: bool,
 }
 

@@ -339,21 +339,21 @@ pub const STARTUP: &[&str] = &[
     "bin",
 ];
 
-/// Whether a path below a home, relative to it, holds keys or passwords. Here and in the other functions small and
-/// capital letters are alike, as they are on some disks.
+/// Returns whether a path below a home, relative to it, holds keys or passwords. Here and in the other functions small
+/// and capital letters are alike, as they are on some disks.
 #[must_use]
 pub fn is_credential(below_home: &[u8]) -> bool {
     holds(CREDENTIALS, below_home) && !is_public_ssh(below_home, b".ssh/")
         || CREDENTIAL_SUFFIXES.iter().any(|suffix| ends_with_folded(below_home, suffix.as_bytes()))
 }
 
-/// Whether an absolute path of the machine, outside of homes, holds keys or passwords.
+/// Returns whether an absolute path of the machine, outside of homes, holds keys or passwords.
 #[must_use]
 pub fn is_system_credential(absolute: &[u8]) -> bool {
     holds(SYSTEM_CREDENTIALS, absolute) && !is_public_ssh(absolute, b"/etc/ssh/")
 }
 
-/// Whether a path below a home, relative to it, is read or run when a shell, a session or a program starts.
+/// Returns whether a path below a home, relative to it, is read or run when a shell, a session or a program starts.
 #[must_use]
 pub fn is_startup(below_home: &[u8]) -> bool {
     holds(STARTUP, below_home)
@@ -388,7 +388,7 @@ pub fn derived(relative: &Path) -> Option<&Path> {
     relative.ancestors().filter(is_one).last()
 }
 
-/// Whether a path is one of these, or below one.
+/// Returns whether a path is one of these, or below one.
 fn holds(names: &[&str], path: &[u8]) -> bool {
     names.iter().any(|name| {
         let (start, rest) = path.split_at(name.len().min(path.len()));

@@ -44,7 +44,7 @@ impl ProgramRule {
         self.words.first().map_or("", String::as_str)
     }
 
-    /// Whether it is about a command: `words` are those after the program, and one that isn't known may be any.
+    /// Returns whether it is about a command: `words` are those after the program, and one that isn't known may be any.
     #[must_use]
     pub fn holds_for(&self, program: &str, words: &[Option<&str>]) -> bool {
         let is = |word: &str, wanted: &str| {

@@ -45,7 +45,7 @@ impl Json {
         self.0.get()
     }
 
-    /// Whether it is nothing.
+    /// Returns whether it is nothing.
     #[must_use]
     pub fn is_null(&self) -> bool {
         self.text() == "null"
@@ -94,7 +94,7 @@ pub struct Definition {
 }
 
 impl Definition {
-    /// Whether a boolean hint is set.
+    /// Returns whether a boolean hint is set.
     #[must_use]
     pub fn hint(&self, name: &str) -> bool {
         self.annotations.value().get(name).and_then(Value::as_bool).unwrap_or(false)
@@ -125,7 +125,7 @@ pub struct PromptSpec {
     pub arguments: Vec<(String, bool)>,
 }
 
-/// Whether a person has seen a tool as it is now.
+/// `true` if a person has seen a tool as it is now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PinStanding {
     /// A person allowed exactly this definition from exactly this server.
@@ -246,7 +246,7 @@ impl Asks for Unasked {}
 /// The user's settings for logins at a server (OAuth).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OAuth {
-    /// Whether logins are tried at all.
+    /// `true` if logins are tried at all.
     pub is_on: bool,
     /// The name under which the user has registered this program there.
     pub client_id: Option<String>,

@@ -33,7 +33,7 @@ pub struct Question {
     pub cwd: String,
     /// The program of its first word, if it is a command and the program is known.
     pub program: Option<String>,
-    /// Whether "always" may be said to it.
+    /// `true` if "always" may be said to it.
     pub may_always: bool,
     /// The directories that tools fill, if it changes nothing else: they may be allowed whichever command fills them. Text
     /// from outside, which must be escaped when it is shown.
@@ -89,9 +89,9 @@ pub enum Answer {
     Edited(String),
     /// Make only some of the changes.
     Partly {
-        /// Whether each hunk is wanted, by file and hunk in the order of the difference.
+        /// `true` if each hunk is wanted, by file and hunk in the order of the difference.
         hunks: Vec<Vec<bool>>,
-        /// Whether the changes that no hunk shows are wanted.
+        /// `true` if the changes that no hunk shows are wanted.
         has_others: bool,
     },
     /// The new content for the file of this number; it is judged, shown and asked about again.
@@ -131,7 +131,7 @@ pub enum OverdueChoice {
 /// The outcome of a call.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcome {
-    /// Whether it succeeded.
+    /// `true` if it succeeded.
     pub success: bool,
     /// Its output, for the model; text from outside.
     pub output: String,
@@ -163,7 +163,7 @@ pub struct Planned {
     pub arguments: Value,
     /// The files that would change, if they are known in advance.
     pub changes: Arc<[FileChange]>,
-    /// Whether a person is asked before it runs.
+    /// `true` if a person is asked before it runs.
     pub is_asked: bool,
 }
 
@@ -217,7 +217,7 @@ impl ToolError {
         Self { code, message: message.into(), hint: hint.into() }
     }
 
-    /// Whether it failed; a call that continues as a job, or that the person ended, didn't.
+    /// Returns whether it failed; a call that continues as a job, or that the person ended, didn't.
     #[must_use]
     pub fn is_failure(&self) -> bool {
         ![STILL_RUNNING, ENDED_BY_USER].contains(&self.code)

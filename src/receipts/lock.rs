@@ -50,7 +50,7 @@ pub(super) fn mark_ended(file: &File, session: u64) {
     let _ = fcntl(file, FcntlArg::F_OFD_SETLK(&free));
 }
 
-/// Whether another open file holds the byte of a session. A session of this very file is alive.
+/// Returns whether another open file holds the byte of a session. A session of this very file is alive.
 pub(super) fn is_alive(file: &File, session: u64) -> bool {
     let mut found = byte(session);
     fcntl(file, FcntlArg::F_OFD_GETLK(&mut found)).is_ok() && i32::from(found.l_type) != libc::F_UNLCK

@@ -161,7 +161,7 @@ impl Entry {
 /// The outcome of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// Whether it failed.
+    /// `true` if it failed.
     pub failed: bool,
     /// [`hash`] of its result, if there is one.
     pub result_hash: Option<String>,

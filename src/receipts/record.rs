@@ -349,7 +349,7 @@ impl<'a> Parsed<'a> {
         Some(Self { record, receipt_hash, line, hash_span, mac_span })
     }
 
-    /// Whether the claimed hash is that of the record, in today's form or in the older one.
+    /// Returns whether the claimed hash is that of the record, in today's form or in the older one.
     pub(super) fn hash_holds(&self) -> bool {
         let [before, after] = [&self.line[..self.hash_span.start], &self.line[self.hash_span.end..]];
         // Canonical JSON begins with a brace, so no record has the same hash as another one in the other form.
@@ -357,7 +357,7 @@ impl<'a> Parsed<'a> {
             || digest(&[OLDER_DOMAIN_RECORD, before, after]) == self.receipt_hash
     }
 
-    /// Whether the seal matches the key; false if there is none.
+    /// Returns whether the seal matches the key; false if there is none.
     pub(super) fn seal_holds(&self, key: &[u8; 32]) -> bool {
         let (Some(seal), Some(span)) = (&self.record.seal, &self.mac_span) else { return false };
         let (hash, line) = (&self.hash_span, self.line);

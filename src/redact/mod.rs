@@ -104,7 +104,7 @@ impl Redactor {
         Self { hides_personal, ..self }
     }
 
-    /// Whether it hides data about persons.
+    /// Returns whether it hides data about persons.
     #[must_use]
     pub fn hides_personal(&self) -> bool {
         self.hides_personal
@@ -130,8 +130,8 @@ impl Redactor {
         Box::new(move |text| redactor.redact(text).text.into_owned())
     }
 
-    /// Whether one of the values that it was made for is in these bytes, in any of its forms. Forms alone, such as that of
-    /// a token, don't count.
+    /// Returns whether one of the values that it was made for is in these bytes, in any of its forms. Forms alone, such
+    /// as that of a token, don't count.
     #[must_use]
     pub fn holds_known(&self, bytes: &[u8]) -> bool {
         let text = Text { bytes, before: None, is_whole: true };

@@ -30,7 +30,7 @@ impl<'a> Text<'a> {
         if at == 0 { self.before } else { Some(self.bytes[at - 1]) }
     }
 
-    /// Whether a word goes on in front of `at`.
+    /// Returns whether a word goes on in front of `at`.
     pub fn is_word_before(&self, at: usize) -> bool {
         self.byte_before(at).is_some_and(word)
     }
@@ -49,7 +49,7 @@ impl<'a> Text<'a> {
         }
     }
 
-    /// Whether this word is at `at`; `None` if that isn't known yet.
+    /// Returns whether this word is at `at`; `None` if that isn't known yet.
     pub fn has(&self, at: usize, wanted: &[u8]) -> Option<bool> {
         let rest = &self.bytes[at..];
         let fits = rest.len().min(wanted.len());

@@ -286,12 +286,12 @@ pub(super) fn anchors() -> impl Iterator<Item = (&'static Rule, &'static str)> {
 }
 
 impl Place {
-    /// Whether the letters of an anchor count whatever their case.
+    /// Returns whether the letters of an anchor count whatever their case.
     pub fn is_folded(self) -> bool {
         matches!(self, Self::Word | Self::Inside)
     }
 
-    /// Whether no word may go on in front of an anchor.
+    /// Returns whether no word may go on in front of an anchor.
     pub fn is_at_edge(self) -> bool {
         matches!(self, Self::Word | Self::Exact)
     }

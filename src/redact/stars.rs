@@ -64,7 +64,7 @@ impl Stars {
         self.settle(redactor, is_long)
     }
 
-    /// Whether something is held back.
+    /// Returns whether something is held back.
     #[must_use]
     pub fn holds(&self) -> bool {
         !self.held.is_empty()

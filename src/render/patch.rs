@@ -26,7 +26,7 @@ pub struct FilePatch {
     pub lines_after: Option<usize>,
     /// The new text as a whole, its lines as they are shown, if it is known and not too long to be highlighted.
     pub text: Option<String>,
-    /// Whether its lines are shown without the CR that all of them end with.
+    /// `true` if its lines are shown without the CR that all of them end with.
     is_crlf: bool,
 }
 
@@ -175,7 +175,7 @@ pub fn parse(text: &str) -> Vec<FilePatch> {
 #[derive(Default)]
 struct Reader {
     files: Vec<FilePatch>,
-    /// Whether the last file began with git's own line.
+    /// `true` if the last file began with git's own line.
     is_git: bool,
     old_left: usize,
     new_left: usize,
@@ -333,7 +333,7 @@ fn is_binary(content: &[u8]) -> bool {
     memchr::memchr(0, content).is_some()
 }
 
-/// Whether all lines end with CR and LF; `None` if no line has an ending.
+/// Returns whether all lines end with CR and LF; `None` if no line has an ending.
 #[must_use]
 pub fn all_crlf(content: &[u8]) -> Option<bool> {
     let mut ends = memchr::memchr_iter(b'\n', content).peekable();

@@ -150,7 +150,7 @@ pub fn chosen(said: String, choices: &[String]) -> String {
 struct Rows {
     look: Look,
     rows: Vec<String>,
-    /// Whether a word of the model's mixes scripts.
+    /// `true` if a word of the model's mixes scripts.
     is_mixed: bool,
     /// The author of a text that isn't ours.
     speaker: String,

@@ -24,7 +24,7 @@ pub struct ScreenFilter {
     partial: Vec<u8>,
     /// The sequence that is being read.
     sequence: String,
-    /// Whether each of the two sets draws lines, and which of them is in use.
+    /// `true` if each of the two sets draws lines, and which of them is in use.
     draws_lines: [bool; 2],
     set: usize,
     lasting: Lasting,

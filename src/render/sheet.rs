@@ -28,11 +28,11 @@ const TEXT_COLUMNS_MIN: usize = 8;
 pub struct Look {
     /// The terminal's width.
     pub width_columns: usize,
-    /// Whether colours are used.
+    /// `true` if colours are used.
     pub color: bool,
-    /// Whether characters outside ASCII are drawn for signs of ours.
+    /// `true` if characters outside ASCII are drawn for signs of ours.
     pub unicode: bool,
-    /// Whether the output is for a screen reader: words in place of signs and numbers.
+    /// `true` if the output is for a screen reader: words in place of signs and numbers.
     pub accessible: bool,
 }
 
@@ -130,7 +130,7 @@ impl Sheet {
         self.starts.last().copied().unwrap_or(0)
     }
 
-    /// Whether there are no files.
+    /// Returns whether there are no files.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -252,7 +252,7 @@ impl Sheet {
         format!("{number:>digits$} {mark} ")
     }
 
-    /// Whether the tabs of a line are shown: a change may be of nothing else.
+    /// Returns whether the tabs of a line are shown: a change may be of nothing else.
     fn shows_tabs(&self, line: &Line<String>) -> bool {
         !matches!(line, Line::Kept(_)) && !self.look.accessible
     }

@@ -16,7 +16,7 @@ pub(super) struct Cell<'t> {
     pub(super) at: usize,
     pub(super) text: Cow<'t, str>,
     pub(super) columns: usize,
-    /// Whether it replaces a character that isn't shown as it is.
+    /// `true` if it replaces a character that isn't shown as it is.
     pub(super) is_escape: bool,
 }
 

@@ -8,13 +8,13 @@ use crate::proto::{Names, Route};
 pub struct Context<'a> {
     /// The names that the live shell resolves.
     pub names: &'a Names,
-    /// Whether a word names an existing executable file or directory; asked only for a first word.
+    /// `true` if a word names an existing executable file or directory; asked only for a first word.
     pub is_path: &'a dyn Fn(&str) -> bool,
-    /// Whether a word names an existing file of any kind; asked only for the arguments of a line that is in doubt.
+    /// `true` if a word names an existing file of any kind; asked only for the arguments of a line that is in doubt.
     pub exists: &'a dyn Fn(&str) -> bool,
     /// Destination of the line whatever it is: the user's key (Ctrl-T), a mode, or a hook of the config.
     pub forced: Option<Forced>,
-    /// Whether the model's last answer ended with a question, so that `yes` is a reply.
+    /// `true` if the model's last answer ended with a question, so that `yes` is a reply.
     pub model_asked: bool,
     /// Place to which the user sent this very line before, against what was decided.
     pub answered: Option<Route>,

@@ -46,7 +46,8 @@ impl Features {
     }
 }
 
-/// Whether words behind the head say little: they are text to be printed, or arguments of a program of the user's own.
+/// Returns whether words behind the head say little: they are text to be printed, or arguments of a program of the
+/// user's own.
 fn takes_any_text(head: &Head<'_>, line: &Line<'_>) -> bool {
     // `please say it again`
     let asked_politely = head.before & WRAPPED != 0 && words::function(line.words()[0].text) & class::STRONG != 0;

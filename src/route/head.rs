@@ -88,7 +88,7 @@ pub(super) const BRACKETED: u8 = 4;
 pub(super) const REDIRECTED: u8 = 8;
 
 impl Head<'_> {
-    /// Whether the shell would find something to run.
+    /// Returns whether the shell would find something to run.
     pub(super) fn resolves(&self) -> bool {
         matches!(self.group, Group::Command | Group::English | Group::Syntax)
     }

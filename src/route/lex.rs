@@ -67,7 +67,7 @@ impl Token<'_> {
         }
     }
 
-    /// Whether a new command begins after it.
+    /// Returns whether a new command begins after it.
     #[must_use]
     pub fn ends_command(&self) -> bool {
         matches!(self.kind, TokenKind::Operator | TokenKind::Newline)

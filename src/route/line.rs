@@ -54,17 +54,17 @@ pub(super) enum Shape {
 }
 
 impl Shape {
-    /// Whether it is a word of letters, as prose has.
+    /// Returns whether it is a word of letters, as prose has.
     pub(super) fn is_word(self) -> bool {
         matches!(self, Self::Plain | Self::Capital | Self::Upper | Self::Foreign | Self::Contraction | Self::Hyphen)
     }
 
-    /// Whether a new command begins behind it.
+    /// Returns whether a new command begins behind it.
     pub(super) fn ends_command(self) -> bool {
         matches!(self, Self::Pipe | Self::AndOr | Self::Semicolon | Self::Newline | Self::Open)
     }
 
-    /// Whether it is no word at all.
+    /// Returns whether it is no word at all.
     pub(super) fn is_operator(self) -> bool {
         self.ends_command() || matches!(self, Self::Close | Self::Call | Self::Redirect)
     }
@@ -370,7 +370,7 @@ pub(super) fn hash_lower(word: &str) -> u32 {
     bytes.iter().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte.to_ascii_lowercase())).wrapping_mul(0x0100_0193))
 }
 
-/// Whether a word sets a variable: `X=1`, `a[2]=x`, `PATH+=:/bin`.
+/// Returns whether a word sets a variable: `X=1`, `a[2]=x`, `PATH+=:/bin`.
 pub(super) fn is_assignment(word: &str) -> bool {
     let Some(equals) = word.find('=') else { return false };
     let name = &word[..equals];

@@ -81,7 +81,7 @@ fn by_key(route: Route, text: String) -> RouteVerdict {
     verdict(route, text, "forced-by-key", "you switched it with Ctrl-T")
 }
 
-/// Whether text that the user is to be asked about, such as a model's answer, ends with a question.
+/// Returns whether text that the user is to be asked about, such as a model's answer, ends with a question.
 #[must_use]
 pub fn ends_with_question(text: &str) -> bool {
     text.trim_end_matches(|c: char| c.is_whitespace() || matches!(c, '*' | '_' | ')' | '"')).ends_with(['?', '？'])

@@ -78,7 +78,8 @@ pub(super) fn exact(text: &str, line: &Line<'_>, head: &Head<'_>, context: &Cont
         .then(|| of_single(&words[head.index], line.flags, head, context))
 }
 
-/// Whether a word behind `reedclaw` is an option or a subcommand, so that its texts aren't taken for a question.
+/// Returns whether a word behind `reedclaw` is an option or a subcommand, so that its texts aren't taken for a
+/// question.
 fn begins_own(word: &Word<'_>, head: &Head<'_>) -> bool {
     word.shape == Shape::Flag || words::has_subcommand(head.name, word.text) == Some(true)
 }
@@ -125,7 +126,8 @@ fn of_words_about_it(words: &[Word<'_>], head: &Head<'_>) -> Option<Call> {
     (polite && said).then(|| ask("polite", format!("`{}` and English words behind it", words[0].text)))
 }
 
-/// Whether what stands before a command is there to run it: `nice work` is praise, `sudo work` and `nice ls` are not.
+/// Returns whether what stands before a command is there to run it: `nice work` is praise, `sudo work` and `nice ls`
+/// are not.
 fn is_run_by(words: &[Word<'_>], head: &Head<'_>) -> bool {
     let english = |word: &Word<'_>| words::command(word.text) & command::ENGLISH != 0;
     let runs = |word: &Word<'_>| !english(word) || matches!(word.text, "env" | "time");
@@ -277,7 +279,7 @@ fn of_syntax(text: &str, words: &[Word<'_>], head: &Head<'_>, context: &Context<
     if head.kind == Kind::Keyword { of_keyword(head, words.get(head.index + 1..)?, context) } else { None }
 }
 
-/// Whether no word of a line is English's, nor ends as a sentence's does.
+/// Returns whether no word of a line is English's, nor ends as a sentence's does.
 fn is_wordless(words: &[Word<'_>]) -> bool {
     words.iter().all(|word| word.class == 0 && word.end == 0)
 }
@@ -344,7 +346,7 @@ fn begins_with_key(text: &str) -> bool {
 /// Words behind `if` or `for` on a line that doesn't end the command.
 const UNCLOSED_WORDS_MAX: usize = 6;
 
-/// Whether a word behind `if` is a command.
+/// Returns whether a word behind `if` is a command.
 fn runs(word: &Word<'_>, context: &Context<'_>) -> bool {
     matches!(word.text, "[" | "[[" | "!" | "((") || context.names.kind(word.text).is_some()
 }

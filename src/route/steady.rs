@@ -22,7 +22,8 @@ pub fn steady(before: Option<(&str, Route)>, line: &str, verdict: &RouteVerdict)
     if holds { shown } else { verdict.route }
 }
 
-/// Whether the last word, not the first, may get more letters: it is short, or the beginning of a known subcommand.
+/// Returns whether the last word, not the first, may get more letters: it is short, or the beginning of a known
+/// subcommand.
 fn is_unfinished(line: &str) -> bool {
     let Some((_, last)) = line.trim_start().rsplit_once(char::is_whitespace) else { return false };
     let letters = !last.is_empty() && last.bytes().all(|byte| byte.is_ascii_lowercase());

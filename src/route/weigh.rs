@@ -63,14 +63,14 @@ pub(super) fn line(text: &str, context: &Context<'_>) -> Call {
     call
 }
 
-/// Whether a name is that of a function of the person's own, and nothing else has that name: `please`, `explain`. Such a name
-/// is given only to be typed, so a line with it is asked about.
+/// Returns whether a name is that of a function of the person's own, and nothing else has that name: `please`,
+/// `explain`. Such a name is given only to be typed, so a line with it is asked about.
 fn is_own_function(name: &str, context: &Context<'_>) -> bool {
     let names = context.names;
     names.kind(name) == Some(NameKind::Function) && !names.builtins.contains(name) && !names.programs.contains(name)
 }
 
-/// Whether every argument of a command is an option or a file that is there: `cd there`, `less report`.
+/// Returns whether every argument of a command is an option or a file that is there: `cd there`, `less report`.
 fn names_files(line: &Line<'_>, head: &Head<'_>, context: &Context<'_>) -> bool {
     let arguments = line.words().get(head.index + 1..).unwrap_or_default();
     let is_file = |word: &Word<'_>| matches!(word.shape, Shape::Flag) || (context.exists)(word.text);
@@ -120,7 +120,7 @@ fn weighed(score: f32, line: &Line<'_>, head: &Head<'_>) -> Call {
     }
 }
 
-/// Whether to run it could change something.
+/// Returns whether to run it could change something.
 fn can_change(line: &Line<'_>, head: &Head<'_>) -> bool {
     head.resolves() && head.traits & command::CHANGES != 0
         || head.before & REDIRECTED != 0
@@ -166,7 +166,7 @@ pub(super) fn paste(text: &str, context: &Context<'_>) -> Call {
     }
 }
 
-/// Whether a command begins on the first line whose string or loop runs over the others.
+/// Returns whether a command begins on the first line whose string or loop runs over the others.
 fn spans_lines(first: &str, whole: &Line<'_>, context: &Context<'_>) -> bool {
     let head = head::of(whole, context);
     let open = |line: &str| {

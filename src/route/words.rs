@@ -67,12 +67,12 @@ pub(super) fn command(word: &str) -> u16 {
     find(&COMMANDS, word.as_bytes()).map_or(0, |letters| bits(letters, b"emtgrsin"))
 }
 
-/// Whether a word follows commands that have subcommands.
+/// Returns whether a word follows commands that have subcommands.
 pub(super) fn is_subcommand(word: &str) -> bool {
     find(&SUBCOMMANDS, word.as_bytes()).is_some()
 }
 
-/// Whether a tool has a subcommand of this name; none if the tool's subcommands aren't known.
+/// Returns whether a tool has a subcommand of this name; none if the tool's subcommands aren't known.
 pub(super) fn has_subcommand(tool: &str, word: &str) -> Option<bool> {
     let row = TOOLS.binary_search_by(|row| compare_to(row.as_bytes(), tool.as_bytes(), b' ')).ok()?;
     let mut rest = &TOOLS[row].as_bytes()[tool.len()..];
@@ -91,18 +91,18 @@ pub(super) fn has_subcommand(tool: &str, word: &str) -> Option<bool> {
     Some(false)
 }
 
-/// Whether a subcommand begins with a word and goes on.
+/// Returns whether a subcommand begins with a word and goes on.
 pub(super) fn begins_subcommand(word: &str) -> bool {
     let at = SUBCOMMANDS.partition_point(|known| *known <= word);
     SUBCOMMANDS.get(at).is_some_and(|known| known.starts_with(word))
 }
 
-/// Whether a word alone is said to a person, not to a shell.
+/// Returns whether a word alone is said to a person, not to a shell.
 pub(super) fn is_chat(word: &str) -> bool {
     in_lower_case(word, |word| find(&CHAT, word)).is_some()
 }
 
-/// Whether it is a part of an answer to a question that was just asked.
+/// Returns whether it is a part of an answer to a question that was just asked.
 pub(super) fn is_reply(word: &str) -> bool {
     in_lower_case(word, |word| find(&REPLIES, word)).is_some()
         || (!word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit()))
@@ -134,7 +134,7 @@ fn slip_in(table: &[&'static str], typed: &str, any: bool) -> Option<&'static st
     table.iter().find(near).copied()
 }
 
-/// Whether `typed` is `meant` with one slip.
+/// Returns whether `typed` is `meant` with one slip.
 pub(super) fn is_one_slip(typed: &[u8], meant: &[u8], any: bool) -> bool {
     if typed.len().abs_diff(meant.len()) > 1 || typed == meant {
         return false;

@@ -116,7 +116,7 @@ fn asked(path: &Path) -> Option<Value> {
     serde_json::from_slice(&bytes).ok()
 }
 
-/// Whether the process at the other end is the user's own.
+/// Returns whether the process at the other end is the user's own.
 fn is_own(stream: &UnixStream) -> bool {
     let own = nix::unistd::geteuid().as_raw();
     getsockopt(stream, PeerCredentials).is_ok_and(|peer| peer.uid() == own)

@@ -11,7 +11,7 @@ pub const ELSEWHERE_WAIT: Duration = Duration::from_secs(120);
 /// An answer that came from elsewhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RemoteAnswer {
-    /// Whether the call may run, this once.
+    /// `true` if the call may run, this once.
     pub is_yes: bool,
     /// The person's reason.
     pub note: String,

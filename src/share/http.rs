@@ -250,9 +250,9 @@ impl Connection {
 struct Head {
     status: u16,
     length: Option<usize>,
-    /// Whether the body comes in pieces, each with its length.
+    /// `true` if the body comes in pieces, each with its length.
     is_chunked: bool,
-    /// Whether the connection ends after it.
+    /// `true` if the connection ends after it.
     closes: bool,
 }
 

@@ -204,7 +204,7 @@ impl Share {
         self.queue.over_by_gateway()
     }
 
-    /// Whether the gateway doesn't answer now: what is shared waits for it.
+    /// Returns whether the gateway doesn't answer now: what is shared waits for it.
     #[must_use]
     pub fn is_waiting(&self) -> bool {
         self.queue.is_waiting()

@@ -211,7 +211,7 @@ impl Queue {
         self.viewers.store(count, Ordering::Relaxed);
     }
 
-    /// Whether the gateway doesn't answer now, so that frames wait for it.
+    /// Returns whether the gateway doesn't answer now, so that frames wait for it.
     pub fn is_waiting(&self) -> bool {
         self.is_waiting.load(Ordering::Relaxed)
     }

@@ -321,7 +321,7 @@ fn open_source(path: &Path) -> std::io::Result<File> {
     }
 }
 
-/// Whether what is there is what was there. The time of a directory changes with each name in it.
+/// Returns whether what is there is what was there. The time of a directory changes with each name in it.
 fn is_as_expected(now: Option<Stamp>, expected: Option<Stamp>) -> bool {
     match (now, expected) {
         (Some(now), Some(expected)) if now.is_directory() => expected.is_directory(),

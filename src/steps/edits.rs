@@ -58,7 +58,7 @@ pub fn without(here: &mut Steps, before: Before) {
     before.note.iter().for_each(|note| here.store.forget(note));
 }
 
-/// Whether an edit was cut off.
+/// Returns whether an edit was cut off.
 pub fn has_cut_off(here: &Steps) -> bool {
     cut_off(here).next().is_some()
 }

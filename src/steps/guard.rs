@@ -52,8 +52,8 @@ pub struct Guard {
     is_protected: IsProtected,
 }
 
-/// Whether a path of the workspace, outside of git's own directories, is protected by its name; the second argument says that it is a
-/// link.
+/// `true` if a path of the workspace, outside of git's own directories, is protected by its name; the second argument
+/// says that it is a link.
 pub type IsProtected = Box<dyn Fn(&[u8], bool) -> bool + Send + Sync>;
 
 impl Guard {
@@ -75,7 +75,7 @@ impl Guard {
         }
     }
 
-    /// Whether all of the workspace was looked at, within the limits of entries and time.
+    /// Returns whether all of the workspace was looked at, within the limits of entries and time.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.is_whole
@@ -209,7 +209,7 @@ struct Protected {
     paths: Vec<PathBuf>,
     /// The directories that were looked into.
     directories: BTreeSet<PathBuf>,
-    /// Whether these are all.
+    /// `true` if these are all.
     is_whole: bool,
 }
 

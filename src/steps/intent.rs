@@ -41,7 +41,7 @@ pub(super) enum Source {
     File {
         /// Place where it lies.
         path: PathBuf,
-        /// Whether it has the mode and the owner already that it is to have.
+        /// `true` if it has the mode and the owner already that it is to have.
         is_ready: bool,
     },
     /// Here; of a link, where it leads.
@@ -108,7 +108,8 @@ pub fn plan(here: &Steps, steps: &[Record], is_undone: bool) -> Result<Plan, Ste
     Ok(plan)
 }
 
-/// Whether git has only looked at its files again, as a mere `git status` does: nothing of anybody is lost then.
+/// Returns whether git has only looked at its files again, as a mere `git status` does: nothing of anybody is lost
+/// then.
 fn is_refreshed_index(here: &Steps, path: &Path, from: State, now: State) -> bool {
     let (State::File { mode: old, id: from }, State::File { mode, id: now }) = (from, now) else { return false };
     let contents = || here.store.content(&from).ok().zip(here.store.content(&now).ok());
@@ -444,7 +445,7 @@ fn bring(
     stage.place(at, path, is_new, places).map_err(failed).map(|()| None)
 }
 
-/// Whether what waits with this number is what is to be there.
+/// Returns whether what waits with this number is what is to be there.
 fn is_ready(stage: &Stage<'_>, at: usize, after: State) -> bool {
     let held = stage.held(at, COMPARED_BYTES_MAX);
     after.id().is_some_and(|id| id.is_null() || held.is_ok_and(|(_, bytes)| name_of(&bytes) == Some(id)))
@@ -470,7 +471,7 @@ pub fn mark_steps(here: &Steps, intent: &Intent) -> Result<(), StepsError> {
 }
 
 impl Intent {
-    /// Whether it is synced as a whole, and what it replaces is removed afterwards.
+    /// Returns whether it is synced as a whole, and what it replaces is removed afterwards.
     fn is_large(&self) -> bool {
         self.changes.len() > SYNCED_ALONE_MAX
     }

@@ -56,7 +56,7 @@ pub fn after(here: &mut Steps, job: Job) -> Result<StepReport, StepsError> {
     made
 }
 
-/// Whether a job's session was killed.
+/// Returns whether a job's session was killed.
 pub fn has_cut_off(here: &Steps) -> bool {
     here.store.cut_off(NOTES, &here.session).next().is_some()
 }

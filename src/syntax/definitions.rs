@@ -264,7 +264,7 @@ fn what(language: Language, node: Node<'_>) -> Option<What> {
     Some(what)
 }
 
-/// Whether a declaration of C is that of a function.
+/// Returns whether a declaration of C is that of a function.
 fn declares_function(node: Node<'_>) -> bool {
     let mut at = node.child_by_field_name("declarator");
     while let Some(inner) = at {

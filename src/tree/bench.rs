@@ -373,7 +373,8 @@ impl Bench {
         Ok(Some((mode, content)))
     }
 
-    /// Whether there are thousands of new files. They are data or products: none is taken, since some would be of no use.
+    /// Returns whether there are thousands of new files. They are data or products: none is taken, since some would be
+    /// of no use.
     fn is_flood(&self, changes: &[(&Path, Did)], rules: &mut Rules<'_>) -> bool {
         let files = changes.iter().filter(|(_, did)| matches!(did, Did::File(..) | Did::Bytes(..)));
         let mut new = files.filter(|(path, _)| !self.draft.has(path) && !rules.ignores(path));
@@ -441,7 +442,7 @@ impl Bench {
 /// The state while a command's changes are taken over.
 pub(super) struct Taking<'a> {
     pub(super) rules: Rules<'a>,
-    /// Whether there are too many new files to take any.
+    /// `true` if there are too many new files to take any.
     is_flood: bool,
     /// Their number by their topmost names.
     pub(super) flood: BTreeMap<PathBuf, usize>,
@@ -484,7 +485,8 @@ impl<'a> Others<'a> {
         Self { bench, new, last: None, left_out: BTreeSet::new() }
     }
 
-    /// Whether a path lies in one of them, so that no commit takes it. A file that the session has stays the session's.
+    /// Returns whether a path lies in one of them, so that no commit takes it. A file that the session has stays the
+    /// session's.
     fn hold(&mut self, path: &Path) -> bool {
         let directory = path.parent().unwrap_or(Path::new(""));
         let is_last = |(last, _): &(PathBuf, Option<PathBuf>)| last == directory;

@@ -113,7 +113,7 @@ impl Draft {
         Rules::new(self.excludes(), Box::new(read))
     }
 
-    /// Whether a new file may become part of a commit.
+    /// Returns whether a new file may become part of a commit.
     fn may_begin(&self, path: &Path) -> Result<(), PathError> {
         if may_hold_secrets(path) {
             return Err(PathError::Reserved("a file of its name may hold secrets, so no commit of a session takes it"));
@@ -124,7 +124,7 @@ impl Draft {
         Ok(())
     }
 
-    /// Whether a pointer of Git LFS is at a path.
+    /// Returns whether a pointer of Git LFS is at a path.
     pub(super) fn is_pointer(&self, path: &Path) -> bool {
         self.leaf(path, POINTER_BYTES_MAX).is_ok_and(|(_, bytes)| bytes.starts_with(LFS))
     }
@@ -170,7 +170,7 @@ impl Draft {
     }
 }
 
-/// Whether git can hold a path, and a session lets others write it.
+/// Returns whether git can hold a path, and a session lets others write it.
 fn may_hold(path: &Path) -> Result<(), PathError> {
     let is_gits = |name: &[u8]| {
         let name = name.to_ascii_lowercase();

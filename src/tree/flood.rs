@@ -28,12 +28,12 @@ pub enum NewEntryKind<'a> {
         mode: u32,
         /// Its size.
         bytes: u64,
-        /// Whether it may be moved together with its directory.
+        /// `true` if it may be moved together with its directory.
         is_plain: bool,
     },
     /// A new directory.
     Directory {
-        /// Whether it may be moved with all that is in it.
+        /// `true` if it may be moved with all that is in it.
         is_plain: bool,
     },
     /// Something that no flood takes along.
@@ -128,7 +128,7 @@ impl Flood {
         self.takes.iter().filter(|it| **it).count()
     }
 
-    /// Whether it has none.
+    /// Returns whether it has none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0

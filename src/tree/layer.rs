@@ -31,7 +31,8 @@ pub(super) struct Layer<'a> {
     pub(super) below: Option<&'a Path>,
 }
 
-/// Whether a directory can hide what lies below it: not every file system and not every kernel lets an ordinary user mark it.
+/// Returns whether a directory can hide what lies below it: not every file system and not every kernel lets an ordinary
+/// user mark it.
 pub(super) fn can_hide(place: &Path) -> bool {
     let trial = place.with_extension("trial");
     let tried = fs::create_dir(&trial).and_then(|()| whiteout(&trial.join("gone"))).and_then(|()| hide(&trial));
@@ -118,7 +119,7 @@ impl Layer<'_> {
         Ok(())
     }
 
-    /// Whether a directory is there and nothing shows in it.
+    /// Returns whether a directory is there and nothing shows in it.
     fn is_empty(&self, path: &Path) -> io::Result<bool> {
         let (top, below) = (self.top.join(path), self.below.map(|it| it.join(path)));
         let names = |directory: &Path| -> io::Result<Vec<_>> {

@@ -141,7 +141,7 @@ fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Whether two trees differ by so few files that one can stand below the other's bench.
+/// Returns whether two trees differ by so few files that one can stand below the other's bench.
 fn is_near(objects: &dyn Objects, one: Oid, other: Oid) -> bool {
     // The objects of a session that was dropped may have gone.
     diff(objects, one, other).is_ok_and(|all| all.len() <= DIFFER_MAX)

@@ -178,7 +178,7 @@ impl Draft {
         Ok(found)
     }
 
-    /// Whether the guard finds a key in these bytes.
+    /// Returns whether the guard finds a key in these bytes.
     #[must_use]
     pub fn holds_key(&self, bytes: &[u8]) -> bool {
         self.guard.lock().as_ref().is_some_and(|guard| guard(bytes))
@@ -237,34 +237,34 @@ impl Draft {
         Content::new(&*self.objects, bytes)
     }
 
-    /// Whether something is at a path, with no link on the way to it.
+    /// Returns whether something is at a path, with no link on the way to it.
     #[must_use]
     pub fn has(&self, path: &Path) -> bool {
         crate::files::Tree::holds(self, path)
     }
 
-    /// Whether a directory is at a path.
+    /// Returns whether a directory is at a path.
     #[must_use]
     pub fn is_directory(&self, path: &Path) -> bool {
         let parts: Vec<std::ffi::OsString> = path.iter().map(std::ffi::OsStr::to_owned).collect();
         matches!(self.state().at(&*self.objects, &parts), Ok(read::Found::Directory))
     }
 
-    /// Whether a file or a link is at a path.
+    /// Returns whether a file or a link is at a path.
     #[must_use]
     pub fn has_leaf(&self, path: &Path) -> bool {
         let parts: Vec<std::ffi::OsString> = path.iter().map(std::ffi::OsStr::to_owned).collect();
         matches!(self.state().at(&*self.objects, &parts), Ok(read::Found::Leaf(..)))
     }
 
-    /// Whether another repository (a submodule) is at a path.
+    /// Returns whether another repository (a submodule) is at a path.
     #[must_use]
     pub fn is_submodule(&self, path: &Path) -> bool {
         let parts: Vec<std::ffi::OsString> = path.iter().map(std::ffi::OsStr::to_owned).collect();
         matches!(self.state().at(&*self.objects, &parts), Ok(read::Found::Submodule))
     }
 
-    /// Whether nothing differs from the base.
+    /// Returns whether nothing differs from the base.
     #[must_use]
     pub fn is_unchanged(&self) -> bool {
         self.changes().is_ok_and(|changes| changes.is_empty())

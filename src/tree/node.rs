@@ -70,7 +70,7 @@ impl Node {
         })
     }
 
-    /// Whether it is a directory with nothing in it, which git doesn't have.
+    /// Returns whether it is a directory with nothing in it, which git doesn't have.
     fn is_empty(&self) -> bool {
         matches!(self, Self::Directory(below) if below.is_empty())
     }

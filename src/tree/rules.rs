@@ -14,7 +14,7 @@ const SECRET_BEGINNINGS: [&str; 4] = [".env.", "id_rsa", "id_ed25519", "id_ecdsa
 /// The ends of names of files that show what such a file looks like, or are meant for others.
 const NO_SECRET_ENDS: [&str; 5] = [".example", ".sample", ".template", ".dist", ".pub"];
 
-/// Whether a file's name says that it may hold secrets.
+/// Returns whether a file's name says that it may hold secrets.
 #[must_use]
 pub fn may_hold_secrets(path: &Path) -> bool {
     let name = path.file_name().map(OsStr::to_string_lossy).unwrap_or_default();
@@ -67,7 +67,7 @@ impl<'a> Rules<'a> {
         Self { read, excludes, ignored: Kind::default(), filtered: Kind::default() }
     }
 
-    /// Whether git would ignore a path that it doesn't know yet.
+    /// Returns whether git would ignore a path that it doesn't know yet.
     pub(super) fn ignores(&mut self, path: &Path) -> bool {
         let (read, excludes) = (&self.read, &self.excludes);
         let rules = self.ignored.at(path.parent().unwrap_or(Path::new("")), |directory| {
@@ -79,7 +79,8 @@ impl<'a> Rules<'a> {
         found.find(|it| !it.is_none()).is_some_and(|it| it.is_ignore())
     }
 
-    /// Whether git would run a program on a path's content (`filter=` in gitattributes(5)), as Git LFS and git-crypt have it.
+    /// Returns whether git would run a program on a path's content (`filter=` in gitattributes(5)), as Git LFS and
+    /// git-crypt have it.
     pub(super) fn filters(&mut self, path: &Path) -> bool {
         let read = &self.read;
         let rules = self.filtered.at(path.parent().unwrap_or(Path::new("")), |directory| {

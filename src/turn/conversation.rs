@@ -134,7 +134,7 @@ pub struct PastTurn {
     pub question: String,
     /// The answer, as far as it came.
     pub answer: String,
-    /// Whether there are no more.
+    /// `true` if there are no more.
     pub is_whole: bool,
 }
 
@@ -199,13 +199,13 @@ impl Conversation {
         self.notes.push(note);
     }
 
-    /// Whether no turn is held.
+    /// Returns whether no turn is held.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.pairs.is_empty()
     }
 
-    /// Whether a question, as it was sent or recorded, is among those that are sent in full.
+    /// Returns whether a question, as it was sent or recorded, is among those that are sent in full.
     #[must_use]
     pub fn sends(&self, question: &str) -> bool {
         self.live().iter().any(|pair| pair.question.ends_with(question) || question.ends_with(&pair.question))

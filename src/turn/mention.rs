@@ -91,7 +91,7 @@ fn pasted_path(text: &str, quote: Option<char>) -> (String, usize) {
     (path.replace("%20", " "), taken.max(1))
 }
 
-/// Whether a line is `@Name` or `@name.of.it(…)` alone, as a decorator is.
+/// Returns whether a line is `@Name` or `@name.of.it(…)` alone, as a decorator is.
 fn is_decorator(line: &str) -> bool {
     let Some(name) = line.trim_end().strip_prefix('@') else { return false };
     let end = name.find(|c: char| !c.is_alphanumeric() && c != '_' && c != '.').unwrap_or(name.len());

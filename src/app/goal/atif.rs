@@ -64,7 +64,7 @@ pub fn run_trajectory(journal: &StoredJournal) -> Result<Value, Failure> {
     }))
 }
 
-/// Whether an event is the run's own doing, and not part of a question.
+/// Returns whether an event is the run's own doing, and not part of a question.
 fn is_own(event: &Event) -> bool {
     matches!(event, Event::Checked { .. } | Event::Halted { .. } | Event::Paused { .. } | Event::Ended { .. })
 }

@@ -84,7 +84,7 @@ impl Background {
         Progress { news, ..progress.clone() }
     }
 
-    /// Whether it doesn't work any more.
+    /// Returns whether it doesn't work any more.
     #[must_use]
     pub fn is_over(&self) -> bool {
         lock(&self.progress).is_over

@@ -250,7 +250,7 @@ fn halt_lines(id: i64, run: &Run) -> Vec<String> {
     lines
 }
 
-/// Whether a path is one at which programs look for tests.
+/// Returns whether a path is one at which programs look for tests.
 fn looks_like_test(path: &str) -> bool {
     let (directories, name) = path.rsplit_once('/').unwrap_or(("", path));
     let stem = name.split_once('.').map_or(name, |(stem, _)| stem);
@@ -345,7 +345,7 @@ impl Calls {
     }
 }
 
-/// Whether the checks passed before anything was done, so that they can't show anything.
+/// Returns whether the checks passed before anything was done, so that they can't show anything.
 fn passed_before(run: &Run) -> bool {
     let count = run.goal.as_ref().map_or(0, |goal| goal.checks.len());
     count > 0 && run.baseline.len() == count && run.baseline.iter().all(CheckResult::has_passed)

@@ -292,7 +292,7 @@ fn names_run(held: &Marked, run: i64) -> Result<(), Failure> {
     held.only(run).map_err(|error| unheld(format!("run {run} can't be marked as worked on: {error}")))
 }
 
-/// Whether a process works on a run of a workspace. Only looks: nothing is held or written.
+/// Returns whether a process works on a run of a workspace. Only looks: nothing is held or written.
 #[must_use]
 pub fn is_worked_on(env: &Env, workspace: &Path, run: i64) -> bool {
     hold_of(env, workspace).is_some_and(|place| is_marked(&place, run))

@@ -180,8 +180,8 @@ pub(in crate::app) fn launcher(
     .on_bench(bench.is_some())
 }
 
-/// Whether a directory outside the workspace can be opened to a model's tools for reading. One that holds the home, or anything
-/// that is closed to every program, can't.
+/// Returns whether a directory outside the workspace can be opened to a model's tools for reading. One that holds the
+/// home, or anything that is closed to every program, can't.
 ///
 /// # Errors
 /// It can't be.

@@ -51,7 +51,7 @@ pub struct Procedure {
     pub definition: Option<Definition>,
     /// The problems of the file.
     pub problems: Vec<Problem>,
-    /// Whether a person trusts exactly these files.
+    /// `true` if a person trusts exactly these files.
     pub is_trusted: bool,
     /// The files as they were when they were trusted, if they have changed since.
     pub before: Option<String>,

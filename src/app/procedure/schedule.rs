@@ -66,7 +66,7 @@ pub trait Facts {
     /// Time of the newest run that a moment with this beginning has begun, Unix milliseconds.
     fn last(&self, procedure: &Procedure, prefix: &str) -> Option<i64>;
 
-    /// Whether a run of it is at work, or about to be.
+    /// Returns whether a run of it is at work, or about to be.
     fn is_at_work(&self, procedure: &Procedure) -> bool;
 }
 
@@ -251,7 +251,7 @@ impl Schedule {
         std::mem::take(&mut self.notes)
     }
 
-    /// Whether a file waits to be left alone.
+    /// Returns whether a file waits to be left alone.
     fn has_unsettled(&self, now: i64) -> bool {
         let files = self.known.values().filter_map(|known| known.files.as_ref());
         files.flat_map(BTreeMap::values).any(|file| !file.is_over && file.since <= now)
@@ -367,7 +367,7 @@ fn top_of(pattern: &str) -> &str {
     plain.rfind('/').map_or("", |at| &plain[..at])
 }
 
-/// Whether a directory is below another one.
+/// Returns whether a directory is below another one.
 fn is_below(path: &str, other: &str) -> bool {
     path != other && (other.is_empty() || path.strip_prefix(other).is_some_and(|rest| rest.starts_with('/')))
 }
@@ -413,7 +413,7 @@ impl Walk<'_> {
     }
 }
 
-/// Whether a directory holds what tools fill by themselves.
+/// Returns whether a directory holds what tools fill by themselves.
 fn is_made_by_tools(name: &str) -> bool {
     name == ".git" || known_paths::derived(Path::new(name)).is_some()
 }

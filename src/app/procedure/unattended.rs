@@ -65,7 +65,7 @@ pub fn models_without_key(settings: &Settings, env: &Env, procedures: &[Procedur
     found
 }
 
-/// Whether a run was cut off, or rests only because its process ended.
+/// Returns whether a run was cut off, or rests only because its process ended.
 #[must_use]
 pub fn may_take_up(run: &Run) -> bool {
     run.is_active() || run.end.is_none() && run.paused.as_deref() == Some(STOPPED)

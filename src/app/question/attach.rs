@@ -249,13 +249,13 @@ impl Attaching<'_> {
     }
 }
 
-/// Whether a name has the end of a picture's.
+/// Returns whether a name has the end of a picture's.
 fn is_picture(name: &str) -> bool {
     let lower = name.to_ascii_lowercase();
     Image::ENDS.iter().any(|end| lower.ends_with(end))
 }
 
-/// Whether a mention names a picture by a path that doesn't begin at the working directory.
+/// Returns whether a mention names a picture by a path that doesn't begin at the working directory.
 fn is_far_picture(mention: &Mention) -> bool {
     mention.name.starts_with(['/', '~']) && is_picture(&mention.name)
 }
@@ -339,7 +339,7 @@ struct Place {
 }
 
 impl Place {
-    /// Whether the policy lets a model read a path, from the root, unasked; why not.
+    /// Returns whether the policy lets a model read a path, from the root, unasked; why not.
     fn may_read(&self, relative: &Path) -> Result<(), String> {
         let path = self.root.path().join(relative);
         let (Some(path), Some(cwd)) = (path.to_str(), self.root.path().to_str()) else {

@@ -86,9 +86,9 @@ fn no_session() -> Failure {
 pub struct OwnCommand<'p> {
     person: &'p mut dyn Person,
     has_run: bool,
-    /// Whether the person has said yes to all that the command changes.
+    /// `true` if the person has said yes to all that the command changes.
     has_yes: bool,
-    /// Whether something was refused because the person can't be asked.
+    /// `true` if something was refused because the person can't be asked.
     pub lacks_yes: bool,
 }
 

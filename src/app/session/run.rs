@@ -18,7 +18,7 @@ use crate::store::Store;
 pub struct RunOnGit {
     pub(super) on_git: OnGit,
     pub(super) store: Arc<Mutex<Store>>,
-    /// Whether commits hold the calls, or only what was said.
+    /// `true` if commits hold the calls, or only what was said.
     pub(super) keeps_calls: bool,
 }
 

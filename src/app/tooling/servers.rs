@@ -317,7 +317,7 @@ impl Parts {
         find_program(word, path, cwd)
     }
 
-    /// Whether a server was started as another one than it is now: its program was replaced since.
+    /// Returns whether a server was started as another one than it is now: its program was replaced since.
     fn is_replaced(&self, name: &str, row: &ServerSettings) -> bool {
         let started = self.started.lock().get(name).cloned();
         started.is_some_and(|started| started != self.identity(row))

@@ -22,7 +22,7 @@ pub struct Skills {
     pub own: Found,
     /// The project's, trusted or not.
     pub project: Found,
-    /// Whether the project's count.
+    /// `true` if the project's count.
     pub is_trusted: bool,
     /// The project's directory and the contents of its files, to be trusted as a whole; `None` if it has none.
     pub overlay: Option<Overlay>,

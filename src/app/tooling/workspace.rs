@@ -95,20 +95,20 @@ const SYSTEM: [&str; 24] = [
     "var",
 ];
 
-/// Whether a directory is the user's own, neither home nor what contains it, and not the system's.
+/// Returns whether a directory is the user's own, neither home nor what contains it, and not the system's.
 fn is_own(env: &Env, path: &Path) -> bool {
     let is_systems = path.parent() == Some(Path::new("/"))
         && path.file_name().is_some_and(|name| SYSTEM.iter().any(|system| name == *system));
     is_users(path) && !holds_home(env, path) && !is_systems
 }
 
-/// Whether a directory belongs to the user.
+/// Returns whether a directory belongs to the user.
 fn is_users(path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
     path.metadata().is_ok_and(|data| data.uid() == nix::unistd::geteuid().as_raw())
 }
 
-/// Whether a directory is the home or contains it.
+/// Returns whether a directory is the home or contains it.
 fn holds_home(env: &Env, path: &Path) -> bool {
     let home = variable(env, "HOME").map(PathBuf::from).unwrap_or_else(|| "/".into());
     home.starts_with(path) || home.canonicalize().is_ok_and(|home| home.starts_with(path))

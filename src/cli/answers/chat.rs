@@ -39,7 +39,7 @@ fn act_of(op: Op) -> Option<Act> {
     })
 }
 
-/// Whether a person can type, and see the text that they type.
+/// Returns whether a person can type, and see the text that they type.
 pub(in crate::cli) fn has_terminal() -> bool {
     io::stdin().is_terminal() && io::stdout().is_terminal() && io::stderr().is_terminal()
 }

@@ -23,9 +23,9 @@ use crate::shell::{Event, Handle, Session};
 pub(in crate::cli) struct Manner {
     /// The appearance of the output.
     pub(in crate::cli) options: Options,
-    /// Whether a line can be edited there; else the terminal's own line editing is used.
+    /// `true` if a line can be edited there; else the terminal's own line editing is used.
     pub(in crate::cli) can_edit: bool,
-    /// Whether keys are listened to between lines and questions, or the terminal is left as it is.
+    /// `true` if keys are listened to between lines and questions, or the terminal is left as it is.
     pub(in crate::cli) listens: bool,
     /// The environment: it names the editor.
     pub(in crate::cli) env: Env,

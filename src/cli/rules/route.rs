@@ -113,8 +113,8 @@ fn object(verdict: &RouteVerdict) -> serde_json::Value {
     json!({"route": route, "score": score, "reason": crate::render::sanitise(&verdict.reason), "rule": verdict.rule})
 }
 
-/// Whether bash would refuse `line` as unfinished at the end of its input: `echo 'a`, `for i in *; do`. A backslash at
-/// the end and a here-document without its text are run as they are.
+/// Returns whether bash would refuse `line` as unfinished at the end of its input: `echo 'a`, `for i in *; do`. A
+/// backslash at the end and a here-document without its text are run as they are.
 fn is_unfinished(line: &str) -> bool {
     let document = tokens(line, Reading::Shell)
         .iter()

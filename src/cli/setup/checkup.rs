@@ -25,7 +25,7 @@ const LAUNCHER_WORDS: [&str; 4] = ["run", "tool", "x", "exec"];
 #[derive(Default)]
 pub(in crate::cli) struct Found {
     pub(in crate::cli) lines: Vec<String>,
-    /// Whether something is wrong.
+    /// `true` if something is wrong.
     pub(in crate::cli) is_ill: bool,
 }
 

@@ -118,7 +118,7 @@ struct Place<'a> {
     pending: Option<&'a Arg>,
     /// The number of operands of the subcommand up to here.
     operands: usize,
-    /// Whether `--` was read.
+    /// `true` if `--` was read.
     options_end: bool,
 }
 

@@ -118,7 +118,7 @@ impl Look {
         self.path.parent().unwrap_or(Path::new("/"))
     }
 
-    /// Whether it is the config of the directory, which counts only if the user has none.
+    /// Returns whether it is the config of the directory, which counts only if the user has none.
     #[must_use]
     pub fn is_config(&self) -> bool {
         self.path.file_name() == Some(OsStr::new(CONFIG_NAME))

@@ -204,7 +204,7 @@ fn refused_key(key: &KeyName, does: Option<&str>) -> Option<&'static str> {
     }
 }
 
-/// Whether a key of a project's file is refused whatever its value is; says why.
+/// Returns whether a key of a project's file is refused whatever its value is; says why.
 pub(in crate::config) fn refused(key: &[String]) -> Option<&'static str> {
     // `route = { … }` is a table of settings; alone it is the hook.
     let hook = match key {
@@ -247,7 +247,7 @@ pub(in crate::config) fn refused_as(key: &[String], source: &str, own: &Own, def
     allowed(row.project, key, held, value, own).err()
 }
 
-/// Whether a project's file can only add to the value of a key.
+/// Returns whether a project's file can only add to the value of a key.
 pub(in crate::config) fn only_adds(key: &[String]) -> bool {
     matches!(schema::place(key), Place::Leaf(row) if row.project == Policy::Adds)
 }

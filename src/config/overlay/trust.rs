@@ -133,7 +133,7 @@ impl Trust {
         }
     }
 
-    /// Whether a file of this directory has been trusted, whatever it was.
+    /// Returns whether a file of this directory has been trusted, whatever it was.
     pub(in crate::config) fn has_trusted(&self, root: &Path) -> bool {
         self.record(root).is_some_and(|record| record.decision == Decision::Trusted)
     }

@@ -597,7 +597,7 @@ impl Check<'_> {
     }
 }
 
-/// Whether a server of tools may have this name: it becomes a part of its tools' names.
+/// Returns whether a server of tools may have this name: it becomes a part of its tools' names.
 fn is_server_name(name: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     name.len() <= 20 && name.starts_with(|c: char| c.is_ascii_lowercase()) && name.chars().all(is_plain)
@@ -727,7 +727,7 @@ fn host(address: &str) -> Option<&str> {
     rest.split(['/', '?', '#', '\\']).next()
 }
 
-/// Whether an address is on this machine.
+/// Returns whether an address is on this machine.
 pub(in crate::config) fn is_loopback(address: &str) -> bool {
     let Some(host) = host(address) else { return false };
     let bare = if let Some(inner) = host.strip_prefix('[') {

@@ -50,7 +50,7 @@ impl Places {
         leaves
     }
 
-    /// Whether the leaves are all that the source sets, whatever its code does.
+    /// Returns whether the leaves are all that the source sets, whatever its code does.
     pub(in crate::config) fn is_complete(&self) -> bool {
         self.is_complete
     }
@@ -134,7 +134,7 @@ impl<'a> Reader<'a> {
         Places::default()
     }
 
-    /// Whether an `if` here opens a block; in an expression it has no `end`.
+    /// Returns whether an `if` here opens a block; in an expression it has no `end`.
     fn starts_statement(&self) -> bool {
         let Some(before) = self.at.checked_sub(1).and_then(|at| self.tokens.get(at)) else { return true };
         let operator = before.kind == Kind::Symbol && !matches!(before.text, ")" | "]" | "}" | ";" | ">");
@@ -288,7 +288,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Whether a statement `NAME =` or `NAME.` follows a value that is whole.
+    /// Returns whether a statement `NAME =` or `NAME.` follows a value that is whole.
     fn begins_statement(&self) -> bool {
         let (Some(before), Some(token)) = (self.tokens.get(self.at - 1), self.peek(0)) else { return false };
         let whole = before.kind != Kind::Symbol || matches!(before.text, ")" | "]" | "}");
@@ -298,7 +298,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Whether only the last statement can return: no block precedes it, and no text that may contain code.
+/// Returns whether only the last statement can return: no block precedes it, and no text that may contain code.
 fn is_straight(tokens: &[Token<'_>]) -> bool {
     const BLOCKS: [&str; 8] = ["do", "else", "end", "function", "if", "repeat", "then", "until"];
     let last = tokens.iter().position(|token| token.is("return")).unwrap_or(0);

@@ -127,7 +127,7 @@ impl Problems {
         &self.list
     }
 
-    /// Whether one is about the whole file.
+    /// Returns whether one is about the whole file.
     pub(in crate::config) fn has_file(&self) -> bool {
         self.list.iter().any(|problem| problem.key.is_empty())
     }

@@ -7,7 +7,7 @@ use std::fmt;
 pub enum Kind {
     /// Any string; may be empty only where `empty` says so.
     Text {
-        /// Whether an empty string is a value.
+        /// `true` if an empty string is a value.
         empty: bool,
     },
     /// The address of a server.

@@ -63,7 +63,7 @@ const SERVER_KINDS: &[(&str, Option<&str>)] = &[
 ];
 /// The treatment of high risk by `supervised`, from the strictest.
 const HIGH: &[&str] = &["deny", "ask"];
-/// Whether commands of a model need a sandbox, from the strictest.
+/// `true` if commands of a model need a sandbox, from the strictest.
 const WHO: &[&str] = &["auto", "always", "never"];
 const NOTIFY: &[&str] = &["auto", "bell", "off"];
 const DAY_S: u64 = 24 * 3600;
@@ -101,7 +101,7 @@ const MCP_START: &[&str] = &["never", "lazy", "eager"];
 const MCP_SANDBOX: &[&str] = &["read", "workspace", "off"];
 /// Rules for a tool of a server, from the strictest.
 const MCP_RULES: &[&str] = &["deny", "ask", "run"];
-/// Whether logins at servers of tools are tried.
+/// `true` if logins at servers of tools are tried.
 const MCP_OAUTH: &[&str] = &["off", "auto"];
 /// Versions of the protocol that servers of tools speak.
 const MCP_ERAS: &[&str] = &["auto", "2025-11-25", "2026-07-28"];

@@ -80,7 +80,7 @@ pub struct Connection {
     engine: Engine,
     /// The id of the gateway whose connection it is.
     node: String,
-    /// Whether this transaction has appended events.
+    /// `true` if this transaction has appended events.
     has_grown: Cell<bool>,
 }
 

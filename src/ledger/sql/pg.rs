@@ -190,7 +190,7 @@ fn connect(address: &str) -> Result<Wire> {
     })
 }
 
-/// Whether a connection isn't encrypted: the address says so, or says nothing and names this machine alone.
+/// Returns whether a connection isn't encrypted: the address says so, or says nothing and names this machine alone.
 fn is_plain(config: &Config) -> bool {
     let is_near = |host: &Host| match host {
         Host::Tcp(name) => matches!(name.as_str(), "localhost" | "127.0.0.1" | "::1"),

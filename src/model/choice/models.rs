@@ -30,7 +30,7 @@ pub enum Spec {
         name: String,
         /// The models, by name.
         of: Vec<String>,
-        /// Whether a question to a near model may go to a more distant one.
+        /// `true` if a question to a near model may go to a more distant one.
         allow_remote: bool,
     },
     /// One for each kind of work.

@@ -24,7 +24,7 @@ impl Reliable {
         Self { name: name.to_owned(), of, allow_remote }
     }
 
-    /// Whether a request meant for the first model may go to `next`.
+    /// Returns whether a request meant for the first model may go to `next`.
     fn may_go(&self, failed: &dyn Provider, next: &dyn Provider, sink: &mut dyn Sink) -> bool {
         let meant = self.of.first().map_or(Reach::Machine, |first| first.capabilities().reach);
         let there = next.capabilities();

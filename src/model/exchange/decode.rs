@@ -17,7 +17,7 @@ const RAW_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Bytes of a response that an error message may quote.
 const SAMPLE_BYTES: usize = 240;
 
-/// Whether more is to be read.
+/// `true` if more is to be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::model) enum Progress {
     /// The answer may go on.
@@ -84,7 +84,7 @@ impl Decoder {
         self.limited(result)
     }
 
-    /// Whether more of the answer came since the last call. Comments in a stream of events don't count.
+    /// Returns whether more of the answer came since the last call. Comments in a stream of events don't count.
     pub(in crate::model) fn take_progress(&mut self) -> bool {
         match &mut self.form {
             Form::Unknown => false,
@@ -98,12 +98,12 @@ impl Decoder {
         std::mem::take(&mut self.got.fresh)
     }
 
-    /// Whether the server has named the reason for the end, so that a missing last message does no harm.
+    /// Returns whether the server has named the reason for the end, so that a missing last message does no harm.
     pub(in crate::model) fn has_stopped(&self) -> bool {
         self.got.stop.is_some()
     }
 
-    /// Whether a piece of an answer has come.
+    /// Returns whether a piece of an answer has come.
     pub(in crate::model) fn saw_answer(&self) -> bool {
         self.got.saw_answer
     }

@@ -37,7 +37,8 @@ pub(in crate::model) struct Reader {
 }
 
 impl Reader {
-    /// Whether anything but comments and blank lines came since the last call: a server may send those endlessly.
+    /// Returns whether anything but comments and blank lines came since the last call: a server may send those
+    /// endlessly.
     pub(in crate::model) fn take_progress(&mut self) -> bool {
         std::mem::take(&mut self.has_progressed)
     }

@@ -56,7 +56,7 @@ pub struct Stream {
     idle_timeout: Duration,
     /// The check whether the server is at work, and the time until which its last answer counts.
     works: Option<(Works, Instant)>,
-    /// Whether the answer has more time because the server said so.
+    /// `true` if the answer has more time because the server said so.
     is_extended: bool,
 }
 
@@ -173,7 +173,7 @@ impl Stream {
         }
     }
 
-    /// Whether the answer may begin later, since the server says that it is at work.
+    /// Returns whether the answer may begin later, since the server says that it is at work.
     fn may_begin_later(&mut self) -> bool {
         let now = Instant::now();
         let Phase::Begun { deadline } = &mut self.phase else { return false };

@@ -36,7 +36,7 @@ pub struct Found {
 }
 
 impl Found {
-    /// Whether nothing was found.
+    /// Returns whether nothing was found.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.memories.is_empty() && self.hits.is_empty()

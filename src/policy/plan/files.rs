@@ -228,7 +228,7 @@ pub(super) fn remove(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
     }));
 }
 
-/// Whether a mode makes a program run with its owner's or group's rights.
+/// Returns whether a mode makes a program run with its owner's or group's rights.
 fn is_setuid(mode: &str) -> bool {
     let digits = mode.trim_start_matches(['=', '+']).trim_start_matches('0');
     if !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -382,7 +382,7 @@ struct Search {
     /// The name that is looked for, if nothing else chooses.
     name: Option<Text>,
     is_narrow: bool,
-    /// Whether only the starts themselves are found.
+    /// `true` if only the starts themselves are found.
     is_flat: bool,
     commands: Vec<Vec<Text>>,
     deletes: bool,
@@ -486,7 +486,7 @@ pub(super) fn find(call: &Call<'_>, _: &Given<'_>, acts: &mut Vec<Act>) {
     search.acts(acts);
 }
 
-/// Whether a search is for keys or passwords by their usual names.
+/// Returns whether a search is for keys or passwords by their usual names.
 fn names_keys(pattern: &Text) -> bool {
     listed("key-names").iter().any(|name| pattern.lossy().contains(name))
 }

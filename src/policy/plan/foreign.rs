@@ -78,7 +78,7 @@ fn other_quotes(code: &str) -> Vec<String> {
     found
 }
 
-/// Whether a literal may be run, by the code in front of it: what is printed or compared isn't.
+/// Returns whether a literal may be run, by the code in front of it: what is printed or compared isn't.
 fn is_run(before: &str) -> bool {
     let trimmed = before.trim_end_matches(|c: char| c.is_whitespace() || "([{".contains(c));
     let opened = &before[trimmed.len()..];
@@ -306,7 +306,7 @@ pub(super) fn awk(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
     acts.extend(files.map(if is_changed { Act::write } else { Act::read }));
 }
 
-/// Whether awk's `>` may be a redirection: it is after `print`, or a name of a file is after it.
+/// Returns whether awk's `>` may be a redirection: it is after `print`, or a name of a file is after it.
 fn redirects(code: &str) -> bool {
     let prints = |part: &str| part.split_once("print").is_some_and(|(_, rest)| rest.contains('>'));
     code.replace(' ', "").contains(">\"") || code.split(['{', ';', '\n']).any(prints)
@@ -326,7 +326,8 @@ pub(super) fn sed(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
     acts.extend(files.map(if is_changed { Act::write } else { Act::read }));
 }
 
-/// Whether a script of sed neither runs nor writes: addresses, substitutions, and commands of one letter that only print.
+/// Returns whether a script of sed neither runs nor writes: addresses, substitutions, and commands of one letter that
+/// only print.
 fn only_prints(script: &str) -> bool {
     script.split([';', '\n', '{', '}']).all(|command| {
         let mut rest = command;

@@ -215,7 +215,7 @@ pub(super) fn netcat(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
     }
 }
 
-/// Whether a path names a place on another machine.
+/// Returns whether a path names a place on another machine.
 fn is_remote(path: &Text) -> bool {
     path.head().split_once(':').is_some_and(|(host, _)| !host.contains('/') && !host.is_empty())
 }

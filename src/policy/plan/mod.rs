@@ -117,7 +117,7 @@ const HANDLERS: &[(&str, Handler)] = handlers! {
         "sqlite" => database;
 };
 
-/// Whether words ask for nothing but a program's version or help.
+/// Returns whether words ask for nothing but a program's version or help.
 pub(super) fn only_tells(words: &[Text]) -> bool {
     let about = ["--version", "-V", "--help", "-version", "-?", "--usage"];
     matches!(words, [only] if about.contains(&only.lossy()))
@@ -295,7 +295,7 @@ fn waits(call: &Call<'_>, given: &Given<'_>, roles: &[&str], acts: &mut Vec<Act>
     }
 }
 
-/// Whether a host is this machine: at another port it is another one.
+/// Returns whether a host is this machine: at another port it is another one.
 pub(super) fn comes_back(given: &Given<'_>, host: &Text) -> bool {
     let names_port = |word: &Text| {
         let head = word.head();

@@ -69,8 +69,9 @@ impl Repository {
         })
     }
 
-    /// Whether git's files of this work tree lie in it, or elsewhere in a directory that names this work tree back, as those
-    /// of a linked work tree and of a submodule do. A stranger's repository could point at another one of the user's.
+    /// Returns whether git's files of this work tree lie in it, or elsewhere in a directory that names this work tree
+    /// back, as those of a linked work tree and of a submodule do. A stranger's repository could point at another one
+    /// of the user's.
     #[must_use]
     pub fn is_its_own(&self) -> bool {
         let (Ok(root), Ok(git_dir)) = (self.root.canonicalize(), self.git_dir.canonicalize()) else { return false };
@@ -93,8 +94,8 @@ impl Repository {
         if outside.is_empty() || !self.is_its_own() { Vec::new() } else { outside }
     }
 
-    /// Whether a directory of git's says that this is its work tree: in `gitdir` for a linked one, in `core.worktree` for a
-    /// submodule.
+    /// Returns whether a directory of git's says that this is its work tree: in `gitdir` for a linked one, in
+    /// `core.worktree` for a submodule.
     fn is_named_back(&self, root: &Path, git_dir: &Path) -> bool {
         let is_root = |path: &Path| git_dir.join(path).canonicalize().is_ok_and(|path| path == root);
         if let Some(line) = line_of(&git_dir.join("gitdir")) {

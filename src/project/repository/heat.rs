@@ -67,7 +67,7 @@ pub struct Bounds<'a> {
     pub with_lines: usize,
     /// The time.
     pub time: Duration,
-    /// Whether it is to stop.
+    /// `true` if it is to stop.
     pub is_stopped: &'a dyn Fn() -> bool,
 }
 

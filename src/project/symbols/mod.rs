@@ -40,7 +40,7 @@ pub struct Options<'a> {
     pub kept_in: Option<PathBuf>,
     /// The time.
     pub time: Duration,
-    /// Whether it is to stop.
+    /// `true` if it is to stop.
     pub is_stopped: &'a (dyn Fn() -> bool + Sync),
     /// Opens a file by its path from the root; one that leads elsewhere isn't opened.
     pub open: &'a (dyn Fn(&Path) -> Option<Box<dyn Read + Send>> + Sync),
@@ -153,7 +153,7 @@ pub fn symbols(root: &Path, options: &Options<'_>) -> Symbols {
     Symbols { sources, left_out, is_stopped: (options.is_stopped)() }
 }
 
-/// Whether a file is a hand-written source in a known language.
+/// Returns whether a file is a hand-written source in a known language.
 #[must_use]
 pub fn is_source(path: &Path) -> bool {
     Language::of_path(path).is_some() && !is_foreign(path)

@@ -136,7 +136,7 @@ fn telling(name: &str) -> f64 {
     }
 }
 
-/// Whether a file contains tests: they use everything, and nothing uses them.
+/// Returns whether a file contains tests: they use everything, and nothing uses them.
 fn is_test(path: &Path) -> bool {
     path.iter().any(|part| {
         let part = part.to_string_lossy();
@@ -192,13 +192,13 @@ fn name_match(name: &str, words: &[Word]) -> f64 {
     words.iter().map(one).sum::<f64>().powf(1.5)
 }
 
-/// Whether two words are the same but for their ends: `block`, `blocks`.
+/// Returns whether two words are the same but for their ends: `block`, `blocks`.
 fn is_same(left: &str, right: &str) -> bool {
     let (short, long) = if left.len() < right.len() { (left, right) } else { (right, left) };
     left == right || (short.len() >= 4 && long.starts_with(short) && long.len() - short.len() <= 2)
 }
 
-/// Whether words name a file: its path, its name, its name without its end.
+/// Returns whether words name a file: its path, its name, its name without its end.
 fn path_match(path: &Path, words: &[Word]) -> bool {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();

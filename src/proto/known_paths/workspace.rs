@@ -346,14 +346,14 @@ fn reason(parts: &[&[u8]], matches: impl Fn(&[&[u8]], &str) -> bool) -> Option<&
     found.min().map(|group| PROTECTED[group].0)
 }
 
-/// Whether a file makes any directory a bare repository: git looks for it in each directory in which somebody starts git,
-/// and takes the configuration beside it.
+/// Returns whether a file makes any directory a bare repository: git looks for it in each directory in which somebody
+/// starts git, and takes the configuration beside it.
 fn is_bare_head(parts: &[&[u8]]) -> bool {
     parts.last() == Some(&&b"HEAD"[..]) && !parts.iter().any(|part| part.eq_ignore_ascii_case(b".git"))
 }
 
-/// Whether a file has the name of a hook. Programs of that name, such as `.venv/bin/pre-commit`, lie in directories that tools
-/// fill.
+/// Returns whether a file has the name of a hook. Programs of that name, such as `.venv/bin/pre-commit`, lie in
+/// directories that tools fill.
 fn is_hook(parts: &[&[u8]]) -> bool {
     let is_one_of = |names: &[&str], part: &[u8]| names.iter().any(|name| part.eq_ignore_ascii_case(name.as_bytes()));
     // A branch may have such a name, too.
@@ -388,7 +388,7 @@ pub fn protected_names() -> impl Iterator<Item = &'static str> {
     names.filter(|name| !name.contains(['*', '$']))
 }
 
-/// Whether components begin with those of a name. `$` at its end means that nothing comes after them.
+/// Returns whether components begin with those of a name. `$` at its end means that nothing comes after them.
 fn begins_with(parts: &[&[u8]], name: &str) -> bool {
     let (name, is_last) = name.strip_suffix('$').map_or((name, false), |name| (name, true));
     let mut count = 0;
@@ -399,14 +399,14 @@ fn begins_with(parts: &[&[u8]], name: &str) -> bool {
     is_same && (!is_last || parts.len() == count)
 }
 
-/// Whether components are the first ones of a name, and not all of them.
+/// Returns whether components are the first ones of a name, and not all of them.
 fn is_begun_by(parts: &[&[u8]], name: &str) -> bool {
     let mut wanted = name.split('/');
     parts.iter().all(|part| wanted.next().is_some_and(|wanted| is_like(part, wanted.as_bytes())))
         && wanted.next().is_some()
 }
 
-/// Whether a folded component matches a pattern with at most one `*`.
+/// Returns whether a folded component matches a pattern with at most one `*`.
 fn is_like(part: &[u8], pattern: &[u8]) -> bool {
     match pattern.iter().position(|byte| *byte == b'*') {
         None => part.eq_ignore_ascii_case(pattern),

@@ -13,7 +13,7 @@ pub struct NameList {
 }
 
 impl NameList {
-    /// Whether `name` is one of them.
+    /// Returns whether `name` is one of them.
     #[must_use]
     pub fn contains(&self, name: &str) -> bool {
         self.place(name).is_ok()
@@ -30,7 +30,7 @@ impl NameList {
         self.ends.len()
     }
 
-    /// Whether there is none.
+    /// Returns whether there is none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()

@@ -39,9 +39,9 @@ const RULE_COLUMNS: usize = 40;
 pub struct Options {
     /// Columns of the terminal; less than 8 turns wrapping off.
     pub width_columns: usize,
-    /// Whether SGR sequences are written (the caller knows `NO_COLOR` and the terminal).
+    /// `true` if SGR sequences are written (the caller knows `NO_COLOR` and the terminal).
     pub color: bool,
-    /// Whether markdown is drawn; otherwise the text is only sanitised.
+    /// `true` if markdown is drawn; otherwise the text is only sanitised.
     pub markdown: bool,
 }
 

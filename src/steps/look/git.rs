@@ -116,7 +116,8 @@ impl Theirs {
     }
 }
 
-/// Whether two files are git's index with the same entries, but for times and inodes of files: a look of git's refreshes them.
+/// Returns whether two files are git's index with the same entries, but for times and inodes of files: a look of git's
+/// refreshes them.
 #[must_use]
 pub fn are_alike_indices(before: &Path, after: &Path) -> bool {
     let read = |path: &Path| {

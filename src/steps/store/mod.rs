@@ -76,7 +76,7 @@ impl Store {
         Self { folder, objects, packs: Arc::default() }
     }
 
-    /// Whether anything was ever kept.
+    /// Returns whether anything was ever kept.
     pub(super) fn is_there(&self) -> bool {
         self.folder.join("lock").exists()
     }
@@ -277,7 +277,7 @@ impl Store {
         self.packs().hold(id) || self.holds_alone(id)
     }
 
-    /// Whether it has a file of its own.
+    /// Returns whether it has a file of its own.
     pub(super) fn holds_alone(&self, id: &ObjectId) -> bool {
         self.objects.contains(id)
     }

@@ -50,7 +50,7 @@ impl Packs {
         Self { packs: names(objects).into_iter().filter_map(pack).collect() }
     }
 
-    /// Whether one of them holds this content.
+    /// Returns whether one of them holds this content.
     pub fn hold(&self, id: &ObjectId) -> bool {
         self.packs.iter().any(|pack| pack.index.lookup(id).is_some())
     }

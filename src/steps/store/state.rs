@@ -100,7 +100,7 @@ impl State {
         }
     }
 
-    /// Whether it is a directory.
+    /// Returns whether it is a directory.
     #[must_use]
     pub fn is_directory(self) -> bool {
         matches!(self, Self::Directory { .. })
@@ -185,7 +185,7 @@ pub struct Record {
     pub before: ObjectId,
     /// The tree of what was there after.
     pub after: ObjectId,
-    /// Whether it has been taken back.
+    /// `true` if it has been taken back.
     pub is_undone: bool,
     /// Further notes: git's own state, a command that was cut off.
     pub notes: Vec<String>,
@@ -306,7 +306,7 @@ impl Record {
     }
 }
 
-/// Whether only directories are concerned.
+/// Returns whether only directories are concerned.
 pub fn is_of_directories(change: &Change) -> bool {
     let is = |state: State| state.is_directory() || state == State::Nothing;
     is(change.before) && is(change.after)

@@ -51,7 +51,7 @@ impl Entry {
         }
     }
 
-    /// Whether both hold the same, as far as that can be said.
+    /// Returns whether both hold the same, as far as that can be said.
     fn is_same(&self, other: &Self) -> bool {
         match (self.content, other.content) {
             (Content::Lost(_), _) | (_, Content::Lost(_)) => self.stamp == other.stamp,
@@ -85,7 +85,7 @@ pub struct Change {
 }
 
 impl Table {
-    /// Whether both say the very same, to the stamp.
+    /// Returns whether both say the very same, to the stamp.
     pub fn is_as(&self, other: &Self) -> bool {
         self.skipped == other.skipped
             && self.packs == other.packs

@@ -24,7 +24,7 @@ pub struct StoredCall {
     pub arguments: String,
     /// The result, JSON.
     pub result: String,
-    /// Whether it succeeded.
+    /// `true` if it succeeded.
     pub success: bool,
     /// The id of its receipt.
     pub receipt: Option<String>,

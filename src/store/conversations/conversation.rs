@@ -74,7 +74,7 @@ pub struct StoredMessage {
     pub time: i64,
     /// The message with its speaker.
     pub message: Message,
-    /// Whether it is complete.
+    /// `true` if it is complete.
     pub state: MessageState,
     /// The model that wrote it, if it is known.
     pub model: Option<String>,
@@ -91,7 +91,7 @@ pub struct StoredTurn {
     pub question: String,
     /// The answer, as far as it came.
     pub answer: String,
-    /// Whether it is complete.
+    /// `true` if it is complete.
     pub state: MessageState,
     /// Time when the question was asked, Unix milliseconds.
     pub time: i64,
@@ -111,7 +111,8 @@ pub struct TurnCounts {
 }
 
 impl TurnCounts {
-    /// Whether turns were added or rewound since `earlier`. A conversation that another session has deleted is none.
+    /// Returns whether turns were added or rewound since `earlier`. A conversation that another session has deleted is
+    /// none.
     #[must_use]
     pub fn is_after(self, earlier: Self) -> bool {
         self != earlier && self.asked >= earlier.asked && self.rewound >= earlier.rewound && self.ended >= earlier.ended

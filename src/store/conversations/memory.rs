@@ -40,7 +40,7 @@ pub struct StoredMemory {
     pub origin: MemoryOrigin,
     /// The conversation that it came from.
     pub conversation: Option<ConversationId>,
-    /// Whether it counts; a proposal waits.
+    /// `true` if it counts; a proposal waits.
     pub is_accepted: bool,
     /// The greatest distance that it may be sent: 0 this machine, 1 the private network, 2 anywhere; no further than
     /// the conversation that it came from.

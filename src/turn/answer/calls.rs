@@ -52,7 +52,8 @@ pub fn read_calls(text: &str, is_tool: &dyn Fn(&str) -> bool) -> Reading {
     if may_begin_call(begin) && has_call_keys(begin) { Reading::Unclear } else { Reading::Words }
 }
 
-/// Whether a text that is still arriving may turn out to be a call: it begins as one does, as far as it has come.
+/// Returns whether a text that is still arriving may turn out to be a call: it begins as one does, as far as it has
+/// come.
 #[must_use]
 pub fn may_begin_call(text: &str) -> bool {
     let mut rest = text.trim_start();

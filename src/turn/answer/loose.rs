@@ -159,7 +159,7 @@ impl<'t> Reader<'t> {
     }
 }
 
-/// Whether a quote ends its string: an apostrophe within single quotes is followed by more text.
+/// Returns whether a quote ends its string: an apostrophe within single quotes is followed by more text.
 fn ends_here(rest: &str, quote: char) -> bool {
     quote == '"' || rest.trim_start().chars().next().is_none_or(|c| ",:}]".contains(c))
 }

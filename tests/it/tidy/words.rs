@@ -1,6 +1,9 @@
 //! Plain words in comments and names: a doc comment begins with a noun or a verb, a type is a noun, and a function is named for
 //! what it does or gives.
 
+use std::collections::BTreeMap;
+
+use super::shape::problems;
 use super::source::{Token, find_words};
 use super::{files, hold};
 
@@ -26,6 +29,35 @@ fn doc_comments_begin_with_a_noun_or_a_verb() {
         problems.extend(riddles(&file.text).iter().map(|problem| format!("{}:{problem}", file.path)));
     }
     hold("a doc comment begins with a noun or a verb in the third person", &problems);
+}
+
+/// Doc comments of a room that begin with "Whether", which is neither a noun nor a verb: a function `Returns whether`, a field
+/// says its condition. The list may only shrink.
+const WHETHER: &[(&str, usize)] = &[
+    ("acp", 2),
+    ("agent", 39),
+    ("gate", 33),
+    ("gateway", 27),
+    ("ledger", 1),
+    ("mcp", 10),
+    ("norris", 10),
+    ("repl", 46),
+    ("sandbox", 10),
+    ("sessions", 17),
+    ("shell", 73),
+    ("sop", 15),
+    ("tools", 58),
+];
+
+#[test]
+fn doc_comments_begin_with_whether_less_and_less() {
+    let mut rooms: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for file in files("src") {
+        let room = file.path.split(['/', '.']).nth(1).unwrap_or_default().to_owned();
+        let lines = first_words(&file.text).filter(|(_, word)| *word == "Whether");
+        rooms.entry(room).or_default().extend(lines.map(|(line, _)| format!("{}:{line}", file.path)));
+    }
+    hold("a doc comment begins with a noun or a verb", &problems(&rooms, 0, WHETHER, "comments begin with Whether"));
 }
 
 #[test]
@@ -55,20 +87,19 @@ fn functions_are_named_for_what_they_give() {
 
 /// Returns the lines that begin a doc comment with a riddle: `line word`.
 fn riddles(text: &str) -> Vec<String> {
-    let mut found = Vec::new();
+    first_words(text).filter(|(_, word)| RIDDLES.contains(word)).map(|(line, word)| format!("{line} {word}")).collect()
+}
+
+/// Returns the first word of each doc comment, with the number of its line.
+fn first_words(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut is_inside = false;
-    for (index, line) in text.lines().enumerate() {
+    (1..).zip(text.lines()).filter_map(move |(number, line)| {
         let line = line.trim_start();
         let comment = line.strip_prefix("///").or_else(|| line.strip_prefix("//!"));
-        if let Some(comment) = comment.filter(|_| !is_inside) {
-            let first = comment.trim_start().split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
-            if RIDDLES.contains(&first) {
-                found.push(format!("{} {first}", index + 1));
-            }
-        }
+        let begins = comment.filter(|_| !is_inside);
         is_inside = comment.is_some();
-    }
-    found
+        Some((number, begins?.trim_start().split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default()))
+    })
 }
 
 /// Returns the types that are named by a participle.

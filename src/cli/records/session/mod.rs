@@ -565,7 +565,7 @@ fn change_json(id: &str, change: &Changed, runs: bool) -> String {
         .to_string()
 }
 
-/// Whether it may be done: by the option, or by an answer at a terminal.
+/// Returns whether it may be done: by the option, or by an answer at a terminal.
 fn agreed(by_option: bool, question: &str) -> bool {
     use std::io::IsTerminal;
     by_option || std::io::stdin().is_terminal() && is_yes(question)

@@ -92,7 +92,7 @@ fn place(env: &Env, name: &str) -> Result<PathBuf, Failure> {
     Ok(state.join(name))
 }
 
-/// Whether the service runs.
+/// Returns whether the service runs.
 pub(super) fn runs(env: &Env) -> bool {
     hold(env).is_err()
 }

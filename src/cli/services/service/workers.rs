@@ -119,7 +119,7 @@ impl Shared {
         self.queue().waiting.len()
     }
 
-    /// Whether a run of a procedure works or waits for room.
+    /// Returns whether a run of a procedure works or waits for room.
     pub(super) fn is_at_work(&self, name: &str) -> bool {
         let queue = self.queue();
         queue.busy.values().any(|busy| busy == name) || queue.waiting.iter().any(|run| run.name == name)

@@ -572,7 +572,7 @@ impl SopCall<'_> {
         self.list_runs("")
     }
 
-    /// Whether a run should work, and no process works on it.
+    /// Returns whether a run should work, and no process works on it.
     fn is_left(&self, journal: &SopJournal, run: &Run) -> bool {
         run.is_active() && !app::is_worked_on(self.runtime.env(), &journal.workspace, run.id)
     }
