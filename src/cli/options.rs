@@ -1,7 +1,7 @@
 //! Options that several subcommands have.
 
 use clap::builder::PossibleValuesParser;
-use clap::{Arg, ArgMatches};
+use clap::{Arg, ArgMatches, value_parser};
 
 use crate::app::Runtime;
 use crate::proto::action::Autonomy;
@@ -18,6 +18,21 @@ pub(super) fn autonomy(help: &'static str) -> Arg {
 /// The autonomy that `--autonomy` names.
 pub(super) fn autonomy_of(matches: &ArgMatches) -> Option<Autonomy> {
     matches.get_one::<String>("autonomy").and_then(|word| Autonomy::of(word))
+}
+
+/// `--limit N`, for a list.
+pub(super) fn limit() -> Arg {
+    Arg::new("limit")
+        .long("limit")
+        .value_name("N")
+        .value_parser(value_parser!(usize))
+        .default_value("50")
+        .help("Prints at most N; the default is 50")
+}
+
+/// The number that `--limit` names.
+pub(super) fn limit_of(matches: &ArgMatches) -> usize {
+    matches.get_one::<usize>("limit").copied().unwrap_or_default()
 }
 
 /// Applies `--autonomy` to this run. The person has typed it, so it may also raise the config's autonomy.

@@ -11,6 +11,7 @@ use crate::app::{Request, Runtime};
 use crate::base::text::{counted, one_line};
 use crate::base::time::utc;
 use crate::cli::exit;
+use crate::cli::options::{limit, limit_of};
 use crate::cli::out::{errln, outln, print_lines, report, settle};
 use crate::ops;
 use crate::proto::{Failure, Role};
@@ -18,26 +19,17 @@ use crate::render::sanitise;
 use crate::store::export::{self, Format};
 use crate::store::{ConversationId, Store, StoredConversation, StoredMemory};
 
-/// Default number of printed conversations or hits.
-const ROWS: &str = "50";
-
 /// The subcommand, as clap knows it.
 pub(in crate::cli) fn definition() -> Command {
-    let limit = Arg::new("limit")
-        .long("limit")
-        .value_name("N")
-        .value_parser(value_parser!(usize))
-        .default_value(ROWS)
-        .help("Prints at most N; the default is 50");
     Command::new("memory")
         .about("Lists, searches and exports the stored conversations")
         .subcommand_required(true)
-        .subcommand(Command::new("list").about("Lists the conversations, the most recent first").arg(limit.clone()))
+        .subcommand(Command::new("list").about("Lists the conversations, the most recent first").arg(limit()))
         .subcommand(
             Command::new("search")
                 .about("Finds messages by words, beginnings (word*) or phrases (\"two words\"); the best first")
                 .arg(Arg::new("query").value_name("QUERY").required(true).num_args(1..))
-                .arg(limit),
+                .arg(limit()),
         )
         .subcommand(
             Command::new("show")
@@ -86,11 +78,11 @@ fn act(matches: &ArgMatches, config: Option<PathBuf>) -> Result<ExitCode, Failur
     runtime.check_stored()?;
     let mut store: MutexGuard<'_, Store> = runtime.lock_store();
     match matches.subcommand() {
-        Some(("list", matches)) => list(&store, limit(matches)),
+        Some(("list", matches)) => list(&store, limit_of(matches)),
         Some(("search", matches)) => {
             let words: Vec<&str> =
                 matches.get_many::<String>("query").into_iter().flatten().map(String::as_str).collect();
-            search(&mut store, &words.join(" "), limit(matches))
+            search(&mut store, &words.join(" "), limit_of(matches))
         }
         Some(("show", matches)) => show(&store, matches.get_one::<i64>("id").copied().unwrap_or_default()),
         Some(("notes", _)) => notes(&store),
@@ -102,10 +94,6 @@ fn act(matches: &ArgMatches, config: Option<PathBuf>) -> Result<ExitCode, Failur
         }
         _ => Ok(ExitCode::from(exit::USAGE)),
     }
-}
-
-fn limit(matches: &ArgMatches) -> usize {
-    matches.get_one::<usize>("limit").copied().unwrap_or_default()
 }
 
 fn list(store: &Store, limit: usize) -> Result<ExitCode, Failure> {

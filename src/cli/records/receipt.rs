@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use crate::app;
 use crate::base::text::counted;
 use crate::cli::exit;
+use crate::cli::options::{limit, limit_of};
 use crate::cli::out::{errln, outln, print_lines};
 use crate::config::{self, LoadRequest};
 use crate::host;
@@ -17,20 +18,12 @@ use crate::proto::Failure;
 use crate::receipts::{self, Check, Options, Record, Report, Status, Stored, Verdict};
 use crate::render::sanitise;
 
-/// Default number of printed receipts.
-const ROWS: &str = "50";
 /// Characters of an id that a row shows.
 const ID_SHOWN: usize = 40;
 
 /// The subcommand, as clap knows it.
 pub(in crate::cli) fn definition() -> Command {
     let json = |help: &'static str| Arg::new("json").long("json").action(ArgAction::SetTrue).help(help);
-    let limit = Arg::new("limit")
-        .long("limit")
-        .value_name("N")
-        .value_parser(value_parser!(usize))
-        .default_value(ROWS)
-        .help("Prints at most N; the default is 50");
     let head = Arg::new("expect-head")
         .long("expect-head")
         .value_name("HASH")
@@ -46,7 +39,7 @@ pub(in crate::cli) fn definition() -> Command {
         .subcommand(
             Command::new("list")
                 .about("Lists the newest receipts, the newest at the end")
-                .arg(limit)
+                .arg(limit())
                 .arg(json("Prints the receipts as in the log, one JSON object a line")),
         )
         .subcommand(
@@ -82,7 +75,7 @@ fn act(matches: &ArgMatches, explicit: Option<PathBuf>) -> Result<ExitCode, Fail
     let Some(options) = app::receipt_options(&settings, &request.env)? else { return Ok(ExitCode::SUCCESS) };
     match matches.subcommand() {
         Some(("list", matches)) => {
-            let limit = matches.get_one::<usize>("limit").copied().unwrap_or_default();
+            let limit = limit_of(matches);
             let rows = receipts::newest(&options, limit)?;
             if rows.is_empty() && limit > 0 {
                 errln!("reedclaw: there are no receipts yet");
