@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
-use std::os::unix::process::CommandExt;
-use std::process::{Command, Stdio};
 use std::sync::mpsc::channel;
 use std::time::Duration;
+
+use super::notify::start;
 
 /// Time limit for a program, since the user is waiting.
 const PROGRAM_TIME: Duration = Duration::from_secs(1);
@@ -28,17 +28,8 @@ pub fn copy_to_clipboard(text: &str, env: &BTreeMap<OsString, OsString>) -> Opti
 }
 
 fn give(program: &str, arguments: &[&str], text: &str, env: &BTreeMap<OsString, OsString>) -> bool {
-    let child = Command::new(program)
-        .args(arguments)
-        .env_clear()
-        .envs(env)
-        .stdin(Stdio::piped())
-        // They stay in the background to serve the text, and must not hold our terminal.
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .process_group(0)
-        .spawn();
-    let Ok(mut child) = child else { return false };
+    // They stay in the background to serve the text, and must not hold our terminal.
+    let Ok(mut child) = start(program, arguments, env) else { return false };
     let (done, ended) = channel();
     let text = text.to_owned();
     std::thread::spawn(move || {

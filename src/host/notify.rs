@@ -1,8 +1,8 @@
 //! Runs a program of the person's config that hears of an event. It must not know which event.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
-use std::io::Write;
+use std::ffi::{OsStr, OsString};
+use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -24,6 +24,17 @@ pub fn notify(words: &[String], env: &BTreeMap<OsString, OsString>, input: &str)
     notify_within(TIME, words, env, input)
 }
 
+/// Starts a program with a pipe to its standard input, in a process group of its own and without our terminal.
+pub(super) fn start(
+    program: &str,
+    arguments: &[impl AsRef<OsStr>],
+    env: &BTreeMap<OsString, OsString>,
+) -> io::Result<Child> {
+    let mut command = Command::new(program);
+    command.args(arguments).env_clear().envs(env).process_group(0);
+    command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()
+}
+
 fn notify_within(
     time: Duration,
     words: &[String],
@@ -31,16 +42,7 @@ fn notify_within(
     input: &str,
 ) -> Result<(), String> {
     let Some((program, arguments)) = words.split_first() else { return Ok(()) };
-    let mut child = Command::new(program)
-        .args(arguments)
-        .env_clear()
-        .envs(env)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .process_group(0)
-        .spawn()
-        .map_err(|error| format!("{program}: {error}"))?;
+    let mut child = start(program, arguments, env).map_err(|error| format!("{program}: {error}"))?;
     if let Some(mut pipe) = child.stdin.take() {
         let input = input.to_owned();
         // A program that doesn't read it may have ended, or reads nothing until it is killed.
