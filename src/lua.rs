@@ -39,6 +39,24 @@ pub const TOOL_LOAD_TIME: TimeLimit = TimeLimit { cpu: Duration::from_millis(250
 /// The seed of a tool's random numbers: the same call on the same files has the same outcome.
 const SEED: u32 = 1;
 
+/// A text as a string of Lua: everything but plain ASCII as decimal escapes.
+#[must_use]
+pub fn quoted(text: &str) -> String {
+    let mut quoted = String::from('"');
+    for byte in text.bytes() {
+        match byte {
+            b'"' | b'\\' => {
+                quoted.push('\\');
+                quoted.push(char::from(byte));
+            }
+            b' '..=b'~' => quoted.push(char::from(byte)),
+            _ => quoted.push_str(&format!("\\{byte:03}")),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
 /// Names of the base library that could reach outside, look inside or print.
 const CLOSED: &[&str] =
     &["print", "require", "loadstring", "collectgarbage", "getfenv", "setfenv", "newproxy", "dofile", "loadfile"];

@@ -27,6 +27,7 @@ use reading::check::{Check, Checked};
 use reading::checked::Tree;
 use reading::problem::Problems;
 
+pub use crate::lua::quoted as lua_string;
 pub use console::{ColorChoice, ConsoleSettings, NotifyChoice, WhoChoice};
 pub use engine::{
     Action, Answer, HookContext, HookEvent, HookFailure, HookSet, Hooks, KeyDoes, OverlayHooks, ProjectAction,

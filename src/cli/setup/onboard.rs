@@ -376,18 +376,9 @@ fn config_text(found: &[Found]) -> String {
     text
 }
 
-/// A text as Lua writes it; names of models come from servers.
+/// A text as Lua writes it, without control characters; names of models come from servers.
 fn quoted(text: &str) -> String {
-    let mut quoted = String::from("\"");
-    for c in text.chars() {
-        match c {
-            '"' | '\\' => quoted.extend(['\\', c]),
-            c if c.is_control() => {}
-            c => quoted.push(c),
-        }
-    }
-    quoted.push('"');
-    quoted
+    config::lua_string(&text.replace(char::is_control, ""))
 }
 
 /// A text for inside a comment: one line, without the opening of a long comment.

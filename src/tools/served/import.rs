@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
 
+use crate::lua::quoted;
 use crate::redact::Redactor;
 use crate::render::text::escape_visible;
 
@@ -233,25 +234,6 @@ fn free_name(name: &str, taken: &[String]) -> String {
         count += 1;
     }
     free
-}
-
-/// A text as a string of Lua: everything but plain ASCII as decimal escapes.
-fn quoted(text: &str) -> String {
-    let mut quoted = String::from('"');
-    for byte in text.bytes() {
-        match byte {
-            b'"' | b'\\' => {
-                quoted.push('\\');
-                quoted.push(char::from(byte));
-            }
-            b' '..=b'~' => quoted.push(char::from(byte)),
-            _ => {
-                let _ = write!(quoted, "\\{byte:03}");
-            }
-        }
-    }
-    quoted.push('"');
-    quoted
 }
 
 /// JSON without what some clients allow beside it: comments, commas after the last item, a mark at the beginning.
