@@ -426,6 +426,7 @@ fn fold(path: &[u8]) -> Cow<'_, [u8]> {
         return Cow::Borrowed(path);
     }
     let text = String::from_utf8_lossy(path);
+    // Of `base::text::is_invisible` these, which the disk of macOS passes over in a name; any other one makes another file.
     let seen = text.chars().filter(|c| {
         !matches!(c, '\u{ad}' | '\u{34f}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
             | '\u{fe00}'..='\u{fe0f}' | '\u{feff}')
