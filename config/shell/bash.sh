@@ -63,6 +63,7 @@ __rc_arm() {
   builtin local __rc_a
   __rc_quiet=q
   [[ -z ${!-} ]] || __rc_jobs
+  [[ ${PS1@a} != *r* ]] || __rc_rows "$1"
   if builtin printf '\e]633;P;%s;%s;%s\a' "$__rc_n" "$1" "$__rc_quiet" >/dev/tty; then
     __rc_own
     IFS= builtin read -r __rc_a <@ACK@
@@ -75,6 +76,7 @@ __rc_both() {
   builtin local __rc_a __rc_v
   __rc_quiet=q
   [[ -z ${!-} ]] || __rc_jobs
+  [[ ${PS1@a} != *r* ]] || __rc_rows "$1"
   __rc_v=${CONDA_DEFAULT_ENV:-${VIRTUAL_ENV##*/}}
   if builtin printf '\e]633;D;%s;%s;%s;%s;%s\a\e]633;P;%s;%s;%s\a' "$__rc_n" "$__rc_id" "$1" \
     "${__rc_v//[^A-Za-z0-9._-]/_}" "${PWD@Q}" "$__rc_n" "$1" "$__rc_quiet" >/dev/tty; then
@@ -90,6 +92,16 @@ __rc_jobs() {
   __rc_c=${__rc_c@P}$!
   [[ $__rc_c == "0 $!" && $__rc_c == "$__rc_last_jobs" ]] || __rc_quiet=
   __rc_last_jobs=$__rc_c
+}
+
+# PS1 is readonly: bash draws the user's own prompt, which the program has to take away. Tells how many rows stand above its last.
+__rc_rows() {
+  builtin local __rc_p
+  __rc_p=${PS1//"$__rc_tail"/}
+  __rc_status "$1"
+  __rc_p=${__rc_p@P}
+  __rc_p=${__rc_p//[!$'\n']/}
+  __rc_quiet=r${#__rc_p}
 }
 
 # Remembers the user's own prompt and keeps our hooks in their places, while the program prepares its acknowledgement.
@@ -162,7 +174,7 @@ __rc_status() { builtin return "$1"; }
 
 # Puts the markers into the prompts. Last of all, for to assign to what is readonly ends the hook.
 __rc_marks() {
-  [[ ${PS1-} == "$__rc_mark" ]] || PS1=$__rc_mark
+  [[ ${PS1-} == "$__rc_mark" || ${PS1@a} == *r* ]] || PS1=$__rc_mark
   [[ ${PS2-}${PS0-} != "$__rc_mark2$__rc_mark0$__rc_ps0" ]] || builtin return 0
   [[ ${PS2-} == "$__rc_mark2" ]] || { __rc_ps2=${PS2-}; PS2=$__rc_mark2; }
   [[ ${PS0-} == "$__rc_mark0$__rc_ps0" ]] || { __rc_ps0=${PS0-}; __rc_ps0=${__rc_ps0//"$__rc_mark0"/}; PS0=$__rc_mark0$__rc_ps0; }
@@ -227,7 +239,7 @@ __rc_load() {
     'shopt -u histverify'*) __rc_verify= ;;
   esac
   # While a command runs, PS1 is the user's own: it may read it, or add to it as a virtual environment does.
-  [[ -n $__rc_locked ]] || PS1=$__rc_ps1$__rc_tail
+  [[ -n $__rc_locked || ${PS1@a} == *r* ]] || PS1=$__rc_ps1$__rc_tail
   # A command that has taken the hooks away goes without them; the next one has them again.
   [[ ${PROMPT_COMMAND-}${PROMPT_COMMAND[1]-} == "$__rc_only" && ${#PROMPT_COMMAND[@]} == 2 ]] || __rc_order
   builtin return 0

@@ -14,7 +14,7 @@ use super::bytes::drawing::{
 use super::bytes::modes::without_modes;
 use super::bytes::scan::{Mark, Piece, Scanner};
 use super::event::{Event, KeysTo};
-use super::phase::{Current, Interrupt, Phase};
+use super::phase::{Current, Drawn, Interrupt, Phase};
 use super::pump::Pump;
 use super::spawn::Dialect;
 use super::sys;
@@ -82,6 +82,7 @@ impl Pump {
         }
         match self.phase {
             Phase::Completing { .. } => {}
+            Phase::Prompting { .. } if self.drawn.note(bytes) => {}
             // A key that runs a command draws the rest of its line.
             Phase::Prompting { .. } | Phase::Reading if self.pressed.is_some() => {}
             Phase::Prompting { first: false, .. } if self.current.is_some() => {
@@ -231,10 +232,10 @@ impl Pump {
                     }
                 }
             }
-            Mark::Prompt { status, quiet } => {
+            Mark::Prompt { status, quiet, own_rows } => {
                 self.prompt_is_ours();
                 self.end_without_hook(status);
-                self.prompt_reached(quiet);
+                self.prompt_reached(quiet, own_rows);
             }
             Mark::PromptAgain => {
                 let _ = self.shell.channels.acknowledge.write_all(b"\n");
@@ -311,7 +312,8 @@ impl Pump {
         self.typed.clear();
         let _ = self.recorder.take();
         // Where readline's prompt doesn't reach the terminal (`exec 2>file`), neither does its drawing of the line.
-        self.current = Some(Current::new(line, self.prompt_marked && !self.plain, self.verbose));
+        let is_drawn = self.prompt_marked || self.drawn.is_seen;
+        self.current = Some(Current::new(line, is_drawn && !self.plain, self.verbose));
         self.phase = Phase::Sent { since: Instant::now() };
     }
 
@@ -464,7 +466,8 @@ impl Pump {
     /// The shell's hooks are done and it waits for us: fetch the keys that nobody has read, then let it go on. If it prints
     /// nothing more (`quiet`) and nothing is asked of it, the line is over: our prompt is drawn while readline starts, and a
     /// line that comes sooner waits for it.
-    fn prompt_reached(&mut self, quiet: bool) {
+    fn prompt_reached(&mut self, quiet: bool, own_rows: Option<usize>) {
+        self.drawn = Drawn::of(own_rows);
         // A prompt that readline draws anew, because of Ctrl-C, isn't the end of a line.
         let first = matches!(self.phase, Phase::Starting | Phase::Prompting { first: true, .. });
         if self.feed.whom() == KeysTo::Shell {
@@ -507,6 +510,8 @@ impl Pump {
     /// Readline reads, or should by now: the line before is over, and what waits is handed over.
     pub(super) fn readline_reads(&mut self) {
         let first = matches!(self.phase, Phase::Prompting { first: true, .. });
+        let above = self.drawn.above();
+        self.plain_of_phase(&above);
         self.phase = Phase::Reading;
         self.finish();
         if first {

@@ -73,6 +73,39 @@ pub(super) struct Interrupt {
     pub(super) has_shown: bool,
 }
 
+/// A prompt that the shell draws itself, and what it prints above it: neither is shown before the prompt is whole.
+#[derive(Debug, Default)]
+pub(super) struct Drawn {
+    bytes: Vec<u8>,
+    /// The number of rows above the last one; `None` where the prompt is ours.
+    rows: Option<usize>,
+    /// Whether it has reached the terminal.
+    pub(super) is_seen: bool,
+}
+
+impl Drawn {
+    pub(super) fn of(rows: Option<usize>) -> Self {
+        Self { rows, ..Self::default() }
+    }
+
+    /// Keeps bytes back; `false` where the prompt is ours.
+    pub(super) fn note(&mut self, bytes: &[u8]) -> bool {
+        if self.rows.is_some() {
+            self.bytes.extend_from_slice(bytes);
+        }
+        self.rows.is_some()
+    }
+
+    /// The prompt is whole: the rows above it.
+    pub(super) fn above(&mut self) -> Vec<u8> {
+        let mut bytes = std::mem::take(&mut self.bytes);
+        self.is_seen |= !bytes.is_empty();
+        let end = self.rows.take().and_then(|rows| memchr::memrchr_iter(b'\n', &bytes).nth(rows));
+        bytes.truncate(end.map_or(0, |at| at + 1));
+        bytes
+    }
+}
+
 impl Current {
     /// Whether the shell asked for more lines.
     pub(super) fn is_incomplete(&self) -> bool {
@@ -95,5 +128,25 @@ impl Current {
             open_line: false,
             first_column: true,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prompt_of_the_shells_is_taken_from_what_stands_above_it() {
+        for (rows, printed, above) in [
+            (Some(0), "[1]+  Done\r\nu@h $ ", "[1]+  Done\r\n"),
+            (Some(0), "u@h $ ", ""),
+            (Some(1), "[1]+  Done\r\nabove\r\n$ ", "[1]+  Done\r\n"),
+            (Some(1), "above\r\n$ ", ""),
+        ] {
+            let mut drawn = Drawn::of(rows);
+            assert!(drawn.note(printed.as_bytes()) && !drawn.is_seen);
+            assert_eq!((drawn.above(), drawn.is_seen), (above.as_bytes().to_vec(), true), "{printed}");
+        }
+        assert!(!Drawn::default().note(b"x"));
     }
 }

@@ -20,7 +20,7 @@ use super::bytes::modes::Modes;
 use super::bytes::scan::Scanner;
 use super::bytes::typed::TypedEcho;
 use super::event::{Asked, Event, Gate, KeysTo, Options, ShellPrompt, Tap, Wanted};
-use super::phase::{Current, Phase};
+use super::phase::{Current, Drawn, Phase};
 use super::regain::Lost;
 use super::session::write_fully;
 use super::spawn::{Dialect, Running};
@@ -168,6 +168,8 @@ pub struct Pump {
     pub(super) start_marked: bool,
     /// State of a prompt of the shell's that isn't ours.
     pub(super) lost: Lost,
+    /// A prompt that the shell draws itself.
+    pub(super) drawn: Drawn,
     /// Time to look whether the editor has overheard keys, and how many looks are left.
     overheard_look: Option<(Instant, u32)>,
     /// Time to look again whether fish has handed its terminal over, and how many looks are left.
@@ -236,6 +238,7 @@ impl Pump {
             replaced: false,
             prompt_marked: true,
             prompt_mark_late: false,
+            drawn: Drawn::default(),
             around: Around::new(options.start.front.clone(), options.wanted.notify),
             verbose: false,
             plain: false,

@@ -628,6 +628,28 @@ fn an_open_menu_leaves_the_sign_of_the_prompt() {
     session.expect_text("one-b");
     session.expect("their sign", |screen| crate::pty::cursor_line(screen).starts_with("mine $ cat one-"));
 }
+/// bash drew its own prompt above ours, for ours could not be put in its place.
+#[test]
+fn a_readonly_prompt_of_the_shells_is_not_drawn_above_ours() {
+    for (rc, line) in [("PS1='above\\nmine$ '", "readonly PS1"), ("PS1='above\\nmine$ '; readonly PS1", ":")] {
+        let session = Session::spawn(Spawn::reedclaw().file(".bashrc", rc));
+        session.run(line);
+        shows_one_prompt(&session);
+    }
+}
+
+fn shows_one_prompt(session: &Session) {
+    session.run("sleep 0 & wait; echo one");
+    session.run("trap 'echo \"[$BASH_COMMAND]\"' DEBUG");
+    session.run("echo two");
+    session.expect_prompt();
+    let text = session.screen_text();
+    assert!(!text.contains("mine$") && !text.contains("above"), "{text}");
+    let rows: Vec<&str> = text.lines().collect();
+    let at = rows.iter().position(|row| row.ends_with("❯ echo two")).expect("the line");
+    assert!(rows[at + 1..at + 3] == ["[echo two]", "two"] && rows[at + 3].contains('❯'), "{text}");
+}
+
 
 /// As [`enter_in_pieces`], with prompts of several rows.
 fn enter_in_pieces_below(session: &Session, lines: &[&str]) {

@@ -23,6 +23,8 @@ pub enum Mark {
         status: Option<i32>,
         /// Whether the shell prints nothing more before it reads.
         quiet: bool,
+        /// The number of rows above the last one of a prompt that the shell draws itself, as it can't be ours (`readonly PS1`).
+        own_rows: Option<usize>,
     },
     /// `P` with the nonce of the command before, after the next line was handed over: an interrupted completion has led
     /// the shell through its hooks once more, and it waits to be told to go on.
@@ -225,7 +227,12 @@ fn parse_body(body: &[u8], nonce_bytes: usize) -> Option<Mark> {
     let mut fields = rest.unwrap_or_default().split(|byte| *byte == b';');
     let status = fields.next().and_then(number);
     match body[0] {
-        b'P' => Some(Mark::Prompt { status, quiet: fields.next() == Some(b"q") }),
+        b'P' => {
+            let what = fields.next().unwrap_or_default();
+            let rows = what.strip_prefix(b"r").and_then(number);
+            let own_rows = rows.and_then(|rows| usize::try_from(rows).ok());
+            Some(Mark::Prompt { status, quiet: what == b"q", own_rows })
+        }
         b'B' => {
             let verbose = fields.next().is_some_and(|flags| flags.contains(&b'v'));
             Some(Mark::Reading { status, verbose, plain: fields.next().is_some() })
@@ -364,7 +371,7 @@ mod tests {
             Got::Text("\x1b[1mout\x1b]633;C;wrong;7\x07\x1b]633;B;old\x07\x1b]0;title\x07".into()),
             Got::Mark(Mark::Done { status: 130, environment: "venv".into(), cwd: Some("/tmp/a b".into()) }),
             Got::Text("tail".into()),
-            Got::Mark(Mark::Prompt { status: Some(3), quiet: false }),
+            Got::Mark(Mark::Prompt { status: Some(3), quiet: false, own_rows: None }),
             Got::Mark(Mark::Reading { status: None, verbose: false, plain: false }),
             Got::Text("\x1b]633;".into()),
         ]
@@ -390,9 +397,12 @@ mod tests {
 
     #[test]
     fn a_prompt_may_say_that_nothing_follows() {
-        for (fields, quiet) in [("3;q", true), ("3;", false), ("3", false)] {
+        for (fields, quiet, own_rows) in
+            [("3;q", true, None), ("3;", false, None), ("3", false, None), ("3;r1", false, Some(1))]
+        {
             let mark = format!("\x1b]633;P;abc123;{fields}\x07");
-            assert_eq!(run(&[mark.as_bytes()]), vec![Got::Mark(Mark::Prompt { status: Some(3), quiet })], "{fields}");
+            let wanted = Got::Mark(Mark::Prompt { status: Some(3), quiet, own_rows });
+            assert_eq!(run(&[mark.as_bytes()]), vec![wanted], "{fields}");
         }
     }
 
