@@ -167,8 +167,28 @@ __rc_look() {
 # The user's own prompt, drawn; it may ask for the status. A new PS2 is in it at once.
 __rc_prompt() {
   [[ ${PS2-} == "$__rc_mark2" ]] || __rc_ps2=${PS2-}
+  builtin local __rc_p
+  __rc_p=$__rc_ps1
+  [[ $__rc_p != *\\[!#]* ]] || __rc_numbered
   __rc_status "$1"
-  builtin printf 'prompt\n%s\x1f\x1f%s\0' "${__rc_ps1@P}" "${__rc_ps2@P}"
+  builtin printf 'prompt\n%s\x1f\x1f%s\0' "${__rc_p@P}" "${__rc_ps2@P}"
+}
+
+# The numbers of the command and of its place in the history, which bash writes one too low where it isn't drawing a prompt.
+__rc_numbered() {
+  builtin local __rc_e __rc_l
+  __rc_l=$__rc_p __rc_p= __rc_e='\#'
+  __rc_e=${__rc_e@P}
+  while [[ $__rc_l == *\\* ]]; do
+    __rc_p+=${__rc_l%%\\*} __rc_l=${__rc_l#*\\}
+    case $__rc_l in
+      '!'*) __rc_p+=$HISTCMD ;;
+      '#'*) __rc_p+=$((__rc_e + 1)) ;;
+      *) __rc_p+=\\${__rc_l:0:1} ;;
+    esac
+    __rc_l=${__rc_l:1}
+  done
+  __rc_p+=$__rc_l
 }
 __rc_status() { builtin return "$1"; }
 

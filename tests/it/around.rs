@@ -601,6 +601,17 @@ fn the_shells_own_prompts_are_all_shown() {
     session.expect_line("new-1");
     session.expect_text("new> echo new-$i\nnew> done");
     session.expect_prompt();
+    // bash counts one less while it draws no prompt, and PS0 counts rightly.
+    session.run("PS1='\\!:\\#\\\\! ❯ '; PS0='<\\!:\\#>\\n'");
+    session.run("true");
+    session.expect("the number of the line", |screen| {
+        let rows: Vec<String> = screen.contents().lines().map(str::to_owned).collect();
+        rows.windows(2).any(|rows| {
+            let number = rows[0].strip_suffix("\\! ❯ true");
+            number.is_some_and(|number| rows[1] == format!("<{number}>"))
+        })
+    });
+    session.run("PS1='\\w ❯ '");
     // One sign, which is ours while the line goes elsewhere.
     session.type_text(":help");
     session.expect("our sign", |screen| crate::pty::cursor_line(screen) == "~ : :help");
