@@ -132,12 +132,13 @@ __rc_show() {
 }
 
 # A half line is marked by the program itself; a line that is handed over is run, not shown once more. A command finds the
-# options as they were, but for the two that zsh looks at before the hooks.
+# options as they were, but for `promptsp`, which zsh looks at before the hooks.
 __rc_settings() {
   if (( ! __rc_set )); then
     __rc_set=1 __rc_on=()
     [[ -o histverify ]] && __rc_on+=(histverify)
     [[ -o beep ]] && __rc_on+=(beep)
+    [[ -o promptcr ]] && __rc_on+=(promptcr)
   fi
   builtin unsetopt promptsp promptcr histverify beep
   builtin setopt zle
@@ -388,7 +389,7 @@ __rc_keys() {
 } always {
   if [[ -o interactive ]]; then
     __rc_order
-    builtin unsetopt promptsp promptcr
+    builtin unsetopt promptsp
     builtin zle -N zle-line-init __rc_reads
     case @OPTIONS@ in
       *a*) ;;
