@@ -620,7 +620,7 @@ fn the_shells_own_prompts_are_all_shown() {
     }
     let zsh = crate::need::find("zsh").expect("just found");
     let config = format!("return {{ prompt = \"shell\", shell = {{ program = \"{}\" }} }}", zsh.display());
-    let rc = "PS1='%~ ❯ '; RPROMPT='right-%?'; PS2='%_> '";
+    let rc = "PS1=$'above\\n%~ ❯ '; RPROMPT='right-%?'";
     let session = Session::spawn(Spawn::reedclaw().file(".config/reedclaw/config.lua", &config).file(".zshrc", rc));
     session.run("(exit 4)");
     session.expect("the right prompt", |screen| crate::pty::cursor_line(screen).ends_with("right-4"));
@@ -628,17 +628,6 @@ fn the_shells_own_prompts_are_all_shown() {
     session.expect_line("[right-%?]");
 }
 
-/// Once, the shell's own `$` became ours while the menu was open, and stayed so in the scrollback.
-#[test]
-fn an_open_menu_leaves_the_sign_of_the_prompt() {
-    let spawn = Spawn::reedclaw().file(".config/reedclaw/config.lua", "return { prompt = \"shell\" }");
-    let session = Session::spawn(spawn.file(".bashrc", "PS1='mine $ '").file("one-a", "").file("one-b", ""));
-    session.expect("their prompt", |screen| crate::pty::cursor_line(screen).trim_end() == "mine $");
-    session.type_text("cat o");
-    session.press(Key::Tab);
-    session.expect_text("one-b");
-    session.expect("their sign", |screen| crate::pty::cursor_line(screen).starts_with("mine $ cat one-"));
-}
 /// bash drew its own prompt above ours, for ours could not be put in its place.
 #[test]
 fn a_readonly_prompt_of_the_shells_is_not_drawn_above_ours() {
@@ -661,6 +650,17 @@ fn shows_one_prompt(session: &Session) {
     assert!(rows[at + 1..at + 3] == ["[echo two]", "two"] && rows[at + 3].contains('❯'), "{text}");
 }
 
+/// Once, the shell's own `$` became ours while the menu was open, and stayed so in the scrollback.
+#[test]
+fn an_open_menu_leaves_the_sign_of_the_prompt() {
+    let spawn = Spawn::reedclaw().file(".config/reedclaw/config.lua", "return { prompt = \"shell\" }");
+    let session = Session::spawn(spawn.file(".bashrc", "PS1='mine $ '").file("one-a", "").file("one-b", ""));
+    session.expect("their prompt", |screen| crate::pty::cursor_line(screen).trim_end() == "mine $");
+    session.type_text("cat o");
+    session.press(Key::Tab);
+    session.expect_text("one-b");
+    session.expect("their sign", |screen| crate::pty::cursor_line(screen).starts_with("mine $ cat one-"));
+}
 
 /// As [`enter_in_pieces`], with prompts of several rows.
 fn enter_in_pieces_below(session: &Session, lines: &[&str]) {

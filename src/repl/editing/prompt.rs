@@ -330,6 +330,11 @@ impl reedline::Prompt for ReedPrompt {
         format!("({state}: {}) ", search.term).into()
     }
 
+    // As zsh and fish do it.
+    fn right_prompt_on_last_line(&self) -> bool {
+        true
+    }
+
     // The colours are in the text already.
     fn get_prompt_color(&self) -> reedline::Color {
         reedline::Color::Default
