@@ -146,7 +146,8 @@ impl ShellCompleter {
         }
         let verdict = state.verdict(before);
         let shell_start = state::shell_text_start(before, &verdict);
-        let start = shell_start + inner_start(&before[shell_start..]);
+        let (inner, is_arithmetic) = inner_start(&before[shell_start..]);
+        let start = shell_start + inner;
         let mut request = Request::of(before, start);
         let span = |from: usize| Span::new(from, position);
         if let Some((from, found)) = variables(&request, &state) {
@@ -154,6 +155,9 @@ impl ShellCompleter {
                 return (span(request.word_start), bounded(request.with_dollar(&state)));
             }
             return (span(from), bounded(found));
+        }
+        if is_arithmetic {
+            return (span(request.word_start), Vec::new());
         }
         // What is typed for the model is none of the live shell's business.
         let mut live = self.live.as_mut().filter(|_| verdict.route != Route::Ask);
@@ -176,7 +180,9 @@ impl ShellCompleter {
         let live_start = if state.other_grammar { shell_start } else { request.simple_start };
         let text = &line[live_start..position];
         let mut found = Vec::new();
-        for fit in Fit::ALL {
+        // What is pasted key by key (a tab in a here-document) must not become another word.
+        let begins_row = before[..request.word_start].trim_end_matches([' ', '\t']).ends_with('\n');
+        for fit in Fit::ALL.into_iter().take(if begins_row { 1 } else { Fit::ALL.len() }) {
             found = request.own(&state, fit).unwrap_or_else(|| {
                 let by_path = || request.paths(&state, paths::Wanted::Any, fit);
                 let found = if request.anchor.is_some() { by_path() } else { Vec::new() };
@@ -572,13 +578,14 @@ fn variables(request: &Request<'_>, state: &EditorState) -> Option<(usize, Vec<C
     Some((request.word_start + dollar, found.collect()))
 }
 
-/// Place where the innermost unfinished `$(…` or backtick begins: its text is completed as a line of its own.
-fn inner_start(text: &str) -> usize {
-    let mut start = 0;
+/// Place where the innermost unfinished `$(…` or backtick begins: its text is completed as a line of its own, unless it is
+/// arithmetic (`$((`).
+fn inner_start(text: &str) -> (usize, bool) {
+    let (mut start, mut is_arithmetic) = (0, false);
     // Each turn moves forward, and nobody types a hundred levels.
     for _ in 0..100 {
         let pieces = tokens(&text[start..], Reading::Shell);
-        let Some(last) = pieces.last() else { return start };
+        let Some(last) = pieces.last() else { break };
         let open = last.traits().and_then(|traits| traits.open);
         let found = match open {
             Some('(') => {
@@ -588,12 +595,12 @@ fn inner_start(text: &str) -> usize {
             Some('"') => last.text.rfind("$(").filter(|&at| !last.text[at..].contains(')')).map(|at| at + 2),
             _ => None,
         };
-        match found {
-            Some(inside) => start += last.start + inside,
-            None => return start,
-        }
+        let Some(inside) = found else { break };
+        start += last.start + inside;
+        is_arithmetic = text[..start].ends_with("$(") && text[start..].starts_with('(');
+        start += usize::from(is_arithmetic);
     }
-    start
+    (start, is_arithmetic)
 }
 
 /// Place after the last `=` or `:` of a word that no quote or backslash hides.

@@ -60,6 +60,7 @@ fn the_live_shell_is_asked_about_the_simple_command_alone() {
         ("echo $(gzip -", "gzip -"),
         ("echo \"$(cd x; gzip -", "gzip -"),
         ("while ! gzip -", "gzip -"),
+        ("echo $((1 + $(gzip -", "gzip -"),
     ] {
         let place = place();
         let mut completer = completer(place.path(), None);
@@ -67,6 +68,18 @@ fn the_live_shell_is_asked_about_the_simple_command_alone() {
         let (_, found) = completer.candidates(line, line.len());
         assert_eq!(found.iter().map(|one| one.value.as_str()).collect::<Vec<_>>(), [asked], "{line:?}");
     }
+}
+
+/// `echo $((HO` offered `host`, the command.
+#[test]
+fn arithmetic_and_the_first_word_of_a_row_become_no_other_word() {
+    let place = place();
+    for line in ["echo $((gz", "echo $((1 + GR", "x=\"$((gz", "cat <<E\nzip", "cat <<E\n\tGR"] {
+        let (_, found) = completer(place.path(), None).candidates(line, line.len());
+        assert!(found.is_empty(), "{line:?} {found:?}");
+    }
+    assert_eq!(completed("echo $(($HOS", place.path()), ["echo $(($HOST"]);
+    assert_eq!(completed("ls |\ngz", place.path()), ["ls |\ngzip "]);
 }
 
 /// bash completes the part after the last `=` or `:`, and the answer replaced the whole word: `dd if=b` lost its `if=`.
