@@ -24,6 +24,7 @@ pub fn question_sheet(question: &Question, look: Look) -> Sheet {
     let mut head = Rows::new(look);
     head.head(&match &question.action {
         Action::Keep { .. } => "The command ran on a copy. Keep its changes?".to_owned(),
+        _ if question.only_own_shell => "The command waits for a person's input".to_owned(),
         _ => format!("The model wants to use {} (risk: {})", escape_visible(&question.tool), question.verdict.risk),
     });
     let cyan = Color::Cyan.normal();
@@ -57,8 +58,9 @@ pub fn question_sheet(question: &Question, look: Look) -> Sheet {
     let program = question.program.as_ref().map(|program| format!(", by {program}")).unwrap_or_default();
     foot.ours(dim, &format!("in {}{program}", question.cwd));
     let asking = || question.verdict.reasons.iter().filter(|reason| reason.risk == question.verdict.risk);
-    // The results of a command are shown above; a prediction isn't necessary.
-    let effects_max = if matches!(question.action, Action::Keep { .. }) { 0 } else { EFFECTS_MAX };
+    // The results of a command are shown above; a prediction isn't necessary. Nor is it for one that has run, and its rule isn't
+    // why it is asked about again.
+    let effects_max = if is_keep || question.only_own_shell { 0 } else { EFFECTS_MAX };
     for effect in question.verdict.effects.iter().take(effects_max) {
         let effect = effect.to_string();
         // A reason that only repeats the effect is left out.
@@ -70,7 +72,8 @@ pub fn question_sheet(question: &Question, look: Look) -> Sheet {
         foot.ours(dim, &format!("and {more} effects more"));
     }
     let effects: Vec<String> = question.verdict.effects.iter().take(EFFECTS_MAX).map(Effect::to_string).collect();
-    for reason in asking().filter(|reason| !effects.contains(&reason.text)).take(REASONS_MAX) {
+    let reasons = asking().filter(|_| !question.only_own_shell);
+    for reason in reasons.filter(|reason| !effects.contains(&reason.text)).take(REASONS_MAX) {
         foot.ours(dim, &format!("asked because: {} ({})", reason.text, reason.rule));
     }
     Sheet::new(look, head.rows, patches(&question.changes), foot.rows)
@@ -310,6 +313,18 @@ mod tests {
                 "  it speaks to a.example (rule: network)",
                 "  it reads /w/b",
                 "  asked because: a\\x1b[2Jb (x)",
+            ]
+        );
+        let own = Question { preview: "why".into(), only_own_shell: true, ..question };
+        let sheet = question_sheet(&own, Look::plain(80));
+        assert_eq!(
+            sheet.rows(0..sheet.len()),
+            [
+                "The command waits for a person's input",
+                "│ echo \\u{202e}ok\\r; \\x1b[8mrm x",
+                "│ second",
+                "  why",
+                "  in /w, by /bin/echo",
             ]
         );
     }

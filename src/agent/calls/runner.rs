@@ -529,7 +529,7 @@ impl ToolRunner {
         let why = outcome.error.as_ref().map(|error| error.message.as_str()).unwrap_or_default();
         // After the colon comes what the command asked at its terminal.
         let why = why.replacen(": ", &format!("\n{PRINTED}"), 1);
-        call.preview = format!("{why}\nIt needs a person's input. [s] runs it in your shell; any other key leaves it.");
+        call.preview = format!("{why}\n[s] runs it in your shell; any other key leaves it.");
         let cwd = self.workspace().to_owned();
         let ticket = self.options.gate.judge(call, &cwd, true);
         let question = Question { only_own_shell: true, ..self.options.gate.question(&ticket) };
