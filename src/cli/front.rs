@@ -44,9 +44,7 @@ pub fn interactive(how: &Interactive) -> ExitCode {
         Ok(Ending::Exit(code)) => ExitCode::from(u8::try_from(code & 255).unwrap_or(1)),
         Ok(Ending::Signal(signal)) => end_by_signal(signal),
         Ok(Ending::NotStarted(reason)) => plain(how, &reason),
-        Ok(Ending::Crashed(how_it_ended)) => {
-            plain(how, &format!("the front-end {how_it_ended}; the shell under it was sent SIGHUP"))
-        }
+        Ok(Ending::Crashed(how_it_ended)) => plain(how, &format!("the session {how_it_ended} and is gone")),
         Err(error) => plain(how, &format!("no session could be set up: {error}")),
     }
 }

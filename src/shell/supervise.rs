@@ -196,9 +196,9 @@ fn watch(child: Pid, reader: &mut PipeReader, before: Ignored) -> io::Result<End
     }
     Ok(read_word(&String::from_utf8_lossy(&word)).unwrap_or_else(|| {
         Ending::Crashed(match status {
-            Ok(WaitStatus::Signaled(_, signal, _)) => format!("ended by {signal}"),
-            Ok(WaitStatus::Exited(_, code)) => format!("ended with code {code}"),
-            _ => "ended".into(),
+            Ok(WaitStatus::Signaled(_, signal, _)) => format!("was killed ({signal})"),
+            Ok(WaitStatus::Exited(_, code)) => format!("has failed (status {code})"),
+            _ => "has failed".into(),
         })
     }))
 }

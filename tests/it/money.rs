@@ -80,7 +80,7 @@ fn costs_are_summed_up_by_conversation_day_and_month() {
     let session = Session::spawn(server.shell("", prices));
     session.run("what is the first thing?");
     // 1000 * 0.001 + 200 * 0.0001 + 500 * 0.002; 1700 tokens of 24000.
-    session.expect("the right edge", |screen| screen.contents().contains("7 % $2.02"));
+    session.expect("the right edge", |screen| screen.contents().contains("context 7 %, $2.02"));
     session.run("clear");
     session.run(":cost");
     session.expect("the sums", |screen| {

@@ -141,8 +141,7 @@ pub(in crate::repl) fn keep_spending(repl: &mut Repl, last: Option<&Spent>, thou
     let held = last.usage.total_in().saturating_add(last.usage.total_out());
     let percent = held.saturating_mul(100) / (repl.runtime.agent_mut().window_tokens() as u64).max(1);
     let cost = cost_words(&by_model, &|model| is_near(repl.runtime.agent(), model));
-    let context = if repl.console.options().accessible { "context " } else { "" };
-    repl.spending.edge = Some((conversation, format!("{context}{percent} % {cost}")));
+    repl.spending.edge = Some((conversation, format!("context {percent} %, {cost}")));
 }
 
 /// Returns the text at the right edge: how many watch, and the cost until the conversation changes.
