@@ -246,7 +246,7 @@ fn an_argument_that_makes_no_sense_is_answered_with_what_would() {
         (":history nowhere-to-be-found", "nothing in the history has nowhere-to-be-found"),
         (":history delete zz", "nothing in the history has delete zz; :history delete N deletes a line"),
         (":memory delete 1", "nothing was found; :memory forget N forgets one"),
-        (":memory list", "nothing was found; :memory alone lists what is remembered"),
+        (":memory list", "nothing is remembered yet"),
         (":doctor", "reedclaw doctor is the command for it"),
         (":onboard zz", ":onboard takes the port of a local server, not zz"),
     ] {

@@ -37,7 +37,7 @@ pub(in crate::repl) fn memory(repl: &mut Repl, argument: &str) -> Flow {
     let rest = rest.trim();
     let (number, text) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
     match (word, number.parse::<i64>()) {
-        ("", _) => list_memories(repl, true),
+        ("" | "list", _) if rest.is_empty() => list_memories(repl, true),
         ("inbox", _) if rest.is_empty() => list_memories(repl, false),
         ("save", _) if rest.is_empty() => return save_memory(repl),
         ("add", _) if !rest.is_empty() => add_memory(repl, rest),
@@ -109,7 +109,6 @@ fn search_memory(repl: &Repl, query: &str) {
     if rows.is_empty() {
         let hint = match query.split_whitespace().next().unwrap_or_default() {
             "delete" | "remove" | "rm" => ":memory forget N forgets one",
-            "list" | "ls" => ":memory alone lists what is remembered",
             "clear" => ":memory forget N forgets one, reedclaw memory clear all",
             _ => "word* finds beginnings",
         };
