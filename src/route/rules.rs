@@ -264,6 +264,9 @@ fn of_syntax(text: &str, words: &[Word<'_>], head: &Head<'_>, context: &Context<
     if first.shape == Shape::Open && shape(1).is_some_and(|shape| matches!(shape, Shape::Open | Shape::Call)) {
         return Some(shell("syntax", "`((` is shell arithmetic"));
     }
+    if text.strip_prefix("()").is_some_and(|rest| rest.trim_start().starts_with('{')) {
+        return Some(shell("syntax", "`() {` is a function of zsh without a name"));
+    }
     if matches!(first.shape, Shape::Semicolon | Shape::Close | Shape::Pipe | Shape::AndOr) {
         return Some(ask("no-command", "no command stands before it"));
     }

@@ -146,8 +146,9 @@ pub(super) fn paste(text: &str, context: &Context<'_>) -> Call {
         return call;
     }
     let (mut commands, mut sentences) = (0_usize, 0_usize);
-    for other in lines.take(PASTE_LINES_MAX) {
-        match line(other, context) {
+    let others: Vec<&str> = lines.take(PASTE_LINES_MAX).collect();
+    for other in statements(&others) {
+        match line(&other, context) {
             Call { route: Route::Ask, rule, .. } if rule != "block-word" => sentences += 1,
             Call { route: Route::Shell, .. } => commands += 1,
             _ => {}
@@ -166,18 +167,33 @@ pub(super) fn paste(text: &str, context: &Context<'_>) -> Call {
     }
 }
 
+/// The lines, those that a string runs over as one.
+fn statements(lines: &[&str]) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut rest = lines;
+    while let Some(first) = rest.first() {
+        let closes = |count: &usize| !is_open(&rest[..*count].join("\n"));
+        // A quote that is never closed is an apostrophe.
+        let count = if is_open(first) { (2..=rest.len()).find(closes).unwrap_or(1) } else { 1 };
+        found.push(rest[..count].join("\n"));
+        rest = &rest[count..];
+    }
+    found
+}
+
+fn is_open(line: &str) -> bool {
+    super::lex::pieces(line, super::lex::Reading::Shell)
+        .any(|token| token.traits().is_some_and(|traits| traits.open.is_some()))
+}
+
 /// Returns whether a command begins on the first line whose string or loop runs over the others.
 fn spans_lines(first: &str, whole: &Line<'_>, context: &Context<'_>) -> bool {
     let head = head::of(whole, context);
-    let open = |line: &str| {
-        super::lex::pieces(line, super::lex::Reading::Shell)
-            .any(|token| token.traits().is_some_and(|traits| traits.open.is_some()))
-    };
     first.ends_with(['\\', '{', '(', '|'])
         || first.ends_with("&&")
         || first.ends_with("||")
         || head.kind == Kind::Keyword
-        || open(first)
+        || is_open(first)
 }
 
 /// The features of a line that is weighed; none if an exact rule decides.
