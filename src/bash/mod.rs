@@ -18,7 +18,7 @@ mod word;
 pub(crate) use arithmetic::calculate;
 pub(crate) use braces::braces;
 pub(crate) use escape::{cased, sliced, unescaped};
-pub use parse::is_unfinished;
+pub use parse::{is_unfinished, open_document};
 pub(crate) use parse::{parse, quoted};
 pub use scan::{Document, Scan};
 pub(crate) use syntax::{

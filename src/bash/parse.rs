@@ -40,6 +40,14 @@ pub fn is_unfinished(text: &str) -> bool {
     parser.ends_early == Some(true)
 }
 
+/// The delimiter of the first here-document that the text leaves open.
+#[must_use]
+pub fn open_document(text: &str) -> Option<String> {
+    let mut parser = Parser::new(text, 0);
+    parser.script();
+    parser.document.filter(|_| parser.ends_early == Some(true))
+}
+
 /// The reader.
 pub(super) struct Parser<'a> {
     pub(super) text: &'a str,
@@ -50,12 +58,15 @@ pub(super) struct Parser<'a> {
     ends_early: Option<bool>,
     /// The end of the line with a here-document, and the start of the text after its bodies.
     here: Option<(usize, usize)>,
+    /// The delimiter of a here-document that isn't closed.
+    document: Option<String>,
 }
 
 impl<'a> Parser<'a> {
     pub(super) fn new(text: &'a str, depth: usize) -> Self {
         let trouble = (depth > DEPTH_MAX).then_some(Trouble::Depth);
-        Self { text, at: if trouble.is_some() { text.len() } else { 0 }, depth, trouble, ends_early: None, here: None }
+        let at = if trouble.is_some() { text.len() } else { 0 };
+        Self { text, at, depth, trouble, ends_early: None, here: None, document: None }
     }
 
     fn script(&mut self) -> Script {
@@ -752,6 +763,7 @@ impl<'a> Parser<'a> {
         }
         if !is_closed {
             self.unfinished();
+            self.document.get_or_insert(delimiter);
         }
         self.here = Some((line_end, at));
         if quoted {

@@ -103,6 +103,7 @@ pub(in crate::repl) fn make(
             palette,
             heading.clone(),
             pump.clone(),
+            Arc::clone(&links.document),
         )))
         .with_completer(Box::new(completer))
         .with_visual_selection_style(Style::new().reverse())

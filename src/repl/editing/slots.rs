@@ -4,9 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use reedline::{Highlighter, StyledText, ValidationResult, Validator};
 
-use crate::proto::RouteVerdict;
+use crate::bash::open_document;
+use crate::proto::{Route, RouteVerdict};
 use crate::repl::editing::complete::{Candidate, LiveCompletion};
 use crate::repl::editing::highlight::{Palette, paint};
 use crate::repl::editing::prompt::Heading;
@@ -43,11 +45,18 @@ pub struct ToldHighlighter {
     state: SharedState,
     heading: Heading,
     pump: Handle,
+    document: Arc<Mutex<Option<String>>>,
 }
 
 impl ToldHighlighter {
-    pub(in crate::repl) fn new(state: SharedState, palette: Option<Palette>, heading: Heading, pump: Handle) -> Self {
-        Self { palette, state, heading, pump }
+    pub(in crate::repl) fn new(
+        state: SharedState,
+        palette: Option<Palette>,
+        heading: Heading,
+        pump: Handle,
+        document: Arc<Mutex<Option<String>>>,
+    ) -> Self {
+        Self { palette, state, heading, pump, document }
     }
 }
 
@@ -59,12 +68,15 @@ pub(in crate::repl) fn tell_heading(heading: &Heading, line: &str, verdict: &Rou
 }
 
 impl Highlighter for ToldHighlighter {
-    fn highlight(&self, line: &str, _: usize) -> StyledText {
+    fn highlight(&self, line: &str, cursor: usize) -> StyledText {
         self.pump.editor_drawn();
         let state = state::read(&self.state);
         // Once for glyph and colours: a hook of the user's may have a word in it.
         let verdict = state.verdict(line);
         tell_heading(&self.heading, line, &verdict, &state);
+        let may_be_open = line.ends_with('\n') && cursor == line.len() && line.contains("<<");
+        let open = || open_document(&verdict.text).filter(|_| verdict.route == Route::Shell && !state.other_grammar);
+        *self.document.lock() = may_be_open.then(open).flatten();
         if state.asks_about_failure(line) {
             self.pump.nudge();
         }

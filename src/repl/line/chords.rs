@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crossterm::event::{Event, KeyEvent};
+use parking_lot::Mutex;
 use reedline::{
     EditCommand, EditMode, KeyCode, KeyModifiers, PromptEditMode, PromptViMode, ReedlineEvent, ReedlineRawEvent,
 };
@@ -34,6 +35,9 @@ enum Pending {
     Prefix,
 }
 
+/// The most times that a number before a key repeats it.
+const COUNT_MAX: usize = 1_000;
+
 /// A key with what is held down with it.
 pub(in crate::repl) type Chord = (KeyModifiers, KeyCode);
 
@@ -58,6 +62,9 @@ pub(in crate::repl) struct ChordMode {
     typing: Option<Typed>,
     /// The last change with a text, for vi's `.`; `None` if another change followed it.
     change: Option<Typed>,
+    /// The number that was typed with Alt, for the next key.
+    count: Option<usize>,
+    document: Arc<Mutex<Option<String>>>,
     escape: Escape,
     /// The pump, which keeps later keys once it knows that the editor hands over control.
     pump: Option<Handle>,
@@ -113,6 +120,8 @@ impl ChordMode {
             awaits_character: false,
             typing: None,
             change: None,
+            count: None,
+            document: Arc::clone(&links.document),
             escape,
             pump,
         }
@@ -131,6 +140,44 @@ impl ChordMode {
     }
 
     fn key(&mut self, key: KeyEvent) -> ReedlineEvent {
+        if let Some(digit) = self.digit(key) {
+            self.count = Some((self.count.unwrap_or(0) * 10 + digit).min(COUNT_MAX));
+            return ReedlineEvent::None;
+        }
+        match self.count.take() {
+            Some(count) => self.counted(key, count),
+            None => self.single(key),
+        }
+    }
+
+    /// A digit of the number before a key, in readline's emacs mode.
+    fn digit(&self, key: KeyEvent) -> Option<usize> {
+        let begins = key.modifiers == KeyModifiers::ALT && !self.own.contains(&(key.modifiers, key.code));
+        let goes_on = key.modifiers.is_empty() && self.count.is_some();
+        let may_be = (begins || goes_on) && self.pending == Pending::Nothing && !self.searching.is_open();
+        match key.code {
+            KeyCode::Char(c) if may_be && self.inner.edit_mode() == PromptEditMode::Emacs => {
+                c.to_digit(10).map(|digit| digit as usize)
+            }
+            _ => None,
+        }
+    }
+
+    /// A key so many times, if it moves or edits.
+    fn counted(&mut self, key: KeyEvent, count: usize) -> ReedlineEvent {
+        let mut next = || match self.single(key) {
+            // The line may be empty before the last.
+            ReedlineEvent::CtrlD => ReedlineEvent::Edit(vec![EditCommand::Delete]),
+            event => event,
+        };
+        match next() {
+            event if !repeats(&event) => event,
+            _ if count == 0 => ReedlineEvent::None,
+            event => ReedlineEvent::Multiple([vec![event], (1..count).map(|_| next()).collect()].concat()),
+        }
+    }
+
+    fn single(&mut self, key: KeyEvent) -> ReedlineEvent {
         let chord = (key.modifiers, key.code);
         match std::mem::replace(&mut self.pending, Pending::Nothing) {
             Pending::Quoted => {
@@ -146,6 +193,9 @@ impl ChordMode {
         let was_escaped = std::mem::replace(&mut self.is_escaped, false);
         if self.searching.is_open() {
             return self.in_search(key);
+        }
+        if let Some(end) = self.end_of_document(chord) {
+            return end;
         }
         if chord == (KeyModifiers::NONE, KeyCode::Esc) {
             if was_escaped {
@@ -187,6 +237,14 @@ impl ChordMode {
             _ => None,
         };
         self.with_edits(event)
+    }
+
+    /// Ends a here-document by Ctrl-D at the start of a row, as bash does.
+    fn end_of_document(&self, chord: Chord) -> Option<ReedlineEvent> {
+        let is_end = chord == (KeyModifiers::CONTROL, KeyCode::Char('d')) && !self.own.contains(&chord);
+        let delimiter = is_end.then(|| self.document.lock().take()).flatten()?;
+        let insert = ReedlineEvent::Edit(vec![EditCommand::InsertString(delimiter)]);
+        Some(ReedlineEvent::Multiple(vec![insert, ReedlineEvent::Enter]))
     }
 
     /// Adds the commands that reedline's vi mode lacks.
@@ -397,6 +455,30 @@ fn literal(key: KeyEvent) -> Option<char> {
     }
 }
 
+fn repeats(event: &ReedlineEvent) -> bool {
+    match event {
+        ReedlineEvent::Menu(name) => Edit::repeats(name),
+        ReedlineEvent::UntilFound(events) | ReedlineEvent::Multiple(events) => events.iter().all(repeats),
+        event => matches!(
+            event,
+            ReedlineEvent::Edit(_)
+                | ReedlineEvent::Esc
+                | ReedlineEvent::Left
+                | ReedlineEvent::Right
+                | ReedlineEvent::Up
+                | ReedlineEvent::Down
+                | ReedlineEvent::PreviousHistory
+                | ReedlineEvent::NextHistory
+                | ReedlineEvent::MenuLeft
+                | ReedlineEvent::MenuRight
+                | ReedlineEvent::MenuUp
+                | ReedlineEvent::MenuDown
+                | ReedlineEvent::HistoryHintComplete
+                | ReedlineEvent::HistoryHintWordComplete
+        ),
+    }
+}
+
 fn opens_search(event: &ReedlineEvent) -> bool {
     match event {
         ReedlineEvent::Menu(name) => name == HISTORY_MENU,
@@ -421,6 +503,38 @@ fn with_end(event: ReedlineEvent) -> ReedlineEvent {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_number_repeats_the_next_key() {
+        let emacs = Box::new(reedline::Emacs::default());
+        let mut mode = ChordMode::new(emacs, &Links::default(), Vec::new(), Vec::new());
+        let (alt, none) = (KeyModifiers::ALT, KeyModifiers::NONE);
+        let mut press = |modifiers, c| mode.key(KeyEvent::new(KeyCode::Char(c), modifiers));
+        let insert = |c| ReedlineEvent::Edit(vec![EditCommand::InsertChar(c)]);
+        assert_eq!((press(alt, '1'), press(none, '2')), (ReedlineEvent::None, ReedlineEvent::None));
+        assert_eq!(press(none, 'x'), ReedlineEvent::Multiple(vec![insert('x'); 12]));
+        assert_eq!(press(none, '2'), insert('2'));
+        press(alt, '2');
+        // It must not end the session where fewer characters are left.
+        let delete = ReedlineEvent::Edit(vec![EditCommand::Delete]);
+        assert_eq!(press(KeyModifiers::CONTROL, 'd'), ReedlineEvent::Multiple(vec![delete; 2]));
+        press(alt, '2');
+        assert_eq!(press(KeyModifiers::CONTROL, 'c'), ReedlineEvent::CtrlC);
+    }
+
+    #[test]
+    fn an_end_of_file_ends_a_here_document() {
+        let links = Links::default();
+        let mut mode = ChordMode::new(Box::new(reedline::Emacs::default()), &links, Vec::new(), Vec::new());
+        let mut press = || mode.key(KeyEvent::new(KeyCode::Char('d'), KeyModifiers::CONTROL));
+        *links.document.lock() = crate::bash::open_document("cat <<-'A B' <<C\ntext\n");
+        let insert = ReedlineEvent::Edit(vec![EditCommand::InsertString("A B".to_owned())]);
+        assert_eq!(press(), ReedlineEvent::Multiple(vec![insert, ReedlineEvent::Enter]));
+        assert_eq!(press(), ReedlineEvent::CtrlD);
+        for text in ["cat <<A\nA\n", "if true\n"] {
+            assert_eq!(crate::bash::open_document(text), None, "{text}");
+        }
+    }
 
     #[test]
     fn a_quoted_key_is_its_character() {

@@ -62,6 +62,12 @@ impl Edit {
         Self::ALL.into_iter().find(|edit| edit.menu_name(false) == name)
     }
 
+    /// Whether a number before its key repeats it: readline means another word by the one before Alt-.
+    pub(super) fn repeats(name: &str) -> bool {
+        let mut all = Self::ALL.into_iter().filter(|edit| *edit != Self::LastArgument);
+        all.any(|edit| [false, true].into_iter().any(|again| edit.menu_name(again) == name))
+    }
+
     pub(super) fn kills(self) -> bool {
         matches!(
             self,

@@ -15,6 +15,10 @@ pub(super) use readline::{bytes, chords, function};
 pub(super) use search::{SearchMenu, Searching};
 pub(super) use widget::widgets;
 
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
 use crate::shell::session::Handle;
 
 /// The state that the keys and the editor's menus share.
@@ -24,6 +28,8 @@ pub(super) struct Links {
     pub(super) searching: Searching,
     /// vi's Esc.
     pub(super) escape: Escape,
+    /// The delimiter of a here-document in whose next row the cursor stands, as the line was drawn last.
+    pub(super) document: Arc<Mutex<Option<String>>>,
     /// The pump of the session.
     pub(super) pump: Option<Handle>,
 }
