@@ -510,6 +510,11 @@ impl Agent {
         }
     }
 
+    /// Whether the conversation holds a picture.
+    pub fn has_image(&self, image: &Image) -> bool {
+        self.conversation.has_note(&image.mark())
+    }
+
     /// Sends pictures with the messages that hold their marks, from the next question on.
     pub fn attach_images(&mut self, images: Vec<Image>) {
         for image in images {

@@ -324,8 +324,9 @@ fn take_images(agent: &mut Agent, images: Vec<Image>) -> (Vec<String>, Vec<Strin
     }
     match agent.takes_images() {
         Ok(()) => {
-            let told_of = |it: &Image| {
-                format!("attached {} ({}, {} KiB)", it.name(), it.format(), it.bytes().len().div_ceil(1024))
+            let told_of = |it: &Image| match agent.has_image(it) {
+                true => format!("{} is in the conversation already", it.name()),
+                false => format!("attached {} ({}, {} KiB)", it.name(), it.format(), it.bytes().len().div_ceil(1024)),
             };
             let taken = (images.iter().map(told_of).collect(), images.iter().map(Image::mark).collect());
             agent.attach_images(images);

@@ -222,13 +222,16 @@ impl Conversation {
 
     /// The notes that the model doesn't have yet, or has in an older form.
     pub(super) fn fresh_notes(&self) -> String {
-        let is_fresh = |note: &&String| {
-            let heading = note.lines().next().unwrap_or_default();
-            let kind = heading.split_inclusive(']').next().unwrap_or_default();
-            let of_kind = |pair: &&Pair| pair.question[..pair.notes_bytes].lines().any(|line| line.starts_with(kind));
-            !self.live().iter().rev().find(of_kind).is_some_and(|pair| pair.question.contains(note.as_str()))
-        };
-        self.notes.iter().filter(is_fresh).map(|note| format!("{}\n\n", note.trim_end())).collect()
+        self.notes.iter().filter(|note| !self.has_note(note)).map(|note| format!("{}\n\n", note.trim_end())).collect()
+    }
+
+    /// Whether a note is the last of its kind in the turns that are still sent.
+    #[must_use]
+    pub fn has_note(&self, note: &str) -> bool {
+        let heading = note.lines().next().unwrap_or_default();
+        let kind = heading.split_inclusive(']').next().unwrap_or_default();
+        let of_kind = |pair: &&Pair| pair.question[..pair.notes_bytes].lines().any(|line| line.starts_with(kind));
+        self.live().iter().rev().find(of_kind).is_some_and(|pair| pair.question.contains(note))
     }
 
     /// Hides secrets in the outputs of commands with this from now on.
@@ -442,6 +445,19 @@ mod tests {
     fn tokens_are_a_quarter_of_the_characters_rounded_up() {
         for (text, tokens) in [("", 0), ("a", 1), ("abcd", 1), ("abcde", 2), ("éééé", 1)] {
             assert_eq!(estimate_tokens(text), tokens);
+        }
+    }
+
+    #[test]
+    fn a_picture_is_known_as_long_as_its_turn_is_sent() {
+        let mut talk = with(1, 10_000);
+        let mark = "[picture cat.png, png, 1 KiB, 00000001]";
+        assert!(!talk.has_note(mark));
+        for (question, held) in [("see", true), ("what else?", false)] {
+            talk.attach(if held { vec![mark.to_owned()] } else { Vec::new() });
+            let _ = talk.messages_for(question);
+            talk.answered("yes");
+            assert_eq!((talk.has_note(mark), talk.has_note("[picture dog.png]")), (held, false));
         }
     }
 

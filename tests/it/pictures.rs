@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 use crate::home::TestHome;
 use crate::need::TEST_PATH;
-use crate::pty::program;
+use crate::pty::{Session, Spawn, program};
 use crate::server::{Server, answer};
 
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n a small cat";
@@ -56,6 +56,18 @@ fn pictures_go_to_a_model_that_takes_them() {
         told.contains("attached text.png (1 line") && told.contains("missing.png: there is no such file"),
         "{told}"
     );
+}
+
+#[test]
+fn a_picture_that_was_sent_is_said_to_be_there() {
+    let server = Server::start();
+    let home = home(&server, "images = true", "");
+    let session = Session::spawn(Spawn::reedclaw().home(home.path()).cwd(&home.path().join("work")));
+    for told in ["attached cat.png (png, 1 KiB)", "cat.png is in the conversation already"] {
+        server.reply(answer("a cat"));
+        session.run("?what is in @cat.png");
+        session.expect_text(told);
+    }
 }
 
 #[test]
