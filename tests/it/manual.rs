@@ -162,6 +162,8 @@ fn the_task_counts_more_than_a_command_that_the_question_names() {
         ("how do I kill a process?", &["kill PID"]),
         ("what is my ip address?", &["ip -brief addr", "hostname -I"]),
         ("which files are in this directory?", &["ls"]),
+        ("rename branch in git", &["git branch -m"]),
+        ("find files larger than 100 MB", &["find . -type f -size"]),
         // Words without a meaning say it, all together.
         ("what time is it?", &["date"]),
         ("what's the time?", &["date"]),
