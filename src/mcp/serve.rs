@@ -4,6 +4,7 @@ use parking_lot::Mutex;
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::path::PathBuf;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -17,7 +18,7 @@ use rmcp::service::{Peer, PeerRequestOptions, RoleClient, ServiceError};
 use rmcp::transport::DynamicTransportError;
 use rmcp::transport::streamable_http_client::StreamableHttpError;
 use serde_json::{Map, Value};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{JoinSet, LocalSet};
 
 use super::asking::{Caller, Talks, Told, as_value};
@@ -130,10 +131,11 @@ pub(super) fn start(
 /// Gives each request to its server's task, until nobody can send any more; then all servers are ended.
 async fn dispatch(mut requests: mpsc::UnboundedReceiver<Request>, shared: Arc<Shared>, tools: Arc<Tools>) {
     let mut tasks = JoinSet::new();
-    let mut keepers: HashMap<String, mpsc::UnboundedSender<Job>> = HashMap::new();
+    let mut keepers: HashMap<String, (mpsc::UnboundedSender<Job>, Ends)> = HashMap::new();
     while let Some(Request { server, job }) = requests.recv().await {
-        let keeper = keepers.entry(server.clone()).or_insert_with(|| {
+        let (keeper, ends) = keepers.entry(server.clone()).or_insert_with(|| {
             let (sender, jobs) = mpsc::unbounded_channel();
+            let ends = Ends::default();
             let keeper = Keeper {
                 name: server,
                 shared: Arc::clone(&shared),
@@ -142,16 +144,42 @@ async fn dispatch(mut requests: mpsc::UnboundedReceiver<Request>, shared: Arc<Sh
                 failures: VecDeque::new(),
                 calls: Arc::default(),
                 talks: Talks::default(),
+                ends: ends.clone(),
             };
             tasks.spawn_local(keeper.run(jobs));
-            sender
+            (sender, ends)
         });
+        if matches!(job, Job::Close(_)) {
+            ends.add();
+        }
         let _ = keeper.send(job);
     }
-    drop(keepers);
+    for (_, (jobs, ends)) in keepers {
+        ends.add();
+        drop(jobs);
+    }
     let all_ended = async { while tasks.join_next().await.is_some() {} };
     // Whatever is left is dropped with its task, which kills the program.
     let _ = tokio::time::timeout(END, all_ended).await;
+}
+
+/// The orders to end a server that its task hasn't carried out yet. A start, or a look at its lists, that they meet is given up.
+#[derive(Clone, Default)]
+struct Ends(Rc<watch::Sender<usize>>);
+
+impl Ends {
+    fn add(&self) {
+        self.0.send_modify(|count| *count += 1);
+    }
+
+    fn take(&self) {
+        self.0.send_modify(|count| *count -= 1);
+    }
+
+    /// Waits until there is one.
+    async fn wait(&self) {
+        let _ = self.0.subscribe().wait_for(|count| *count > 0).await;
+    }
 }
 
 /// The task of one server.
@@ -164,6 +192,7 @@ struct Keeper {
     /// Calls that are under way.
     calls: Arc<AtomicUsize>,
     talks: Talks,
+    ends: Ends,
 }
 
 enum Event {
@@ -225,6 +254,7 @@ impl Keeper {
             Job::Close(done) => {
                 self.failures.clear();
                 self.close().await;
+                self.ends.take();
                 let _ = done.send(());
             }
             Job::Connect { answer, mut cancel } => {
@@ -327,6 +357,8 @@ impl Keeper {
         let began = Instant::now();
         self.shared.update(&self.name, |entry| entry.standing = Standing::Starting(began));
         let connected = tokio::select! {
+            biased;
+            () = self.ends.wait() => Err(NotConnected::Ended),
             connected = connect(&server, &self.tools, &self.shared, &self.talks) => connected,
             why = self.tools.wait_for_halt() => Err(NotConnected::Failed(why)),
         };
@@ -350,6 +382,8 @@ impl Keeper {
                 self.shared.update(&self.name, |entry| entry.standing = Standing::NeedsLogin);
                 Err(McpError::NeedsLogin(self.name.clone()))
             }
+            // Whoever ended it says what it is now.
+            Err(NotConnected::Ended) => Err(failed("it was ended before it had started".into())),
             Err(NotConnected::Failed(why)) => {
                 self.note_failure(why.clone());
                 Err(McpError::Start { server: self.name.clone(), why })
@@ -402,7 +436,12 @@ impl Keeper {
         let (Some(server), Some(connection)) = (self.server(), &mut self.connection) else { return };
         connection.forget_changes();
         // A list that can't be fetched now leaves the old one.
-        if let Ok(manifest) = convert::manifest(&connection.peer(), &server).await {
+        let peer = connection.peer();
+        let fetched = tokio::select! {
+            () = self.ends.wait() => return,
+            fetched = convert::manifest(&peer, &server) => fetched,
+        };
+        if let (Ok(manifest), Some(connection)) = (fetched, &self.connection) {
             let era = connection.era;
             let manifest = self.keep(&server, era, manifest);
             self.shared.update(&self.name, |entry| entry.manifest = Some(manifest));

@@ -97,6 +97,22 @@ fn nothing_runs_before_it_is_needed() {
 }
 
 #[test]
+fn a_start_that_hangs_holds_up_neither_an_end_nor_a_restart() {
+    let mcp = client(server(&["delay=600".into()]), None);
+    let began = Instant::now();
+    for _ in 0..2 {
+        mcp.wake("one");
+        wait_until(|| !mcp.log("one").is_empty() || matches!(mcp.standings()[0].1, Standing::Starting(_)));
+        mcp.close("one");
+        assert_eq!(mcp.standings()[0].1, Standing::Asleep { is_known: false });
+    }
+    assert_eq!(mcp.failure("one"), None, "nothing has failed");
+    mcp.wake("one");
+    drop(mcp);
+    assert!(began.elapsed() < END, "{:?}", began.elapsed());
+}
+
+#[test]
 fn a_call_starts_the_server_and_brings_its_answer() {
     let mcp = client(server(&[]), None);
     let reply = mcp.call(&order("echo", json!({"text": "hello"})), &go_on, &mut Unasked).expect("an answer");
