@@ -41,20 +41,22 @@ pub(super) async fn manifest(peer: &Peer<RoleClient>, server: &Server) -> Result
         ..Manifest::default()
     };
     if info.capabilities.tools.is_some() {
-        let tools = pages(async |page| tools(peer, page).await).await;
-        add_tools(&mut manifest, tools.map_err(|error| format!("its tools can't be listed: {error}"))?);
+        let list = pages(async |page| tools(peer, page).await).await;
+        let (tools, is_cut) = list.map_err(|error| format!("its tools can't be listed: {error}"))?;
+        add_tools(&mut manifest, tools);
+        manifest.left_out.extend(is_cut.then(|| after_pages("tools")));
     }
     if server.has_resources && info.capabilities.resources.is_some() {
         let list = pages(async |page| peer.list_resources(page).await.map(|list| (list.resources, list.next_cursor)));
         match list.await {
-            Ok(resources) => manifest.resources = resources.into_iter().take(ITEMS_MAX).map(link).collect(),
+            Ok(all) => manifest.resources = kept("resources", all, &mut manifest.left_out).map(link).collect(),
             Err(error) => manifest.left_out.push(format!("its resources can't be listed: {error}")),
         }
     }
     if server.has_prompts && info.capabilities.prompts.is_some() {
         let list = pages(async |page| peer.list_prompts(page).await.map(|list| (list.prompts, list.next_cursor)));
         match list.await {
-            Ok(prompts) => manifest.prompts = prompts.into_iter().take(ITEMS_MAX).map(prompt).collect(),
+            Ok(all) => manifest.prompts = kept("prompts", all, &mut manifest.left_out).map(prompt).collect(),
             Err(error) => manifest.left_out.push(format!("its prompts can't be listed: {error}")),
         }
     }
@@ -73,21 +75,33 @@ async fn tools(
     }
 }
 
-/// All pages of a list.
+/// The items of all pages of a list, as far as the limits go, and whether there are more pages than are read.
 async fn pages<T>(
     mut fetch: impl AsyncFnMut(Option<PaginatedRequestParams>) -> Result<(Vec<T>, Option<String>), ServiceError>,
-) -> Result<Vec<T>, ServiceError> {
+) -> Result<(Vec<T>, bool), ServiceError> {
     let mut all = Vec::new();
     let mut page = None;
     for _ in 0..PAGES_MAX {
         let (items, cursor) = fetch(page).await?;
         all.extend(items);
+        // Too many items are told where they are left out.
         if cursor.is_none() || all.len() > ITEMS_MAX {
-            break;
+            return Ok((all, false));
         }
         page = Some(PaginatedRequestParams::default().with_cursor(cursor));
     }
-    Ok(all)
+    Ok((all, true))
+}
+
+fn after_pages(what: &str) -> String {
+    format!("{what} after the first {PAGES_MAX} pages")
+}
+
+/// The items of a list that are kept; `left_out` says what isn't.
+fn kept<T>(what: &str, (items, is_cut): (Vec<T>, bool), left_out: &mut Vec<String>) -> impl Iterator<Item = T> {
+    left_out.extend(is_cut.then(|| after_pages(what)));
+    left_out.extend((items.len() > ITEMS_MAX).then(|| format!("{what} after the first {ITEMS_MAX}")));
+    items.into_iter().take(ITEMS_MAX)
 }
 
 fn add_tools(manifest: &mut Manifest, tools: Vec<Tool>) {
@@ -309,6 +323,25 @@ mod tests {
                 prop_assert!(!reply.is_error);
             }
         }
+    }
+
+    #[test]
+    fn a_list_that_is_cut_says_so() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        let fetched = |on_each: usize, pages_there: usize| {
+            let mut left = pages_there;
+            let fetch = async |_| {
+                left -= 1;
+                Ok((vec![(); on_each], (left > 0).then(|| "more".to_owned())))
+            };
+            let mut left_out = Vec::new();
+            let list = runtime.block_on(pages(fetch)).expect("a list");
+            (kept("prompts", list, &mut left_out).count(), left_out)
+        };
+        assert_eq!(fetched(1, PAGES_MAX), (PAGES_MAX, vec![]));
+        assert_eq!(fetched(1, PAGES_MAX + 1), (PAGES_MAX, vec!["prompts after the first 100 pages".to_owned()]));
+        assert_eq!(fetched(ITEMS_MAX, 1), (ITEMS_MAX, vec![]));
+        assert_eq!(fetched(ITEMS_MAX, 2), (ITEMS_MAX, vec!["prompts after the first 1000".to_owned()]));
     }
 
     #[test]
