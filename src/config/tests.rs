@@ -241,6 +241,10 @@ fn each_mistake_names_its_key_its_value_and_the_allowed_values() {
             "{ mcp = { servers = { a = { command = { 'x' }, url = 'https://h/mcp' } } } }",
             "mcp.servers.a: has both command and url; using command",
         ),
+        (
+            "{ mcp = { servers = { a = { url = 'http://h/mcp', key_env = 'K' } } } }",
+            "mcp.servers.a: its key or headers would go unencrypted to another machine; nothing is sent there without https",
+        ),
         ("{ models = { ['a b'] = {} } }", r#"models["a b"]: the name of a model has 1 to 64 bytes"#),
         (
             "{ models = { a = { endpoint = 'h:1' } } }",

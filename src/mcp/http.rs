@@ -258,7 +258,13 @@ impl Inner {
         token: Option<&str>,
         line: &Line,
     ) -> Result<ureq::http::Response<ureq::Body>, HttpError> {
-        let mut request = Request::builder().method(order.method).uri(order.url.as_deref().unwrap_or(&self.url));
+        let url = order.url.as_deref().unwrap_or(&self.url);
+        if (token.is_some() || !own.is_empty()) && is_open(url) {
+            let why =
+                "its key or headers would go unencrypted to another machine, so nothing is sent; use an https address";
+            return Err(HttpError::NotSent(why.into()));
+        }
+        let mut request = Request::builder().method(order.method).uri(url);
         for (name, value) in own {
             let lower = name.to_ascii_lowercase();
             if RESERVED.contains(&lower.as_str()) || lower.starts_with(PROTOCOL_HEADERS) {
@@ -319,6 +325,12 @@ impl Inner {
             _ => HttpError::Broken(why),
         }
     }
+}
+
+/// Whether whoever is on the way to an address can read what is sent there.
+pub(super) fn is_open(url: &str) -> bool {
+    let is_encrypted = url.get(..8).is_some_and(|scheme| scheme.eq_ignore_ascii_case("https://"));
+    !is_encrypted && !super::oauth::is_this_machine(url)
 }
 
 /// Makes a client for an address of the user's.

@@ -480,3 +480,24 @@ fn a_servers_documents_cannot_lead_a_login_elsewhere() {
         assert!(site.seen().iter().all(|request| !request.line.contains("/register")));
     }
 }
+
+#[test]
+fn a_key_goes_to_no_other_machine_without_encryption() {
+    for (url, is_read) in [
+        ("https://tools.example/mcp", false),
+        ("HTTPS://tools.example/mcp", false),
+        ("http://127.0.0.1:8080/mcp", false),
+        ("http://localhost/mcp", false),
+        ("http://[::1]:1/", false),
+        ("http://tools.example/mcp", true),
+        ("HTTP://192.168.0.2/mcp", true),
+        ("http://localhost.example/", true),
+        ("http://127.0.0.1@tools.example/", true),
+    ] {
+        assert_eq!(http::is_open(url), is_read, "{url}");
+    }
+    let key = vec![("Authorization".to_owned(), "Bearer secret".to_owned())];
+    let mcp = client("http://tools.example/mcp", None, key);
+    let why = mcp.connect("one", &|| false).expect_err("nothing is sent").to_string();
+    assert!(why.contains("unencrypted") && !why.contains("secret"), "{why}");
+}

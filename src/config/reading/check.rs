@@ -254,6 +254,12 @@ impl Check<'_> {
             (false, false) => self.problems.key(key, "has neither command nor url; left out".to_owned()),
             _ => {}
         }
+        let url = table.raw_get::<String>("url").unwrap_or_default();
+        let is_open = url.get(..7).is_some_and(|it| it.eq_ignore_ascii_case("http://")) && !is_loopback(&url);
+        if is_open && ["key_env", "key_command", "key_file", "headers"].into_iter().any(given) {
+            let why = "its key or headers would go unencrypted to another machine; nothing is sent there without https";
+            self.problems.key(key, why.to_owned());
+        }
     }
 
     fn unknown(&mut self, key: &[String]) {
