@@ -8,7 +8,7 @@ use std::sync::mpsc::Receiver;
 use serde_json::{Value, json};
 
 use super::calls::{begun, ended};
-use super::wire::{Abilities, Voice, chunk};
+use super::wire::{Abilities, Voice, call_text, chunk};
 use crate::app::{Channel, ChannelKind, Runtime};
 use crate::proto::tool::{Step, ToolEvent};
 use crate::proto::{Event, Failure, Spent};
@@ -158,6 +158,17 @@ impl Editor {
     /// The id of the call that goes on.
     pub(super) fn current_call(&self) -> Option<String> {
         self.face().call.as_ref().map(|call| call.id.clone())
+    }
+
+    /// Tells how far the call has come that goes on. Its end replaces that.
+    pub(super) fn progress(&self, text: &str) {
+        let face = self.face();
+        let Some(id) = face.call.as_ref().map(|call| call.id.clone()) else { return };
+        let content = [call_text(&(face.redact)(text))];
+        drop(face);
+        self.update(&json!({
+            "sessionUpdate": "tool_call_update", "toolCallId": id, "status": "in_progress", "content": content,
+        }));
     }
 
     /// An id for a question that is no call.

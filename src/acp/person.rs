@@ -227,6 +227,10 @@ impl Person for AtEditor<'_> {
         }
     }
 
+    fn progress(&mut self, text: &str) {
+        self.editor.progress(text);
+    }
+
     fn unsaved(&mut self, path: &Path, on_disk: Option<&[u8]>) -> Option<&'static str> {
         // Of a file that isn't there most clients show an error.
         let on_disk = on_disk.filter(|_| self.editor.abilities().reads_files)?;

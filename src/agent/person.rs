@@ -58,6 +58,9 @@ pub trait Person {
         None
     }
 
+    /// Shows them how far a call has come.
+    fn progress(&mut self, _text: &str) {}
+
     /// Whether a file's text in their editor is, or may be, another than the one on the disk, which is `on_disk`: words for the
     /// place after its path.
     fn unsaved(&mut self, _path: &Path, _on_disk: Option<&[u8]>) -> Option<&'static str> {
@@ -153,6 +156,10 @@ impl Person for Timed<'_> {
         self.person.overdue(command, has_ended)
     }
 
+    fn progress(&mut self, text: &str) {
+        self.person.progress(text);
+    }
+
     fn unsaved(&mut self, path: &Path, on_disk: Option<&[u8]>) -> Option<&'static str> {
         self.person.unsaved(path, on_disk)
     }
@@ -180,5 +187,9 @@ impl Replies for Asking<'_> {
 
     fn overdue(&mut self, command: &Overdue, has_ended: &Arc<AtomicBool>) -> Option<OverdueChoice> {
         self.0.overdue(command, has_ended)
+    }
+
+    fn progress(&mut self, text: &str) {
+        self.0.progress(text);
     }
 }

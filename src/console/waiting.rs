@@ -1,6 +1,7 @@
 //! The sign that an answer is waited for: one short row with the time, drawn over itself and taken away without a trace.
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
+use std::borrow::Cow;
 use std::time::{Duration, Instant};
 
 use super::Console;
@@ -26,7 +27,7 @@ struct State {
     is_resting: bool,
     is_drawn: bool,
     /// The activity and its start; the wait itself if nothing is named.
-    activity: Option<(&'static str, Instant)>,
+    activity: Option<(Cow<'static, str>, Instant)>,
     /// A question was put since this was looked at last.
     has_asked: bool,
 }
@@ -56,7 +57,7 @@ impl Waiting {
             }
             pause = STEP;
             let frames: &[char] = if options.unicode { &FRAMES } else { &ASCII_FRAMES };
-            let (said, since) = state.activity.unwrap_or(("", begun));
+            let (said, since) = state.activity.as_ref().map_or(("", begun), |(said, since)| (said, *since));
             let text = format!("{} {said}{} s", frames[step % frames.len()], since.elapsed().as_secs());
             let text = if options.unicode { text } else { text.replace('…', "...") };
             // The lock is held while it is drawn: nothing can be written between the sign and its end.
@@ -67,7 +68,14 @@ impl Waiting {
 
     /// Says what goes on, from here on with its own time.
     pub fn say(&self, what: &'static str) {
-        self.lock().activity = Some((what, Instant::now()));
+        self.lock().activity = Some((what.into(), Instant::now()));
+    }
+
+    /// Says how far what goes on has come; its time isn't counted anew.
+    pub fn note(&self, how_far: &str) {
+        let mut state = self.lock();
+        let since = state.activity.take().map_or_else(Instant::now, |(_, since)| since);
+        state.activity = Some((format!("{how_far} ").into(), since));
     }
 
     /// Writes above the sign, which goes on.

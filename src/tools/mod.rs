@@ -212,6 +212,9 @@ pub trait Replies {
     /// Prints a line of ours, as it is.
     fn tell(&mut self, _line: &str) {}
 
+    /// Shows how far a call has come, in a few harmless words.
+    fn progress(&mut self, _text: &str) {}
+
     /// Asks the person what is to become of a command that still runs, until it `has_ended`; nothing where nobody can be
     /// asked, or nothing was said.
     fn overdue(&mut self, _command: &Overdue, _has_ended: &Arc<AtomicBool>) -> Option<OverdueChoice> {

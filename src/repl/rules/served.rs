@@ -182,6 +182,10 @@ impl Person for Typed<'_> {
         Answer::Once
     }
 
+    fn progress(&mut self, text: &str) {
+        self.person.progress(text);
+    }
+
     fn reply_to(&mut self, heading: &str, question: &str, choices: &[String]) -> Option<String> {
         self.person.reply_to(heading, question, choices)
     }

@@ -239,6 +239,10 @@ impl Person for AtTerminal<'_> {
         self.want(|answer| Wanted::OverdueChoice(command, has_ended, answer)).flatten()
     }
 
+    fn progress(&mut self, text: &str) {
+        self.waiting.note(text);
+    }
+
     fn has_shell(&self) -> bool {
         true
     }

@@ -2,10 +2,13 @@
 
 use serde_json::{Map, Value};
 
+use super::tool::clean;
 use crate::proto::served::{Asks, Field, FieldKind, FormAnswer};
 use crate::render::text::escape_visible;
 use crate::tools::Replies;
 
+/// Characters of a server's words about how far a call is: they share a row with the sign that goes on.
+const PROGRESS_CHARS_MAX: usize = 50;
 /// Answers to one field that may be wrong before the form is declined.
 const TRIES: usize = 3;
 
@@ -34,10 +37,17 @@ impl Asks for Asked<'_> {
             }
         };
         let (fill, decline) = (fill.to_owned(), "decline".to_owned());
-        match self.0.reply_to(&who, &question, &[fill.clone(), decline]) {
-            Some(said) if said == fill || is_yes(&said) => {}
-            Some(_) => return FormAnswer::Declined,
-            None => return FormAnswer::Cancelled,
+        let choices = [fill.clone(), decline.clone()];
+        let mut tries = 0..TRIES;
+        loop {
+            match self.0.reply_to(&who, &question, &choices) {
+                None => return FormAnswer::Cancelled,
+                Some(said) if said == fill || is_yes(&said) => break,
+                Some(said) if said == decline || is_no(&said) => return FormAnswer::Declined,
+                // Perhaps the value of a field, which is asked for only after a yes.
+                Some(_) if tries.next().is_some() => {}
+                Some(_) => return FormAnswer::Declined,
+            }
         }
         let mut content = Map::new();
         for field in fields {
@@ -62,6 +72,17 @@ impl Asks for Asked<'_> {
         self.0
             .reply_to(&heading(server), &question, &["yes".to_owned(), "no".to_owned()])
             .is_some_and(|said| is_yes(&said))
+    }
+
+    fn progress(&mut self, message: &str, share: Option<f64>) {
+        let message: String =
+            clean(message).lines().next().unwrap_or_default().chars().take(PROGRESS_CHARS_MAX).collect();
+        let share = share.map(|share| format!("{:.0} %", share * 100.0));
+        let parts: Vec<String> =
+            Some(message.trim().to_owned()).filter(|it| !it.is_empty()).into_iter().chain(share).collect();
+        if !parts.is_empty() {
+            self.0.progress(&parts.join(", "));
+        }
     }
 }
 
@@ -122,6 +143,10 @@ fn shown(field: &Field) -> String {
 
 fn is_yes(said: &str) -> bool {
     matches!(said.trim().to_lowercase().as_str(), "y" | "yes")
+}
+
+fn is_no(said: &str) -> bool {
+    matches!(said.trim().to_lowercase().as_str(), "n" | "no")
 }
 
 fn kind(kind: &FieldKind) -> String {
@@ -242,6 +267,18 @@ mod tests {
         ] {
             assert_eq!(at_host(url), shown, "{url}");
         }
+    }
+
+    #[test]
+    fn an_answer_that_is_neither_yes_nor_no_is_asked_for_again() {
+        let text = || FieldKind::Text { least: None, most: None, format: String::new() };
+        let fields = [field("colour", text(), None)];
+        let mut script = Script(vec![Some("red"), Some("fill it in"), Some("red")], Vec::new());
+        let sent = FormAnswer::Sent(json!({"colour": "red"}).as_object().expect("it").clone());
+        assert_eq!(Asked(&mut script).form("one", "Which?", &fields), sent);
+        assert_eq!(script.1[0], script.1[1]);
+        let mut never = Script(vec![Some("red"); TRIES + 1], Vec::new());
+        assert_eq!(Asked(&mut never).form("one", "Which?", &fields), FormAnswer::Declined);
     }
 
     #[test]

@@ -152,6 +152,11 @@ def act(what, message):
             send({"jsonrpc": "2.0", "method": "notifications/progress",
                   "params": {"progressToken": token, "progress": step}})
         return text("done")
+    if what == "halfway":
+        send({"jsonrpc": "2.0", "method": "notifications/progress", "params": {
+            "progressToken": message["params"]["_meta"]["progressToken"], "progress": 1, "total": 2,
+            "message": "half\x1b[2Jway\u202e there"}})
+        return text("there")
     if what == "orphan":
         if os.fork() == 0:
             os.setsid()
