@@ -1,5 +1,6 @@
 //! The tools of servers that a person has allowed, each by a hash of its whole definition and its server: a tool that
-//! has changed isn't allowed any more. The file is in the state directory, for every project.
+//! has changed isn't allowed any more. The file is in the state directory, for every project; what a server is has the directory
+//! in which it starts, so one tool is allowed for each of these by itself.
 
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -20,6 +21,8 @@ use crate::receipts;
 const FILE_BYTES_MAX: u64 = 32 << 20;
 /// Longest wait for another session that changes the pins.
 const LOCK_WAIT: Duration = Duration::from_secs(5);
+/// Directories for which one tool is allowed at a time. Of more, the oldest is forgotten.
+const PLACES_MAX: usize = 50;
 /// Separates this hash from every other use of SHA-256.
 const DOMAIN: &str = "reedclaw/mcp-tool/1\0";
 /// The same for the hash of a whole server.
@@ -50,10 +53,15 @@ impl PartialEq for PinsVersion {
     }
 }
 
-type Content = BTreeMap<String, BTreeMap<String, Row>>;
+/// By server and tool, a row for each directory in which the server starts, the newest last.
+type Content = BTreeMap<String, BTreeMap<String, Vec<Row>>>;
 
 #[derive(Clone, Serialize, Deserialize)]
 struct Row {
+    /// The directory in which the server starts; empty for one that is reached by an address.
+    place: String,
+    /// The hash of what the server is.
+    server: String,
     pin: String,
     /// The definition as it was allowed, to show later changes. It is parsed only then.
     definition: Box<RawValue>,
@@ -111,6 +119,24 @@ pub fn whole_pin(identity: &Value, tools: &[Arc<Definition>]) -> String {
     receipts::hash(format!("{WHOLE_DOMAIN}{}", pins.join(" ")).as_bytes())
 }
 
+/// The directory in which a server starts.
+fn place(identity: &Value) -> &str {
+    identity.get("cwd").and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The row of a server as it is, among those of its other directories.
+fn row_of<'r>(rows: Option<&'r Vec<Row>>, identity: &Value) -> Option<&'r Row> {
+    rows?.iter().find(|row| row.place == place(identity))
+}
+
+fn standing_of(row: Option<&Row>, pin: impl FnOnce() -> String) -> PinStanding {
+    match row {
+        Some(row) if row.pin == pin() => PinStanding::Pinned,
+        Some(_) => PinStanding::Changed,
+        None => PinStanding::New,
+    }
+}
+
 /// A definition as JSON.
 #[must_use]
 pub fn definition(tool: &Definition) -> Value {
@@ -132,30 +158,40 @@ impl Pins {
     #[must_use]
     pub fn standing(&self, server: &str, identity: &Value, tool: &Definition) -> PinStanding {
         let pins = self.fresh();
-        match pins.get(server).and_then(|tools| tools.get(&tool.name)) {
-            Some(row) if row.pin == pin(identity, tool) => PinStanding::Pinned,
-            Some(_) => PinStanding::Changed,
-            None => PinStanding::New,
-        }
+        let rows = pins.get(server).and_then(|tools| tools.get(&tool.name));
+        standing_of(row_of(rows, identity), || pin(identity, tool))
     }
 
     /// The same for many tools of one server.
     #[must_use]
     pub fn standings(&self, server: &str, identity: &Value, tools: &[Arc<Definition>]) -> Vec<PinStanding> {
         let pins = self.fresh();
-        let (rows, mut maker) = (pins.get(server), PinMaker::new(identity));
-        let mut standing = |tool: &Arc<Definition>| match rows.and_then(|rows| rows.get(&tool.name)) {
-            Some(row) if row.pin == maker.pin(tool) => PinStanding::Pinned,
-            Some(_) => PinStanding::Changed,
-            None => PinStanding::New,
+        let (known, mut maker) = (pins.get(server), PinMaker::new(identity));
+        let mut standing = |tool: &Arc<Definition>| {
+            let row = row_of(known.and_then(|tools| tools.get(&tool.name)), identity);
+            standing_of(row, || maker.pin(tool))
         };
         tools.iter().map(&mut standing).collect()
     }
 
-    /// The definition of a tool as it was allowed.
+    /// The definition of a tool as it was allowed in the directory in which its server starts.
     #[must_use]
-    pub fn allowed(&self, server: &str, tool: &str) -> Option<Value> {
-        serde_json::from_str(self.fresh().get(server)?.get(tool)?.definition.get()).ok()
+    pub fn allowed(&self, server: &str, identity: &Value, tool: &str) -> Option<Value> {
+        let pins = self.fresh();
+        serde_json::from_str(row_of(pins.get(server)?.get(tool), identity)?.definition.get()).ok()
+    }
+
+    /// Whether a tool was allowed in any directory, as it was or is.
+    #[must_use]
+    pub fn has(&self, server: &str, tool: &str) -> bool {
+        self.fresh().get(server).is_some_and(|tools| tools.contains_key(tool))
+    }
+
+    /// Whether a person has allowed anything of a server as it is started now.
+    #[must_use]
+    pub fn knows(&self, server: &str, identity: &Value) -> bool {
+        let is = receipts::hash(identity.to_string().as_bytes());
+        self.fresh().get(server).is_some_and(|tools| tools.values().flatten().any(|row| row.server == is))
     }
 
     /// Allows tools as they are now.
@@ -165,15 +201,26 @@ impl Pins {
     pub fn allow(&self, server: &str, identity: &Value, tools: &[&Definition]) -> Result<(), PinError> {
         let mut maker = PinMaker::new(identity);
         let mut made = Vec::new();
+        let (place, is) = (place(identity).to_owned(), receipts::hash(identity.to_string().as_bytes()));
         for tool in tools {
             let definition = serde_json::value::to_raw_value(&definition(tool));
             let definition = definition.map_err(|error| self.failed(error.to_string()))?;
-            made.push((tool.name.clone(), Row { pin: maker.pin(tool), definition, allowed_ms: now_unix_ms() }));
+            let (place, server) = (place.clone(), is.clone());
+            let row = Row { place, server, pin: maker.pin(tool), definition, allowed_ms: now_unix_ms() };
+            made.push((tool.name.clone(), row));
         }
-        self.change(|pins| pins.entry(server.to_owned()).or_default().extend(made))
+        self.change(|pins| {
+            let tools = pins.entry(server.to_owned()).or_default();
+            for (name, row) in made {
+                let rows = tools.entry(name).or_default();
+                rows.retain(|old| old.place != row.place);
+                rows.drain(..(rows.len() + 1).saturating_sub(PLACES_MAX));
+                rows.push(row);
+            }
+        })
     }
 
-    /// Takes back what was allowed of a server, or of one of its tools. Returns how many tools that were.
+    /// Takes back what was allowed of a server, or of one of its tools, in every directory. Returns how many tools that were.
     ///
     /// # Errors
     /// The file can't be locked or written: nothing has changed.
@@ -286,11 +333,33 @@ mod tests {
         assert_eq!(pins.standing("one", &json!({"program": "/tmp/one"}), &echo), PinStanding::Changed);
         assert_eq!(pins.standing("two", &identity, &echo), PinStanding::New);
         assert_eq!(pins.standing("one", &identity, &tool("Echo", "Gives it back.")), PinStanding::New);
-        assert_eq!(pins.allowed("one", "echo"), Some(definition(&echo)));
+        assert_eq!(pins.allowed("one", &identity, "echo"), Some(definition(&echo)));
         let all = [&echo, &annotated, &tool("Echo", "")].map(|tool| Arc::new(tool.clone()));
         let expected = [PinStanding::Pinned, PinStanding::Changed, PinStanding::New];
         assert_eq!(pins.standings("one", &identity, &all), expected);
         assert_eq!(pins.standings("two", &identity, &all), [PinStanding::New; 3]);
+    }
+
+    #[test]
+    fn what_is_allowed_in_one_directory_is_not_in_another_and_a_no_counts_in_all() {
+        let top = tempfile::tempdir().expect("a directory");
+        let pins = Pins::at(top.path());
+        let at = |place: String| json!({"program": "/usr/bin/one", "cwd": place});
+        let (a, b, echo) = (at("/a".into()), at("/b".into()), tool("echo", "Gives it back."));
+        pins.allow("one", &a, &[&echo]).expect("written");
+        assert_eq!(pins.standing("one", &b, &echo), PinStanding::New);
+        assert!(pins.knows("one", &a) && !pins.knows("one", &b));
+        pins.allow("one", &b, &[&echo]).expect("written");
+        assert_eq!([&a, &b].map(|it| pins.standing("one", it, &echo)), [PinStanding::Pinned; 2]);
+        let other = tool("echo", "Another.");
+        assert_eq!(pins.standing("one", &a, &other), PinStanding::Changed);
+        pins.allow("one", &b, &[&other]).expect("written");
+        assert_eq!(pins.allowed("one", &a, "echo"), Some(definition(&echo)), "each has its own");
+        (0..PLACES_MAX).for_each(|it| pins.allow("one", &at(format!("/{it}")), &[&echo]).expect("written"));
+        assert_eq!(pins.standing("one", &b, &other), PinStanding::New, "the oldest was forgotten");
+        assert_eq!(pins.standing("one", &at("/0".into()), &echo), PinStanding::Pinned);
+        assert_eq!(pins.forget("one", Some("echo")).expect("written"), 1);
+        assert_eq!(pins.standing("one", &at("/0".into()), &echo), PinStanding::New);
     }
 
     #[test]

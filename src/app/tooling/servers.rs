@@ -24,7 +24,7 @@ use crate::mcp::{self, Era, Launch, Mcp, Place, Server, ServerLimits, Web};
 use crate::proto::served::Reach;
 use crate::receipts;
 use crate::sandbox::{self, Area, Grant, Tier, View};
-use crate::tools::served::{Added, Adding, Configured, Rule, Servers, Start};
+use crate::tools::served::{Added, Adding, Configured, LAUNCHERS, Rule, Servers, Start};
 use crate::tools::{OWN_TOOLS, Registry, judged_client};
 
 /// Variables of the user that every server gets, if they are set.
@@ -37,6 +37,8 @@ const OWN_DIRECTORY: [&str; 3] = ["XDG_CACHE_HOME", "npm_config_cache", "UV_TOOL
 /// The variable of uv's cache and its place below a server's own directory, since uv doesn't work inside its cache.
 const UV_CACHE: (&str, &str) = ("UV_CACHE_DIR", "uv");
 
+/// Longest file among a server's arguments that is known by its content, in bytes; a longer one by its length and time.
+const FILE_BYTES_MAX: u64 = 64 << 20;
 /// Time for a request to an address that a server names.
 const DIAL: Duration = Duration::from_secs(10);
 /// Directories in which a program is looked for without `PATH`, as the C library has them.
@@ -125,6 +127,7 @@ fn configured(name: &str, row: &Arc<ServerSettings>, parts: &Arc<Parts>, chosen:
     let chosen = chosen.clone();
     let network = row.network;
     let (of_now, now) = (Arc::clone(parts), Arc::clone(row));
+    let (of_place, place) = (Arc::clone(parts), Arc::clone(row));
     let (of_start, known, said) = (Arc::clone(parts), Arc::clone(row), name.to_owned());
     Configured {
         server: Server {
@@ -143,6 +146,7 @@ fn configured(name: &str, row: &Arc<ServerSettings>, parts: &Arc<Parts>, chosen:
             limits: ServerLimits { start, call, call_max, idle },
         },
         identity: Arc::new(move || of_now.identity(&now)),
+        is_of_workspace: Arc::new(move || of_place.is_of_workspace(&place)),
         is_replaced: Arc::new(move || of_start.is_replaced(&said, &known)),
         values: match is_remote {
             true => ("headers", row.headers.keys().cloned().collect()),
@@ -273,8 +277,9 @@ struct Parts {
 }
 
 impl Parts {
-    /// The identity of a server: its program, how it is started, and how it is held. A program that root owns is known by its
-    /// path, any other by its content, too. There is none without the program: nobody knows which one it will be.
+    /// The identity of a server: its program, how and where it is started, and how it is held. A program that root owns is known by
+    /// its path, any other by its content, too, and so is each file that an argument names: it may be what an interpreter runs.
+    /// There is none without the program: nobody knows which one it will be.
     fn identity(&self, row: &ServerSettings) -> Option<Value> {
         if let (Some(url), true) = (&row.url, row.command.is_empty()) {
             return Some(json!({"url": url, "headers": row.headers.keys().collect::<Vec<_>>()}));
@@ -282,18 +287,44 @@ impl Parts {
         let cwd = row.cwd.as_ref().unwrap_or(&self.grant.cwd);
         let program = self.program(row, row.command.first()?, cwd)?.canonicalize().ok()?;
         let data = program.metadata().ok()?;
-        let mut identity = json!({
+        Some(json!({
             "program": program.display().to_string(),
             "sha256": if data.uid() == 0 { None } else { Some(self.hash(&program, &data)?) },
             "argv": row.command,
+            "files": self.files(row, cwd).map(|file| self.file(&file)).collect::<Vec<_>>(),
+            "cwd": cwd.canonicalize().as_ref().unwrap_or(cwd).display().to_string(),
             "env": row.env.keys().chain(&row.pass).collect::<Vec<_>>(),
             "sandbox": format!("{:?}", row.sandbox),
             "network": row.network,
-        });
-        if let Some(cwd) = &row.cwd {
-            identity["cwd"] = json!(cwd.display().to_string());
-        }
-        Some(identity)
+        }))
+    }
+
+    /// The files that a server's arguments name. Those that the config lets it write are its data.
+    fn files<'a>(&self, row: &'a ServerSettings, cwd: &'a Path) -> impl Iterator<Item = PathBuf> + use<'a> {
+        let real = |path: PathBuf| path.canonicalize().ok();
+        let writable: Vec<PathBuf> = row.writable.iter().cloned().filter_map(real).collect();
+        let found = named(&row.command, cwd).into_iter().filter(|path| path.is_file()).filter_map(real);
+        found.filter(move |path| !writable.iter().any(|writable| path.starts_with(writable)))
+    }
+
+    /// A file among a server's arguments, as a part of what it is.
+    fn file(&self, path: &Path) -> Value {
+        let data = path.metadata().ok();
+        let hash = data.as_ref().filter(|data| data.len() <= FILE_BYTES_MAX).and_then(|data| self.hash(path, data));
+        let is = hash.or_else(|| data.map(|data| format!("{} {} {}", data.len(), data.mtime(), data.mtime_nsec())));
+        json!([path.display().to_string(), is])
+    }
+
+    /// Whether a program, a script or a package of the workspace may be what starts: a launcher takes an installed package from
+    /// there first. A `cwd` of the config says where everything is.
+    fn is_of_workspace(&self, row: &ServerSettings) -> bool {
+        let (Some(word), None) = (row.command.first(), &row.cwd) else { return false };
+        let cwd = &self.grant.cwd;
+        let Ok(workspace) = cwd.canonicalize() else { return false };
+        let program = self.program(row, word, cwd).and_then(|program| program.canonicalize().ok());
+        let is_launcher = word.rsplit('/').next().is_some_and(|name| LAUNCHERS.contains(&name));
+        let named = named(&row.command, cwd).into_iter().filter_map(|path| path.canonicalize().ok());
+        is_launcher || program.into_iter().chain(named).any(|path| path.starts_with(&workspace))
     }
 
     /// The hash of a program's content. A file that hasn't changed isn't read again.
@@ -357,9 +388,16 @@ impl Parts {
                 false => format!("there is no program {program} in PATH"),
             });
         }
+        let chosen = if row.sandbox == ServerSandbox::Off { &self.unheld } else { &self.chosen };
+        if chosen.get().tier() > Tier::None && is_hidden(&grant) {
+            let cwd = grant.cwd.display();
+            return Err(format!(
+                "its cwd, {cwd}, isn't in its sandbox; mcp.servers.{}.readable can name it",
+                server.name
+            ));
+        }
         let identity = self.identity(row);
         self.started.lock().insert(server.name.clone(), identity);
-        let chosen = if row.sandbox == ServerSandbox::Off { &self.unheld } else { &self.chosen };
         let command = chosen.get().command(OsStr::new(program), &arguments, &grant);
         command.map_err(|error| format!("{}; {}", error.message, error.hint))
     }
@@ -390,6 +428,39 @@ impl Parts {
         let proxies = proxies.filter_map(|name| Some((name.into(), without_login(variable(&self.env, name)?).into())));
         Ok(own.chain(offline).chain(proxies).chain(passed).chain(set).collect())
     }
+}
+
+/// The files and directories that the arguments of a program name from its directory: by their paths, or, as modules are named, by
+/// a name there without its ending.
+fn named(argv: &[String], cwd: &Path) -> Vec<PathBuf> {
+    let (mut found, mut entries) = (Vec::new(), None);
+    for word in argv.iter().skip(1).filter(|word| !word.is_empty()) {
+        let path = cwd.join(word);
+        let module =
+            word.split('.').next().filter(|name| !name.is_empty() && !name.starts_with('-') && !name.contains('/'));
+        match module {
+            _ if path.exists() => found.push(path),
+            Some(module) => {
+                let entries: &Vec<PathBuf> = entries.get_or_insert_with(|| {
+                    let read = std::fs::read_dir(cwd).into_iter().flatten().flatten();
+                    let mut paths: Vec<PathBuf> = read.map(|entry| entry.path()).collect();
+                    paths.sort();
+                    paths
+                });
+                found.extend(entries.iter().filter(|path| path.file_stem() == Some(OsStr::new(module))).cloned());
+            }
+            None => {}
+        }
+    }
+    found
+}
+
+/// Whether the sandbox has a home or a directory for temporary files of its own in the place of a server's directory.
+fn is_hidden(grant: &Grant) -> bool {
+    let Grant { cwd, workspace, readable, writable, homes, .. } = grant;
+    let is_shown = std::iter::once(workspace).chain(readable).chain(writable).any(|shown| cwd.starts_with(shown));
+    let replaced = homes.iter().map(PathBuf::as_path).chain(["/tmp", "/var/tmp"].map(Path::new));
+    !is_shown && replaced.into_iter().any(|place| cwd.starts_with(place) && cwd != place)
 }
 
 /// The address of a proxy without the name and the password in it.

@@ -7,6 +7,7 @@ mod command;
 mod find;
 mod import;
 mod instructions;
+mod meant;
 mod names;
 mod resource;
 mod shown;
@@ -32,8 +33,8 @@ pub use command::{
     Done, Face, LAUNCHERS, MCP_WORDS, TestEnd, allow_tools, import_file, mcp_command, usage as mcp_usage, words_of,
 };
 use instructions::INSTRUCTIONS;
+pub use meant::Changed;
 pub use resource::{resources_like, words_after};
-use shown::changed_lines;
 pub use tool::{NO_NETWORK, ServedTool};
 
 /// The name under which a server's resources are allowed to models. No tool can be called like that.
@@ -53,8 +54,12 @@ const BYTES_PER_TOKEN: usize = 4;
 pub struct Configured {
     /// Its program or address, and its environment.
     pub server: Server,
-    /// Says what the server is now: program, arguments, names of variables, sandbox. Nothing of it is allowed without an answer.
+    /// Says what the server is now: program, arguments, directory, names of variables, sandbox. Nothing of it is allowed without an
+    /// answer.
     pub identity: Arc<dyn Fn() -> Option<Value> + Send + Sync>,
+    /// Says whether a program, a script or a package of the workspace may be what starts, and not one that the config names by its
+    /// place.
+    pub is_of_workspace: Arc<dyn Fn() -> bool + Send + Sync>,
     /// Says whether its program is another one by now than the one that was started last.
     pub is_replaced: Arc<dyn Fn() -> bool + Send + Sync>,
     /// The names of its variables or headers, with the word for them.
@@ -228,29 +233,6 @@ pub struct Listed {
     pub is_left_out: bool,
 }
 
-/// A tool that isn't the one any more that a person allowed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Changed {
-    /// The server.
-    pub server: String,
-    /// The server and the tool, as a person sees them.
-    pub name: String,
-    /// The parts that differ, a line each.
-    pub difference: String,
-}
-
-impl Changed {
-    /// Reasons why a call of it waits for a person.
-    #[must_use]
-    pub fn reasons(&self) -> Vec<String> {
-        let Self { server, name, .. } = self;
-        vec![
-            format!("{name} has changed since you allowed it"),
-            format!("before a yes, reedclaw mcp allow {server} shows the change and asks"),
-        ]
-    }
-}
-
 impl Servers {
     /// Puts them together. Nothing is started.
     #[must_use]
@@ -339,7 +321,7 @@ impl Servers {
         }
         let is_new = |standing: &Standing| *standing == Standing::Asleep { is_known: false };
         let new = self.mcp.standings().into_iter().filter(|(_, standing)| is_new(standing));
-        let new: Vec<String> = new.map(|(name, _)| name).collect();
+        let new: Vec<String> = new.map(|(name, _)| name).filter(|name| self.may_start(name)).collect();
         new.iter().for_each(|name| self.mcp.wake(name));
         if new.is_empty() {
             return;
@@ -347,6 +329,19 @@ impl Servers {
         for name in self.mcp.wait(&new, Instant::now() + self.wait, stop) {
             self.notice(Some(format!("{name}: still starting; the question goes on without it")));
         }
+    }
+
+    /// Whether a server may be started to find out what it offers. If the workspace has its program, a person starts it first: a
+    /// repository must not run anything by being opened.
+    fn may_start(&self, name: &str) -> bool {
+        let Some(row) = self.configured(name) else { return false };
+        if row.pin.is_some() || !(row.is_of_workspace)() || self.pins.knows(name, &row.known_identity()) {
+            return true;
+        }
+        let why = format!("its program may be one of this directory; :mcp allow {name} starts it, and asks");
+        let fault = Fault { why, at: Instant::now(), runs: 0 };
+        self.notice(self.is_news(name, &fault).then(|| format!("{name}: {}", fault.why)));
+        false
     }
 
     /// Keeps schemas to a tenth of a model's window, in tokens, if that is less than the config allows.
@@ -358,7 +353,7 @@ impl Servers {
     /// Starts all servers in the background, if the config wants them before the first question.
     pub fn start_early(&self) {
         if self.start == Start::Eager {
-            self.names().iter().for_each(|name| self.mcp.wake(name));
+            self.names().iter().filter(|name| self.may_start(name)).for_each(|name| self.mcp.wake(name));
         }
     }
 
@@ -506,21 +501,6 @@ impl Servers {
         offered
     }
 
-    /// The tool that models knew by `name`, if it has changed since a person allowed it.
-    #[must_use]
-    pub fn changed(&self, name: &str) -> Option<Changed> {
-        let mut all = self.names().into_iter().flat_map(|server| self.list(&server));
-        let found = all.find(|row| row.name == name && row.standing == PinStanding::Changed && !row.is_left_out)?;
-        let allowed = self.allowed_definition(&found.server, &found.tool.name);
-        Some(Changed {
-            name: format!("{}.{}", found.server, found.tool.name),
-            difference: allowed
-                .map(|old| changed_lines(&old, &found.tool, &self.others(&found.server)).join("\n"))
-                .unwrap_or_default(),
-            server: found.server,
-        })
-    }
-
     /// Offers a tool from the next request on, by the name under which models see it.
     pub fn offer(&self, name: &str) {
         self.load(std::iter::once(name.to_owned()));
@@ -542,6 +522,16 @@ impl Servers {
         let offered = self.offered();
         let Listed { server, name, tool, .. } = offered.rows.iter().find(|row| row.name == name)?.clone();
         Some(Box::new(ServedTool::new(Arc::clone(self), server, name, tool)))
+    }
+
+    /// All tools that a person allowed, also those that a model has to find. Nothing is started.
+    #[must_use]
+    pub fn allowed_tools(self: &Arc<Self>) -> Vec<Box<dyn Tool>> {
+        let made = |row: &Listed| {
+            let Listed { server, name, tool, .. } = row.clone();
+            Box::new(ServedTool::new(Arc::clone(self), server, name, tool)) as Box<dyn Tool>
+        };
+        self.offered().rows.iter().map(made).collect()
     }
 
     /// The tools that a model is offered now, if they differ from those of the last time: all that a person allowed, or, if
@@ -672,7 +662,7 @@ impl Servers {
     /// The definition of a tool as it was allowed.
     #[must_use]
     pub fn allowed_definition(&self, server: &str, tool: &str) -> Option<Value> {
-        self.pins.allowed(server, tool)
+        self.pins.allowed(server, &self.configured(server)?.known_identity(), tool)
     }
 
     /// Allows tools of a server as they were shown.
@@ -694,7 +684,7 @@ impl Servers {
     /// # Errors
     /// The pins can't be written: nothing has changed.
     fn forget(&self, server: &str, tool: Option<&str>) -> Result<(usize, Vec<&'static str>), PinError> {
-        let is_had = |name: &&str| tool.is_none_or(|tool| tool == *name) && self.pins.allowed(server, name).is_some();
+        let is_had = |name: &&str| tool.is_none_or(|tool| tool == *name) && self.pins.has(server, name);
         let others: Vec<&str> = [RESOURCES, INSTRUCTIONS].into_iter().filter(is_had).collect();
         Ok((self.pins.forget(server, tool)?.saturating_sub(others.len()), others))
     }

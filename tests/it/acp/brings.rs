@@ -99,6 +99,38 @@ fn an_editors_server_is_used_after_its_person_allowed_it_and_never_before() {
     assert_eq!(fs::read_to_string(&calls).expect("calls"), "act\nact\n");
 }
 
+/// A script of the same name is another one in another directory, and so is asked about before it is started.
+#[test]
+fn an_editors_server_is_asked_about_in_each_directory_and_shows_how_far_it_is() {
+    if !require(&["python3"]) {
+        return;
+    }
+    let home = home(&[rounds("please", &[("proj__act", json!({"what": "halfway"}))], "done")], "");
+    let asked_in = |place: &Path, answer: &'static str| {
+        fs::create_dir_all(place.join(".git")).expect("a repository");
+        fs::copy(FIXTURE, place.join("server.py")).expect("a script");
+        let client = Client::connected(home.path(), json!({}));
+        let server = json!({"name": "proj", "command": "/usr/bin/python3", "env": [], "args": ["-IS", "server.py", "touch=calls"]});
+        let opened = client.request("session/new", json!({"cwd": place, "mcpServers": [server]}));
+        let name = opened["result"]["sessionId"].as_str().unwrap_or_else(|| panic!("{opened}")).to_owned();
+        client.respond(move |_, message| match answer {
+            "no" => Some(chosen("no")),
+            _ => message["params"]["options"][0]["optionId"].as_str().map(chosen),
+        });
+        assert_eq!(client.prompt(&name, "please")["result"]["stopReason"], "end_turn");
+        (titles(&client), client.updates("tool_call_update"))
+    };
+    let (titles, updates) = asked_in(&work(home.path()), "yes");
+    assert_eq!(titles.len(), 3, "{titles:?}");
+    let is_progress = |update: &&Value| update["status"] == "in_progress" && !update["content"].is_null();
+    let shown = updates.iter().find(is_progress).unwrap_or_else(|| panic!("{updates:#?}"));
+    assert_eq!(shown["content"][0]["content"]["text"], "halfway there, 50 %", "{shown}");
+    assert_eq!(asked_in(&work(home.path()), "yes").0.len(), 1, "only the call is asked about");
+    let other = home.path().join("other");
+    assert_eq!(asked_in(&other, "no").0, ["Start the server proj"]);
+    assert!(!other.join("calls").exists());
+}
+
 /// The names of the commands that the client was told last.
 fn command_names(client: &Client) -> Vec<String> {
     let told = client.updates("available_commands_update").pop().expect("commands");

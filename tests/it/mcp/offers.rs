@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::{FIXTURE, allow, ask, at, call, has_python, one, results, run, run_in, wait_until};
 use crate::changes::{home, rounds};
 use crate::home::TestHome;
-use crate::pty::{Session, Spawn, status_code};
+use crate::pty::{Session, Spawn, program, status_code};
 use crate::server::{Request, Server, answer, tool_call};
 
 #[test]
@@ -101,7 +101,7 @@ fn another_program_never_passes_as_the_one_that_was_allowed() {
     let (code, out, err) = run_in(at(&home), &own.join("sub"), &call);
     assert_eq!((code, out.as_str()), (Some(0), "hello\n"), "{err}");
     let (code, out, err) = run_in(at(&home), &other, &call);
-    assert!(code == Some(3) && err.contains("changed since you allowed it"), "{out}{err}");
+    assert!(code == Some(3) && err.contains("the tool one.echo is not allowed"), "{out}{err}");
     assert!(!other.join("other").exists(), "nothing was called");
 
     let session = Session::spawn(Spawn::reedclaw().home(at(&home)).cwd(&own).size(60, 120));
@@ -125,6 +125,85 @@ fn another_program_never_passes_as_the_one_that_was_allowed() {
     assert_eq!(status_code(session.expect_exit()), 0);
     let calls = |mark: &str| fs::read_to_string(own.join(mark)).unwrap_or_default();
     assert_eq!((calls("first").as_str(), calls("second").as_str()), ("echo\necho\n", "echo\n"));
+}
+
+/// Allows all that a server offers in a directory.
+fn allow_in(home: &Path, place: &Path, server: &str) {
+    let spawn = Spawn::new(program()).args(&["mcp", "allow", server]).home(home).cwd(place).size(90, 160);
+    let session = Session::spawn(spawn);
+    session.expect_text("as they are? [y/N]");
+    session.line("y");
+    assert_eq!(status_code(session.expect_exit()), 0);
+}
+
+/// What a script, a package or a module is depends on the directory in which the server starts, and a script may be replaced.
+#[test]
+fn a_servers_code_is_allowed_for_one_directory_and_as_it_is() {
+    if !has_python() {
+        return;
+    }
+    let script = ["/usr/bin/python3", "-IS", "server.py", "touch=calls", "sub/x=y"];
+    let words = |words: &[&str]| words.iter().map(|word| format!("\"{word}\"")).collect::<Vec<_>>().join(", ");
+    let servers = |data: &Path| {
+        format!(
+            "mcp = {{ servers = {{ one = {{ command = {{ {} }}, tools = {{ echo = \"run\" }}, writable = {{ \"{}\" }} }}, \
+             two = {{ command = {{ \"/usr/bin/python3\", \"-m\", \"server\", \"touch=started\" }} }} }} }}",
+            words(&script),
+            data.display()
+        )
+    };
+    let home = home(&[rounds("please", &[("one__echo", json!({"text": "hi"}))], "done")], "");
+    let (own, other) = (at(&home).join("work"), at(&home).join("other"));
+    let config = at(&home).join(".config/reedclaw/config.lua");
+    let text = fs::read_to_string(&config).expect("a config");
+    let (end, more) = (text.rfind('}').expect("its end"), servers(&own.join("sub")));
+    let comma = if text[..end].trim_end().ends_with([',', '{']) { "" } else { "," };
+    fs::write(&config, format!("{}{comma} {more} }}", &text[..end])).expect("a config");
+    fs::create_dir_all(other.join(".git")).expect("a repository");
+    for place in [&own, &other] {
+        fs::create_dir_all(place.join("sub")).expect("a directory");
+        fs::write(place.join("sub/x=y"), "1").expect("data");
+        fs::copy(FIXTURE, place.join("server.py")).expect("a script");
+    }
+    let asked = |place: &Path| {
+        let (_, out, err) = run_in(at(&home), place, &["agent", "--json", "--path", ".", "-m", "please"]);
+        let done = |line: &str| serde_json::from_str::<Value>(line).ok().filter(|line| line["event"] == "tool_done");
+        let result = out.lines().find_map(done).unwrap_or_else(|| panic!("{out}{err}"))["result"].clone();
+        (result, out)
+    };
+    // A repository runs nothing by being opened.
+    let (result, out) = asked(&other);
+    assert_eq!(result["error"]["code"], "no-such-tool", "{out}");
+    for server in ["one", "two"] {
+        let notice =
+            format!("[mcp] {server}: its program may be one of this directory; reedclaw mcp allow {server} starts");
+        assert!(out.contains(&notice), "{out}");
+    }
+
+    ["one", "two"].iter().for_each(|server| allow_in(at(&home), &own, server));
+    assert_eq!(asked(&own).0["output"], "hi");
+    fs::write(own.join("sub/x=y"), "2").expect("data");
+    assert_eq!(asked(&own).0["output"], "hi", "what the config lets it write is its data");
+    let (result, out) = asked(&other);
+    assert_eq!(result["error"]["code"], "no-such-tool", "{out}");
+    assert!(result["error"]["message"].to_string().contains("the server one offers no tool called echo"), "{result}");
+    let call = ["mcp", "call", "two.echo", "{\"text\": \"hello\"}"];
+    let (code, out, err) = run_in(at(&home), &other, &call);
+    assert!(code == Some(3) && err.contains("the tool two.echo is not allowed"), "{out}{err}");
+    assert!(!other.join("calls").exists() && !other.join("started").exists(), "nothing was called");
+
+    // Each directory has its own yes.
+    allow_in(at(&home), &other, "one");
+    assert_eq!([&own, &other].map(|place| asked(place).0["output"].clone()), ["hi", "hi"]);
+    let (code, out, err) = run_in(at(&home), &own, &call);
+    assert_eq!((code, out.as_str()), (Some(0), "hello\n"), "{err}");
+    let pulled = fs::read_to_string(FIXTURE).expect("a script") + "\n# Pulled.\n";
+    fs::write(own.join("server.py"), pulled).expect("a script");
+    let (result, out) = asked(&own);
+    assert_eq!(result["error"]["code"], "changed", "{out}");
+    let (_, out, err) = run_in(at(&home), &own, &call);
+    assert!(err.contains("the tool two.echo is changed since you allowed it"), "{out}{err}");
+    assert_eq!(asked(&other).0["output"], "hi");
 }
 
 #[test]
