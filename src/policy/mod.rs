@@ -119,7 +119,7 @@ fn note_loopback(found: &mut Findings<'_, '_>) {
 /// Judges a call of a server's tool: by what the person has seen of it, and by how far it reaches. What the server says of
 /// its tool only ever makes it riskier.
 fn served(found: &mut Findings<'_, '_>, action: &Action) {
-    let Action::Served { server, tool, standing, reach, is_destructive, .. } = action else { return };
+    let Action::Served { server, tool, standing, reach, is_destructive, is_asked, .. } = action else { return };
     let name = format!("{server}.{tool}");
     match standing {
         PinStanding::Pinned => {}
@@ -136,6 +136,10 @@ fn served(found: &mut Findings<'_, '_>, action: &Action) {
     }
     if *is_destructive {
         found.high("served-destructive", format!("its server says that {name} may destroy something"));
+    }
+    if *is_asked {
+        let risk = found.reasons.iter().map(|reason| reason.risk).max().unwrap_or(Risk::Medium);
+        found.note(risk, "asked-tool", format!("mcp.servers.{server}.tools says that you are asked about {tool}"));
     }
 }
 
@@ -157,7 +161,12 @@ fn finish(mut found: Findings<'_, '_>, context: &Context<'_>, action: &Action) -
     let is_held = is_line || is_command && context.hold == Hold::Copy;
     let decision =
         if is_held { decide_command(risk, &found.reasons, &found.needs, context) } else { decide(risk, context) };
-    let decision = if is_drafted(action, &found, context.rules) { Decision::Run } else { decision };
+    let decision = match (decision, action) {
+        (Decision::Run, Action::Served { is_asked: true, .. }) if context.can_ask => Decision::Ask,
+        (Decision::Run, Action::Served { is_asked: true, .. }) => Decision::Deny,
+        _ if is_drafted(action, &found, context.rules) => Decision::Run,
+        (decision, _) => decision,
+    };
     if is_line && context.hold == Hold::Nothing && risk == Risk::High {
         let text = "no sandbox works here, and this isn't proved harmless; install bubblewrap";
         found.high("no-sandbox", text);

@@ -763,3 +763,28 @@ fn looks_of_everyday_tools_are_harmless() {
         assert_eq!(verdict.risk, Risk::Low, "{command}: {:?}", verdict.reasons);
     }
 }
+
+/// What the config wants to be asked about is, in `full` as well and whatever holds the server.
+#[test]
+fn a_servers_tool_that_is_to_be_asked_about_never_runs_unasked() {
+    let judged = |is_asked: bool, can_ask: bool, reach: Reach| {
+        let action = Action::Served {
+            server: "one".into(),
+            tool: "act".into(),
+            standing: PinStanding::Pinned,
+            reach,
+            may_write: true,
+            is_destructive: false,
+            is_granted: false,
+            is_asked,
+        };
+        let rules = rules();
+        judge(&action, &Context { can_ask, ..Context::new(&rules) })
+    };
+    assert_eq!(judged(false, true, Reach::Held).decision, Decision::Run);
+    let asked = judged(true, true, Reach::Held);
+    assert_eq!((asked.decision, asked.risk), (Decision::Ask, Risk::Medium));
+    assert!(asked.reasons.iter().any(|reason| reason.text.contains("mcp.servers.one.tools")), "{asked:?}");
+    assert_eq!(judged(true, false, Reach::Held).decision, Decision::Deny);
+    assert_eq!(judged(true, true, Reach::Remote).decision, Decision::Ask);
+}

@@ -104,6 +104,8 @@ pub enum Action {
         is_destructive: bool,
         /// The user's own configuration lets it run without a question.
         is_granted: bool,
+        /// The user's own configuration wants a question, whatever else would let it run.
+        is_asked: bool,
     },
 }
 

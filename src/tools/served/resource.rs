@@ -207,6 +207,7 @@ impl Tool for ResourceRead {
             may_write,
             is_destructive: false,
             is_granted: row.rules.get(RESOURCES) == Some(&Rule::Run),
+            is_asked: row.rules.get(RESOURCES) == Some(&Rule::Ask),
         };
         let intent = format!("Reading {} of the server {server}", escape_visible(uri));
         Ok(Plan { preview: format!("{arguments:#}"), ..Plan::of(action).saying(intent) })

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
+use super::meant::changed_error;
 use super::{Asked, Rule, Servers};
 use crate::gate::Permit;
 use crate::mcp::{McpError, Order, Part, Reply};
@@ -21,6 +22,9 @@ const ARGUMENTS_BYTES_MAX: usize = 256 << 10;
 const REASON_CHARS_MAX: usize = 200;
 /// Offers by which one call is judged, if its server starts or changes meanwhile.
 const OFFERS_MAX: usize = 3;
+
+/// The code with which servers refuse arguments.
+const INVALID_PARAMS: i32 = -32_602;
 
 /// A tool of a server.
 pub struct ServedTool {
@@ -67,6 +71,7 @@ impl Tool for ServedTool {
             may_write,
             is_destructive: self.tool.hint("destructiveHint"),
             is_granted: rule == Some(&Rule::Run),
+            is_asked: rule == Some(&Rule::Ask),
         };
         let preview = format!("{arguments:#}");
         if preview.len() > ARGUMENTS_BYTES_MAX {
@@ -108,9 +113,7 @@ impl ServedTool {
                 done => return done.map_err(|error| failed(&error)),
             }
         }
-        let message = format!("the tool {}.{} isn't the one that the user allowed", self.server, self.tool.name);
-        let hint = format!("the user can look at it and allow it: :mcp allow {}", self.server);
-        Err(ToolError::new("changed", message, hint))
+        Err(changed_error(&self.server, &format!("{}.{}", self.server, self.tool.name)))
     }
 
     /// Says how a structured result differs from what the tool promises, if it does.
@@ -135,7 +138,10 @@ pub(super) fn failed(error: &McpError) -> ToolError {
         McpError::Timeout(_) => ("timeout", "it may still be at work; ask for less, or tell the user"),
         McpError::Stopped | McpError::Halted(_) => ("stopped", ""),
         McpError::Lost => ("unknown-outcome", "find out whether it happened before you call it again"),
-        McpError::Refused(..) | McpError::Protocol(_) => ("server", "look at the arguments again"),
+        McpError::Refused(INVALID_PARAMS, _) => ("server", "look at the arguments again"),
+        McpError::Refused(..) | McpError::Protocol(_) => {
+            ("server", "ask for less or for something else, or tell the user")
+        }
     };
     ToolError::new(code, clean(&error.to_string()), hint)
 }
