@@ -609,7 +609,10 @@ impl Agent {
         self.recorder.turn_to(Some(conversation));
         self.trails.clear();
         // Without its calls an answer still says what came of them.
+        let servers = self.runner.as_ref().and_then(|runner| runner.servers().cloned());
         for (question, calls) in self.recorder.calls().unwrap_or_default() {
+            // A server's tool that was found for the conversation stays with it.
+            servers.iter().for_each(|servers| calls.iter().for_each(|call| servers.offer(&call.tool)));
             keep_trail(&mut self.trails, question, calls.into_iter().flat_map(as_items).collect());
         }
     }

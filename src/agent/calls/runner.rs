@@ -175,6 +175,24 @@ impl ToolRunner {
         servers.take_notices().into_iter().chain(problems).for_each(|line| sink(Event::Notice(line)));
     }
 
+    /// Offers a server's tool that a model names although it isn't offered it, if a person has allowed it.
+    fn meet(&mut self, name: &str, sink: &mut dyn FnMut(Event)) {
+        let is_known = self.options.registry.is_tool(name);
+        if let Some(servers) = self.options.servers.as_ref().filter(|servers| !is_known && servers.tool(name).is_some())
+        {
+            servers.offer(name);
+            self.refresh(sink);
+        }
+    }
+
+    /// The failure of a call that can't be planned, with the reason if its tool is a server's that isn't offered.
+    fn explained(&self, name: &str, error: ToolError) -> ToolError {
+        match &self.options.servers {
+            Some(servers) if error.code == "no-such-tool" => servers.explained(name, error),
+            _ => error,
+        }
+    }
+
     /// The workspace.
     #[must_use]
     pub fn workspace(&self) -> &Path {
@@ -230,9 +248,11 @@ impl ToolRunner {
         self.has_only_looked
     }
 
-    /// Whether there are any; the config may leave none.
+    /// Whether there are any; the config may leave none, or those of servers alone, which may still have to be asked what they have.
     pub fn has_tools(&self) -> bool {
-        self.options.registry.specs().next().is_some()
+        let ToolRunnerOptions { registry, servers, .. } = &self.options;
+        registry.specs().next().is_some()
+            || registry.may_have_served() && servers.as_ref().is_some_and(|servers| !servers.names().is_empty())
     }
 
     /// The tools as they are described to a model.
@@ -288,6 +308,7 @@ impl ToolRunner {
         if let Err(failure) = self.arrive() {
             return ToolError::new("no-workspace", failure.message, failure.hint).into();
         }
+        self.meet(&wish.name, sink);
         self.has_only_looked = true;
         let known = self.options.registry.specs().find(|spec| spec.name == wish.name);
         let tool = known.map_or_else(|| UNKNOWN.to_owned(), |spec| spec.name.clone());
@@ -380,7 +401,7 @@ impl ToolRunner {
             let judged = self.judged(wish, &wanted, conversation, person.can_ask());
             let Judged { ticket, intent, refusal, left_out } = match judged.inspect_err(|_| sink(unplanned(wish))) {
                 Ok(judged) => judged,
-                Err(error) => return turned_away(&self.options.gate, error.into()),
+                Err(error) => return turned_away(&self.options.gate, self.explained(&wish.name, error).into()),
             };
             let (id, tool) = (wish.id.clone(), ticket.call().tool.clone());
             let tell = |step| Event::Tool(Box::new(ToolEvent { id: id.clone(), tool: tool.clone(), step }));

@@ -129,6 +129,12 @@ impl Registry {
         problems
     }
 
+    /// Whether tools of servers may be among those that [`Self::keep_only`] left.
+    #[must_use]
+    pub fn may_have_served(&self) -> bool {
+        self.only.as_ref().is_none_or(|only| only.iter().any(|name| name.contains("__")))
+    }
+
     /// Leaves only the tools whose name or alias is in the list.
     pub fn keep_only(&mut self, names: &[String]) {
         self.only = Some(names.to_vec());
