@@ -15,7 +15,7 @@ use crate::cli::answers::agent::watch_interrupts;
 use crate::cli::answers::person::AtTty;
 use crate::cli::exit;
 use crate::cli::options::{autonomy, set_autonomy};
-use crate::cli::out::{columns, out, report, shown_json};
+use crate::cli::out::{columns, errln, out, report, shown_json};
 use crate::model::ToolCall;
 use crate::proto::Failure;
 use crate::proto::action::Hold;
@@ -95,8 +95,12 @@ fn list(is_json: bool, config: Option<PathBuf>) -> Result<u8, Failure> {
     // A list starts nothing.
     let nothing = || "nothing is started for a list".to_owned();
     let launcher = Launcher::new(move |_, _, _| Err(nothing()), || Hold::Nothing, move || Err(nothing()));
-    let (registry, problems) = app::tools(settings, env, &launcher);
+    let (mut registry, problems) = app::tools(settings, env, &launcher);
     problems.iter().for_each(report);
+    // As their servers offered them last.
+    let servers = app::servers(settings, env, &runtime.workspace_around(runtime.cwd()), false);
+    let left_out = registry.set_served(servers.map(|servers| servers.allowed_tools()).unwrap_or_default());
+    left_out.iter().for_each(|why| errln!("{}", escape_visible(why)));
     let text = if is_json {
         let tool = |spec: &Spec| {
             json!({

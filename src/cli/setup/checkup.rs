@@ -8,7 +8,6 @@ use std::path::Path;
 use nix::unistd::AccessFlags;
 
 use crate::app;
-use crate::base::program::find_program;
 use crate::base::text::counted;
 use crate::cli::backing;
 use crate::config::{self, Env, KeySource, Loaded, Settings};
@@ -191,12 +190,11 @@ fn unwritable_above(path: &Path) -> Option<&Path> {
 fn servers(found: &mut Found, settings: &Settings, env: &Env, cwd: &Path) {
     let workspace = app::workspace_for(env, cwd, &app::workspace_dir(settings, env));
     let Some(servers) = app::servers(settings, env, &workspace, false) else { return };
-    let path = env.get(OsStr::new("PATH")).map(|path| path.to_string_lossy()).unwrap_or_default();
     for name in servers.names() {
         let Some(row) = servers.configured(&name) else { continue };
         if let Some(argv) = row.program() {
             let program = argv.first().map(String::as_str).unwrap_or_default();
-            if find_program(program, &path, cwd).is_none() {
+            if (row.identity)().is_none() {
                 found.fault(format!("server: {name}: there is no program {program}"));
                 continue;
             }

@@ -116,6 +116,8 @@ fn a_servers_tool_is_called_after_it_was_allowed_and_never_before() {
     assert_eq!(call(at(&home), "one__echo", &json!({"word": 1}))["error"]["code"], "bad-arguments");
     let (_, out, _) = run(at(&home), &["mcp", "list"]);
     assert!(out.contains("3 of 3 tools allowed") && out.contains("2025-11-25"), "{out}");
+    let (_, listed, _) = run(at(&home), &["tool", "list"]);
+    assert!(listed.contains("one__echo") && listed.contains("one__write"), "{listed}");
     assert_eq!(run(at(&home), &["mcp"]).1, out, "alone it lists them");
     // A person is asked each time, and here is nobody.
     let workspace = at(&home).join("work").display().to_string();
@@ -206,6 +208,15 @@ fn the_doctor_reports_missing_programs_and_tools_that_changed() {
     let config = "return { mcp = { servers = { gone = { command = { \"no-such-server\" } } } } }";
     fs::write(at(&home).join(".config/reedclaw/config.lua"), config).expect("a config");
     assert!(doctor().contains("wrong: server: gone: there is no program no-such-server"), "{}", doctor());
+    // A program is looked for as its server starts it.
+    let place = files.path().display().to_string();
+    fs::copy("/bin/true", files.path().join("srv")).expect("a program");
+    let config = format!(
+        "return {{ mcp = {{ servers = {{ a = {{ command = {{ \"./srv\" }}, cwd = \"{place}\" }}, \
+         b = {{ command = {{ \"srv\" }}, env = {{ PATH = \"{place}:/usr/bin\" }} }} }} }} }}"
+    );
+    fs::write(at(&home).join(".config/reedclaw/config.lua"), config).expect("a config");
+    assert!(doctor().contains("server: a, never") && doctor().contains("server: b, never"), "{}", doctor());
 }
 
 #[test]
@@ -320,6 +331,16 @@ fn without_a_person_only_granted_tools_run() {
     assert!(hint.contains("mcp.servers.one.tools = { [\"act\"] = \"run\" }"), "it names the setting: {hint}");
     let lines = ask(at(&home), "readonly");
     assert!(lines.iter().filter(|line| line["event"] == "tool_done").all(|line| line["result"]["success"] == false));
+    // In `full` a held tool runs, unless the config wants a question.
+    let succeeded = || ask(at(&home), "full").iter().filter(|line| line["result"]["success"] == true).count();
+    assert_eq!(succeeded(), 2);
+    let config = at(&home).join(".config/reedclaw/config.lua");
+    let text =
+        fs::read_to_string(&config).expect("a config").replace("tools = { echo", "tools = { act = \"ask\", echo");
+    // A list that names tools of servers alone has these.
+    let text = text.replacen("mcp = {", "tools_allow = { agent = { \"one__echo\", \"one__act\" } }, mcp = {", 1);
+    fs::write(&config, text).expect("a config");
+    assert_eq!(succeeded(), 1);
 }
 
 #[test]
@@ -338,7 +359,9 @@ fn many_tools_are_found_by_a_search() {
     fs::write(&list, Value::from(tools).to_string()).expect("a list");
     let calls = [("tool_search", json!({"query": "repeat a text"})), ("one__echo", json!({"text": "found"}))];
     let more = format!("writable = {{ \"{}\" }}, tools = {{ echo = \"run\" }}", files.path().display());
-    let home = home(&[rounds("please", &calls, "done")], &one(&[&format!("tools={}", list.display())], &more));
+    let again = [("one__echo", json!({"text": "found again"})), ("one__thing7", json!({}))];
+    let answers = [rounds("please", &calls, "done"), rounds("once more", &again, "done")];
+    let home = home(&answers, &one(&[&format!("tools={}", list.display())], &more));
     let spawn = Spawn::new(program()).args(&["mcp", "allow", "one"]).home(at(&home)).cwd(&at(&home).join("work"));
     let session = Session::spawn(spawn.size(90, 160));
     session.expect_text("as they are? [y/N]");
@@ -351,6 +374,14 @@ fn many_tools_are_found_by_a_search() {
         "{lines:#?}"
     );
     assert_eq!(results[1]["output"], "found", "{lines:#?}");
+    // The conversation still has it in another process, and a model may call one that it knows from elsewhere.
+    let args =
+        ["agent", "--json", "--autonomy", "supervised", "--path", ".", "--conversation", "last", "-m", "once more"];
+    let (_, out, err) = run(at(&home), &args);
+    let lines: Vec<Value> = out.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let found = self::results(&lines);
+    assert_eq!(found[0]["output"], "found again", "{out}{err}");
+    assert!(found[1]["error"]["code"] == "denied", "it is known, but not granted: {out}{err}");
 }
 
 #[test]
