@@ -25,7 +25,14 @@ pub fn question_sheet(question: &Question, look: Look) -> Sheet {
     head.head(&match &question.action {
         Action::Keep { .. } => "The command ran on a copy. Keep its changes?".to_owned(),
         _ if question.only_own_shell => "The command waits for a person's input".to_owned(),
-        _ => format!("The model wants to use {} (risk: {})", escape_visible(&question.tool), question.verdict.risk),
+        action => {
+            let tool = match action {
+                // As lists have it, and as a person types it.
+                Action::Served { server, tool, .. } => &format!("{server}.{tool}"),
+                _ => &question.tool,
+            };
+            format!("The model wants to use {} (risk: {})", escape_visible(tool), question.verdict.risk)
+        }
     });
     let cyan = Color::Cyan.normal();
     match &question.action {
