@@ -340,3 +340,20 @@ fn commands_and_the_model_are_chosen_in_the_editor() {
     client.prompt(&session, "/etc/passwd hello");
     assert!(client.text("agent_message_chunk").ends_with("Hi"), "a path is no command");
 }
+
+#[test]
+fn an_answer_that_falls_short_says_why_it_ends() {
+    let looks = [("file_list", json!({})), ("time", json!({})), ("file_list", json!({"path": "."}))];
+    let answers = [
+        json!({"when": "long", "steps": [{"text": "so fa"}, {"stop": "length"}]}),
+        json!({"when": "bad", "steps": [{"text": "no"}, {"stop": "content_filter"}]}),
+        rounds("often", &looks, "seen"),
+    ];
+    let home = home(&answers, "limits = { tool_rounds = 1 }");
+    let client = Client::connected(home.path(), json!({}));
+    let name = client.session(&work(home.path()));
+    for (question, reason) in [("long", "max_tokens"), ("bad", "refusal"), ("often", "max_turn_requests")] {
+        let done = client.prompt(&name, question);
+        assert_eq!(done["result"]["stopReason"], reason, "{done}");
+    }
+}
