@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use super::named::{Named, Tracked};
+use crate::files::Tree;
 use crate::policy::{Files, Rules};
 
 /// The disk as it is now, for one judgement: a directory that was looked up is remembered, since the changes of a command may be
@@ -15,6 +16,30 @@ pub struct Disk {
     directories: RefCell<HashMap<PathBuf, Option<Place>>>,
     named: OnceLock<Named>,
     tracked: Arc<Tracked>,
+}
+
+/// The disk, with another tree in place of the files beneath one directory: links are those of the tree there.
+pub(super) struct Above<'a> {
+    pub disk: &'a Disk,
+    pub tree: &'a dyn Tree,
+}
+
+impl Files for Above<'_> {
+    fn canonical(&self, path: &str) -> Option<String> {
+        let Self { disk, tree } = self;
+        let whole = Path::new(path);
+        let is_below = whole.starts_with(tree.path()) && whole != tree.path();
+        // What leaves the tree, or can't be in it, is a matter of the disk.
+        let Some(found) = is_below.then(|| tree.resolve(path.trim_end_matches('/')).ok()).flatten() else {
+            return disk.canonical(path);
+        };
+        text(Path::new(&disk.canonical(tree.path().to_str()?)?).join(found))
+    }
+
+    fn is_named(&self, path: &str, rules: &Rules) -> bool {
+        self.disk.is_named(path, rules)
+            || self.canonical(path).is_some_and(|real| real != path && self.disk.is_named(&real, rules))
+    }
 }
 
 /// The target of a path.

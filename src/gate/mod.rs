@@ -25,8 +25,9 @@ use serde_json::Value;
 
 use crate::base::program::find_program;
 use crate::base::time::utc;
+use crate::files::Tree;
 use crate::host::now_unix_ms;
-use crate::policy::{self, Context, High, Rules};
+use crate::policy::{self, Context, Files, High, Rules};
 use crate::proto::action::{Action, Autonomy, Decision, Effect, Hold, KeptPaths, Need, PolicyVerdict, Reason, Risk};
 use crate::proto::tool::{FileChange, Outcome, Question, ToolError};
 use crate::receipts::{self, Log};
@@ -35,6 +36,7 @@ pub use crate::policy::{is_odd_path, is_plain_name};
 pub use allowed::{Allowed, AllowedError, Rule};
 pub use ceiling::Ceiling;
 pub use chain::{Blocked, Chain};
+use disk::Above;
 pub use disk::Disk;
 pub use grant::{Grant, GrantError};
 pub use named::{Named, Tracked};
@@ -177,18 +179,25 @@ pub struct Gate {
     grant: Option<Grant>,
     /// Links in git's indices, as far as they are known.
     tracked: Arc<Tracked>,
+    /// The tree that tools work on in place of the workspace's files.
+    tree: Option<Arc<dyn Tree>>,
 }
 
 impl Gate {
     /// Makes the gate.
     #[must_use]
     pub fn new(options: Options) -> Self {
-        Self { options, chain: None, grant: None, tracked: Arc::default() }
+        Self { options, chain: None, grant: None, tracked: Arc::default(), tree: None }
     }
 
     /// Sets the gates that are asked before any call is admitted.
     pub fn set_chain(&mut self, chain: Arc<dyn Chain>) {
         self.chain = Some(chain);
+    }
+
+    /// Sets the tree that tools work on in place of the workspace's files: paths lead where its links do.
+    pub fn set_tree(&mut self, tree: Arc<dyn Tree>) {
+        self.tree = Some(tree);
     }
 
     /// The user's rules; the ceiling may lower their autonomy.
@@ -344,7 +353,9 @@ impl Gate {
         let cwd = cwd.to_str().unwrap_or("/");
         let hold = self.hold_of(call);
         let rules = self.rules_now();
-        let files = &Disk::over(Arc::clone(&self.tracked));
+        let disk = Disk::over(Arc::clone(&self.tracked));
+        let above = self.tree.as_deref().map(|tree| Above { disk: &disk, tree });
+        let files = above.as_ref().map_or(&disk as &dyn Files, |above| above);
         let context = Context { rules: &rules, cwd, can_ask, hold, files };
         let verdict = policy::judge(&call.action, &context);
         if call.needs.is_empty() {

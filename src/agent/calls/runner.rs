@@ -111,6 +111,9 @@ impl ToolRunner {
     #[must_use]
     pub fn new(mut options: ToolRunnerOptions) -> Self {
         let keeper = Keeper::new(options.steps.take(), options.has_undo);
+        if let Some(bench) = &options.bench {
+            options.gate.set_tree(Arc::clone(bench.draft()) as Arc<dyn Tree>);
+        }
         Self {
             later: None,
             boards: None,
