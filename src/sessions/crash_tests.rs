@@ -181,9 +181,15 @@ fn works(place: &Path, id: &str) {
     let mut session = sessions.open(id).expect("opened");
     let desk = sessions.folder.join(id);
     assert!(!desk.join("journal").exists(), "the journal is settled");
-    let before = session.meta().turns;
+    // A turn that was cut off is one of its own.
+    let left = session.left();
+    let before = session.meta().turns + u64::from(left.is_some());
     turn(&mut session, "afterwards", "after.txt", None, Some("after\n"));
     assert_eq!((session.meta().turns, session.left()), (before + 1, None));
+    if let Some(left) = left {
+        let record = session.view().record(before).expect("a record");
+        assert_eq!((record.question, record.state.as_str()), (left.question, "cut"));
+    }
 }
 
 #[test]

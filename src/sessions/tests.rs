@@ -298,6 +298,30 @@ fn a_turn_that_was_cut_off_is_found_again_or_dropped() {
 }
 
 #[test]
+fn a_turn_that_was_cut_off_is_a_commit_before_the_next_question() {
+    let scene = Scene::new();
+    let mut session = scene.sessions.start(None, "").expect("begun");
+    let id = session.id().to_owned();
+    for (turn, cut, file) in [(1, "with a file", Some("x.txt")), (3, "without one", None)] {
+        session.begin_turn(cut).expect("begun");
+        file.inspect(|file| write(&session, file, None, Some("x")));
+        drop(session);
+        session = scene.sessions.open(&id).expect("opened");
+        let told = session.begin_turn("the next question").expect("begun").expect("told");
+        assert!(told.contains(&format!("turn {turn} was cut off")), "{told}");
+        let done = session.end_turn(&turn_report("the next question", State::Whole)).expect("committed");
+        assert_eq!((done.turn, done.files), (turn + 1, 0));
+        let record = session.view().record(turn).expect("a record");
+        assert_eq!((record.question.as_str(), record.state.as_str()), (cut, "cut"));
+        assert_eq!(session.view().changes_of(turn).expect("changes").len(), file.iter().count());
+    }
+    // An attempt that is tried again is no turn.
+    session.begin_turn("attempt").expect("begun");
+    session.forget_turn();
+    assert_eq!(session.begin_turn("attempt").expect("begun"), None);
+}
+
+#[test]
 fn a_crash_between_journal_and_reference_leaves_the_old_tip_or_the_new() {
     let scene = Scene::new();
     let mut session = scene.sessions.start(None, "").expect("begun");

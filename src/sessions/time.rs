@@ -107,7 +107,7 @@ impl Session {
 
     /// Commits what a turn that was cut off has left, so that going elsewhere doesn't lose it.
     pub(super) fn commit_left(&mut self) -> Result<(), SessionError> {
-        let Some(left) = self.left().filter(|_| !self.draft.is_unchanged()) else { return Ok(()) };
+        let Some(left) = self.left() else { return Ok(()) };
         self.end_turn(&TurnReport::cut_off(left.question)).map(drop)
     }
 

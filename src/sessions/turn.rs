@@ -10,6 +10,7 @@ use super::error::SessionError;
 use super::history::{View, record_path};
 use super::names::{self, short_id};
 use super::wire::{self, CallFile, ChangeFile, Meta, State, TurnFile, TurnReport};
+use crate::base::text::counted;
 use crate::files::{Change, Journals, PathError, Tree as _};
 use crate::git::{Batch, GitError, Identity, Mode, NewCommit, Objects as _, Oid, TreeEdit, short};
 use crate::host::now_unix_ms;
@@ -103,18 +104,28 @@ impl Sessions {
 }
 
 impl Session {
-    /// Notes that a turn begins, so that a crash finds its question.
+    /// Notes that a turn begins, so that a crash finds its question. One that was cut off is committed first.
     ///
     /// # Errors
     /// The state directory can't be written, or the branch is checked out, or has moved and can't be followed.
     pub fn begin_turn(&mut self, question: &str) -> Result<Option<String>, SessionError> {
-        let told = self.follow()?;
+        let mut told = self.follow()?;
         if let Some(owed) = self.owed.take() {
             // If it fails again, the turn that begins has its files.
             let _ = self.end_turn(&owed);
+        } else if let Some(left) = self.left() {
+            self.commit_left()?;
+            let (turn, files) = (self.meta.turns, counted(left.files, "file"));
+            let cut = format!("turn {turn} was cut off before ({files}): it is a commit of its own now");
+            told = Some(told.map_or_else(|| cut.clone(), |told| format!("{told}; {cut}")));
         }
         self.desk.begin(question)?;
         Ok(told)
+    }
+
+    /// Forgets the turn that runs: it has changed nothing, and is tried again.
+    pub fn forget_turn(&self) {
+        self.desk.clear_draft();
     }
 
     /// Follows the branch if somebody has added commits to it: they become part of the session.

@@ -93,6 +93,7 @@ impl Turns for RunOnGit {
         said.left_out = without_keys(&self.on_git, agent)?;
         // An attempt that was cut off and changed nothing is no commit; the next one is the same turn.
         if said.state != State::Whole && self.on_git.session.draft().is_unchanged() {
+            self.on_git.session.forget_turn();
             return Ok(());
         }
         if !self.keeps_calls {

@@ -230,7 +230,7 @@ impl Repl {
         if let Some(left) = on_git.session.left() {
             let files = counted(left.files, "file");
             self.console.notice(&format!(
-                "turn {} was cut off ({}): {files} of its draft are there; ask on, or :session undo drops them",
+                "turn {} was cut off ({}; {files} changed): the next question makes it a commit, :session undo drops it",
                 meta.turns + 1,
                 escape_visible(&one_line(&left.question))
             ));
