@@ -9,7 +9,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::DirBuilder;
 use std::io::{Read, Write as _};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
@@ -197,6 +197,21 @@ impl Program {
         id.ok_or_else(|| GitError::Other(ran.err.trim().replace('\n', " ")))
     }
 
+    /// Whether the repository at a work tree has hooks that check a commit.
+    ///
+    /// # Errors
+    /// Git can't be started.
+    pub fn has_commit_hooks(&self, at: &Path) -> Result<bool, GitError> {
+        let mut asks = self.as_user(at);
+        asks.args(["rev-parse", "--path-format=absolute", "--git-path", "hooks"]);
+        let ran = run(asks)?;
+        let hooks = PathBuf::from(OsStr::from_bytes(ran.out.trim_ascii_end()));
+        // Git runs no other ones.
+        let runs =
+            |name: &str| std::fs::metadata(hooks.join(name)).is_ok_and(|it| it.is_file() && it.mode() & 0o111 != 0);
+        Ok(ran.status == Some(0) && ["pre-commit", "commit-msg"].into_iter().any(runs))
+    }
+
     /// Runs the user's hooks `pre-commit` and `commit-msg` on a commit before it is made: on files of its own below
     /// `place`, with an index of its own. Returns the tree and the message as the hooks leave them. `at` is the work
     /// tree that the hooks belong to.
@@ -217,11 +232,7 @@ impl Program {
             };
             GitError::Other(words.trim().replace('\n', " "))
         };
-        let mut asks = self.as_user(at);
-        asks.args(["rev-parse", "--path-format=absolute", "--git-path", "hooks"]);
-        let ran = run(asks)?;
-        let hooks = PathBuf::from(OsStr::from_bytes(ran.out.trim_ascii_end()));
-        if ran.status != Some(0) || !["pre-commit", "commit-msg"].iter().any(|name| hooks.join(name).is_file()) {
+        if !self.has_commit_hooks(at)? {
             return Ok((tree, message.to_owned()));
         }
         let (files, text) = (place.join("files"), place.join("COMMIT_EDITMSG"));

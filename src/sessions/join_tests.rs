@@ -273,6 +273,13 @@ fn the_users_hooks_and_signature_are_on_a_merge_or_there_is_none() {
     assert!(refused.to_string().contains("refuses the commit: no"), "{refused}");
     assert_eq!(git(&scene.ws(), &["rev-parse", "main"]), main);
     assert_eq!(git(&scene.ws(), &["status", "--porcelain"]), "");
+    // Several commits can't be checked, so there are none.
+    for how in [How::Rebase, How::Pick(vec![1])] {
+        let plan = plan_merge(&scene.sessions, session.id(), how, &program).expect("a plan");
+        let refused = merge(&scene.sessions, &plan, true, &program).expect_err("refused");
+        assert!(refused.to_string().contains("hooks of the repository check commits"), "{refused}");
+    }
+    assert_eq!(git(&scene.ws(), &["rev-parse", "main"]), main);
     // One that formats files, one that changes the message, and a signature.
     hook(&scene, "pre-commit", "echo formatted >>x.txt; git add x.txt");
     hook(&scene, "commit-msg", "echo 'Checked-by: hook' >>\"$1\"");

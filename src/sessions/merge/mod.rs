@@ -5,6 +5,7 @@ pub(in crate::sessions) mod rework;
 pub(in crate::sessions) mod sync;
 
 use std::collections::BTreeSet;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -17,6 +18,7 @@ use super::wire::Meta;
 use crate::git::{BranchUse, Changed, GitError, NewCommit, Oid, Program, Repo, TreeEdit, diff, empty_tree, short};
 use crate::git::{Mode, Objects};
 use crate::host::now_unix_ms;
+use crate::proto::known_paths::protected;
 use crate::tree::RECORDS;
 
 /// Subjects of turns that a squash names.
@@ -133,7 +135,18 @@ impl MergePlan {
 const RUNNING_FOLDERS: [&str; 8] =
     [".github/", ".gitlab/", ".circleci/", ".husky/", ".vscode/", ".idea/", ".devcontainer/", ".cargo/"];
 /// Names of files that do.
-const RUNNING_NAMES: [&str; 14] = [
+const RUNNING_NAMES: [&str; 25] = [
+    "Cargo.toml",
+    "pyproject.toml",
+    "tox.ini",
+    "pom.xml",
+    "build.gradle",
+    "build.gradle.kts",
+    "flake.nix",
+    "Jenkinsfile",
+    ".travis.yml",
+    "azure-pipelines.yml",
+    ".gitmodules",
     "Makefile",
     "justfile",
     "build.rs",
@@ -150,17 +163,19 @@ const RUNNING_NAMES: [&str; 14] = [
     ".gitattributes",
 ];
 
-/// Whether a file later runs on people's machines: by its place or name, or since it becomes executable or a link.
+/// Whether a file later runs on people's machines: by its place or name, or since it is executable or a link.
 fn runs_elsewhere(change: &Changed) -> bool {
     let path = change.path.to_string_lossy();
     let name = change.path.file_name().map(|it| it.to_string_lossy().into_owned()).unwrap_or_default();
-    let becomes_executable =
-        matches!(change.new, Some((Mode::Executable, _))) && !matches!(change.old, Some((Mode::Executable, _)));
+    let is_executable = matches!(change.new, Some((Mode::Executable, _)));
+    let is_tool = path.starts_with("tools/") && path.ends_with(".luau");
     let becomes_link = matches!(change.new, Some((Mode::Link, _)));
     change.new.is_some()
-        && (RUNNING_FOLDERS.iter().any(|folder| path.starts_with(folder))
+        && (protected(change.path.as_os_str().as_bytes()).is_some()
+            || RUNNING_FOLDERS.iter().any(|folder| path.starts_with(folder) || path.contains(&format!("/{folder}")))
             || RUNNING_NAMES.contains(&&*name)
-            || becomes_executable
+            || is_executable
+            || is_tool
             || becomes_link)
 }
 
@@ -276,13 +291,20 @@ fn as_user_commits(
     with_hooks: bool,
     program: &Program,
 ) -> Result<Oid, SessionError> {
+    let at = plan.checked_out.as_deref().unwrap_or(&sessions.work_dir);
     let signs = sessions.repo.signs();
     let made = sessions.repo.commit(plan.commit)?;
     if !matches!(plan.how, How::Squash | How::Merge) {
-        let message = "commits are to be signed here (commit.gpgsign); squash or merge, which sign one";
-        return if signs { Err(SessionError::Refused(message.to_owned())) } else { Ok(plan.commit) };
+        let message = if signs {
+            "commits are to be signed here (commit.gpgsign); squash or merge, which sign one"
+        } else if with_hooks && program.has_commit_hooks(at)? {
+            "hooks of the repository check commits (pre-commit, commit-msg); squash or merge, which make one that they \
+             check, or switch them off (sessions.hooks)"
+        } else {
+            return Ok(plan.commit);
+        };
+        return Err(SessionError::Refused(message.to_owned()));
     }
-    let at = plan.checked_out.as_deref().unwrap_or(&sessions.work_dir);
     let (tree, message) = match with_hooks {
         true => {
             let place = plan.scratch.path.join("hooks");
