@@ -307,6 +307,9 @@ impl Sessions {
     /// # Errors
     /// None or several are meant.
     pub fn find(&self, wanted: &str) -> Result<String, SessionError> {
+        if wanted.is_empty() {
+            return Err(SessionError::Unknown("which session?".to_owned()));
+        }
         // A whole id needs no list.
         if names::is_id(wanted) && self.repo.tip(&self.reference(wanted))?.is_some() {
             return Ok(wanted.to_owned());
@@ -355,6 +358,9 @@ impl Sessions {
         let _lock = desk.lock()?;
         let tip = self.look(id)?.tip();
         if self.repo.link(&format!("{ON}{id}")).is_none() {
+            if self.repo.tip(&self.reference(id))?.is_none() {
+                return Err(SessionError::Refused(format!("session {} is abandoned already", short_id(id))));
+            }
             self.not_in_use(id, &self.reference(id))?;
         }
         self.repo.clear_lock(&self.reference(id), None);
