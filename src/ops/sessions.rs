@@ -1,5 +1,6 @@
 //! Reports about sessions on git: their list, their turns, a difference, what a merge or an `apply` would do.
 
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use crate::app::{OwnChanges, RepositoryTool, Tested, ToolAsked, ToolCall};
@@ -225,32 +226,46 @@ pub fn half_words(turn: u64, half: Half) -> String {
 pub fn difference(changes: &[Changed], text: &dyn Fn(Option<(Mode, Oid)>) -> Option<String>) -> String {
     let mut all = String::new();
     for Changed { path, old, new } in changes {
-        let name = path.display().to_string();
+        let (was, is) = (quoted("a/", path), quoted("b/", path));
         let (before, after) = (text(*old), text(*new));
-        all.push_str(&git_head(&name, (old.map(|it| it.0), new.map(|it| it.0))));
+        all.push_str(&git_head((&was, &is), (old.map(|it| it.0), new.map(|it| it.0))));
         if old.is_some() && before.is_none() || new.is_some() && after.is_none() {
-            all.push_str(&format!("Binary file {name} differs\n"));
+            all.push_str(&format!("Binary file {} differs\n", quoted("", path)));
             continue;
         }
-        let is_gone = after.is_none();
-        let mut diff = unified(&name, before.as_deref(), &after.unwrap_or_default());
-        if is_gone {
-            diff = diff.replacen(&format!("\n+++ {name}\n"), "\n+++ /dev/null\n", 1);
+        let side = |is_there: bool, name: String| if is_there { name } else { "/dev/null".to_owned() };
+        let (was, is) = (side(before.is_some(), was), side(after.is_some(), is));
+        let diff = unified("", before.as_deref(), &after.unwrap_or_default());
+        if let Some(at) = diff.find("@@ ") {
+            all.push_str(&format!("--- {was}\n+++ {is}\n{}", &diff[at..]));
         }
-        all.push_str(&diff);
     }
     all
 }
 
 /// The lines that git has before a change, which show a mode, and a file that is empty or no text.
-fn git_head(name: &str, modes: (Option<Mode>, Option<Mode>)) -> String {
+fn git_head((was, is): (&str, &str), modes: (Option<Mode>, Option<Mode>)) -> String {
     let kinds = match modes {
         (None, Some(new)) => format!("new file mode {}\n", new.octal()),
         (Some(old), None) => format!("deleted file mode {}\n", old.octal()),
         (Some(old), Some(new)) if old != new => format!("old mode {}\nnew mode {}\n", old.octal(), new.octal()),
         _ => String::new(),
     };
-    format!("diff --git a/{name} b/{name}\n{kinds}")
+    format!("diff --git {was} {is}\n{kinds}")
+}
+
+/// A name as git writes it in a difference: in quotes if it has a character that could end its line, or isn't UTF-8.
+fn quoted(side: &str, path: &Path) -> String {
+    let is_plain = |name: &str| !name.chars().any(|it| it.is_control() || it == '"' || it == '\\');
+    if let Some(name) = path.to_str().filter(|name| is_plain(name)) {
+        return format!("{side}{name}");
+    }
+    let shown = |byte: &u8| match byte {
+        b'"' | b'\\' => format!("\\{}", char::from(*byte)),
+        b' '..=b'~' => char::from(*byte).to_string(),
+        byte => format!("\\{byte:03o}"),
+    };
+    format!("\"{side}{}\"", path.as_os_str().as_bytes().iter().map(shown).collect::<String>())
 }
 
 /// A merge that was planned, in lines.

@@ -190,8 +190,8 @@ impl Reader {
             self.is_git = true;
             // If both names are the same, the line contains them; if not, later lines do.
             let half = paths.len() / 2;
-            let path = paths.get(half + 1..).and_then(|new| new.strip_prefix("b/")).unwrap_or_default();
-            return self.files.push(FilePatch { path: unquoted(path), ..FilePatch::default() });
+            let path = paths.get(half + 1..).and_then(|new| unquoted(new).strip_prefix("b/").map(str::to_owned));
+            return self.files.push(FilePatch { path: path.unwrap_or_default(), ..FilePatch::default() });
         }
         if let Some(path) = line.strip_prefix("--- ") {
             if !std::mem::take(&mut self.is_git) {

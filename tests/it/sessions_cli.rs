@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -112,7 +112,7 @@ fn a_session_is_asked_looked_at_and_rewound_without_a_terminal() {
     assert!(shown.contains("? first change") && shown.contains("file_write") && shown.contains("+new"), "{shown}");
     assert!(shown.contains("  receipt-"), "{shown}");
     let diff = output(at, &["session", "diff", &id]);
-    assert!(diff.contains("+++ a.txt") && diff.contains("+++ more.txt"), "{diff}");
+    assert!(diff.contains("+++ b/a.txt") && diff.contains("+++ b/more.txt"), "{diff}");
     assert!(!output(at, &["session", "diff", &id, "1..2"]).contains("a.txt"));
     let log = output(at, &["session", "log", &id]);
     assert!(log.contains("first change") && log.contains("second change"), "{log}");
@@ -124,13 +124,13 @@ fn a_session_is_asked_looked_at_and_rewound_without_a_terminal() {
     output(at, &["session", "undo", &id]);
     assert_eq!(output(at, &["session", "cat", &id, "more.txt"]), "more\n");
     let diff = output(at, &["session", "diff", &id, "more.txt"]);
-    assert!(diff.contains("+++ more.txt") && !diff.contains("a.txt"), "{diff}");
+    assert!(diff.contains("+++ b/more.txt") && !diff.contains("a.txt"), "{diff}");
     assert_eq!(output(at, &["session", "diff", &id, "2", "more.txt"]), diff);
     fs::write(project.join("b.txt"), "theirs\n").expect("a file");
     git(&project, &["add", "-A"]);
     git(&project, &["commit", "-q", "-m", "theirs"]);
     let diff = output(at, &["session", "diff", &id, "--against", "main"]);
-    assert!(diff.contains("+new") && diff.contains("+++ more.txt") && !diff.contains("b.txt"), "{diff}");
+    assert!(diff.contains("+new") && diff.contains("+++ b/more.txt") && !diff.contains("b.txt"), "{diff}");
     output(at, &["session", "rewind", &id, "1", "--code"]);
     assert_eq!(reedclaw(at, &["session", "cat", &id, "more.txt"]).0, Some(2));
     assert!(output(at, &["session", "log", &id]).contains("return to the files of turn 1"));
@@ -351,10 +351,40 @@ fn a_difference_shows_empty_files_modes_and_links() {
         "diff --git a/a.txt b/a.txt\nold mode 100644\nnew mode 100755\n",
         "diff --git a/link b/link\nnew file mode 120000\n",
         "diff --git a/data b/data\nnew file mode 100644\nBinary file data differs\n",
-        "+++ .envrc\n",
+        "+++ b/.envrc\n",
     ] {
         assert!(shown.contains(wanted), "{wanted}: {shown}");
     }
+}
+
+#[test]
+fn links_of_the_session_lead_to_protected_files_and_those_of_the_checkout_nowhere() {
+    if !require(&["git"]) {
+        return;
+    }
+    let home = home(
+        &[
+            write("one", "conf/tasks.json", "evil\n"),
+            write("two", "src/k.txt", "fine\n"),
+            write("three", ".reedclaw/tools.json", "[]\n"),
+        ],
+        "",
+    );
+    let (at, project) = (home.path(), home.path().join("project"));
+    git(&project, &["switch", "-q", "-c", "linked"]);
+    fs::create_dir(project.join(".vscode")).expect("a directory");
+    fs::write(project.join(".vscode/settings.json"), "{}\n").expect("a file");
+    symlink(".vscode", project.join("conf")).expect("a link");
+    git(&project, &["add", "-fA"]);
+    git(&project, &["commit", "-q", "-m", "links"]);
+    git(&project, &["switch", "-q", "main"]);
+    symlink("/etc", project.join("src")).expect("a link");
+    let id = output(at, &["session", "start", "--from", "linked"]).trim().to_owned();
+    for question in ["one", "two", "three"] {
+        reedclaw(at, &["agent", "--session", &id, "-m", question]);
+    }
+    let diff = output(at, &["session", "diff", &id]);
+    assert!(diff.contains("+++ b/src/k.txt") && !diff.contains(".vscode") && !diff.contains("tools.json"), "{diff}");
 }
 
 #[test]

@@ -253,7 +253,7 @@ fn a_command_that_removes_the_project_empties_the_draft_and_not_the_checkout() {
     let (code, _, told) = reedclaw(at, &["agent", "--session", "new", "-m", "absolute paths"]);
     assert_eq!((code, told.contains("turn 1 · 1 file")), (Some(0), true), "{told}");
     let id = begun(&told);
-    assert!(output(at, &["session", "show", &id, "1"]).contains("+++ made.txt"));
+    assert!(output(at, &["session", "show", &id, "1"]).contains("+++ b/made.txt"));
     let record: Value = serde_json::from_str(&output(at, &["session", "show", &id, "1", "--json"])).expect("JSON");
     assert!(record["record"]["calls"][0]["result"].to_string().contains("old"), "{record}");
     let (code, _, told) = reedclaw(at, &["agent", "--session", &id, "-m", "remove all"]);
