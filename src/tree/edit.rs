@@ -13,6 +13,8 @@ use crate::git::{GitError, Mode};
 
 /// The directory in which sessions keep their records; nobody but they write there.
 pub const RECORDS: &str = ".reedclaw/sessions";
+/// The log of a person's decisions about tools of the repository; only they write it.
+pub const DECISIONS: &str = ".reedclaw/tools.json";
 /// Reason why a file with a key of the config or of the environment is refused.
 const KEY: PathError = PathError::Reserved("it holds a key that is known here, and a commit would keep it");
 /// The beginning of a pointer of Git LFS, as its specification says.
@@ -71,6 +73,9 @@ impl Draft {
         }
         let path = self.resolve(change.path)?;
         may_hold(&path)?;
+        if path.starts_with(DECISIONS) {
+            return Err(PathError::Reserved("it lists a person's decisions about tools, and only these add to it"));
+        }
         if self.holds_key(path.as_os_str().as_bytes()) || change.new.is_some_and(|new| self.holds_key(new)) {
             return Err(KEY);
         }

@@ -31,7 +31,7 @@ use std::sync::Arc;
 use crate::git::{GitError, Mode, Objects, Oid};
 
 pub use bench::{Bench, Did, clear_up_shared};
-pub use edit::RECORDS;
+pub use edit::{DECISIONS, RECORDS};
 pub use flood::{Flood, NewEntry, NewEntryKind};
 pub use memory::Memory;
 pub use node::Content;

@@ -15,10 +15,8 @@ use crate::host::now_unix_ms;
 use crate::proto::Failure;
 use crate::tools::Script;
 use crate::tools::script::{FOLDER, Source, Tested, names, tests_of};
-use crate::tree::{Draft, Memory};
+use crate::tree::{DECISIONS, Draft, Memory};
 
-/// The log of decisions in the tree. It is never read as a grant.
-const LOG: &str = ".reedclaw/tools.json";
 /// Entries of that log.
 const LOG_MAX: usize = 1_000;
 
@@ -128,7 +126,7 @@ impl OnGit {
             }
         };
         let draft = self.session.draft();
-        let old = draft.read(LOG, 1024 * 1024).ok().map(|it| it.bytes);
+        let old = draft.read(DECISIONS, 1024 * 1024).ok().map(|it| it.bytes);
         let parsed = old.as_deref().and_then(|it| serde_json::from_slice::<Value>(it).ok());
         let mut log = parsed.and_then(|it| it.as_array().cloned()).unwrap_or_default();
         let turn = self.session.meta().turns;
@@ -137,8 +135,8 @@ impl OnGit {
         log.drain(..most);
         let new = serde_json::to_vec_pretty(&log).unwrap_or_default();
         draft
-            .put(Path::new(LOG), Some((crate::git::Mode::File, &new)))
-            .map_err(|error| Failure::unavailable(format!("{LOG}: {error}")))?;
+            .put(Path::new(DECISIONS), Some((crate::git::Mode::File, &new)))
+            .map_err(|error| Failure::unavailable(format!("{DECISIONS}: {error}")))?;
         self.session.commit_own(&format!("{word} tool {name}")).map_err(session_failure)?;
         Ok(format!("tool {name}: {done}"))
     }
