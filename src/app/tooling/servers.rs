@@ -432,6 +432,7 @@ impl Parts {
 
 /// The files and directories that the arguments of a program name from its directory: by their paths, or, as modules are named, by
 /// a name there without its ending.
+#[allow(clippy::disallowed_methods, reason = "the names in the directory of a server")]
 fn named(argv: &[String], cwd: &Path) -> Vec<PathBuf> {
     let (mut found, mut entries) = (Vec::new(), None);
     for word in argv.iter().skip(1).filter(|word| !word.is_empty()) {
