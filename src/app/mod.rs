@@ -50,7 +50,7 @@ pub use procedure::{
     ALL_TRIGGERS_MAX, Beside, Due, Moment, Procedure, Schedule, Shown, SopJournal, SopPlaces, SopStart, TriggerFacts,
     begin_procedure, find_procedure, find_sop_run, hooked_procedure, imagined_run, last_fire, may_take_up,
     models_with_variable, models_without_key, next_time, procedure_at, procedure_problems, procedures, sop_lines,
-    sop_row, sop_runs, step_tools, trust_procedure, untrust_procedure, untrusted_files, waiting_sops, work_procedure,
+    open_sop_runs, sop_row, sop_runs, step_tools, trust_procedure, untrust_procedure, untrusted_files, waiting_sops, work_procedure,
 };
 pub use question::{
     Around, AroundNotes, Attached, Attaching, PIPED, Remembered, StoreRecorder, make_title, past_summary, past_turns,

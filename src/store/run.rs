@@ -174,6 +174,20 @@ impl Store {
         read(&self.main).map_err(|problem| self.fail("read", &problem))
     }
 
+    /// Reads the runs of a kind that haven't finished, the oldest first.
+    ///
+    /// # Errors
+    /// The database can't be read.
+    pub fn open_runs(&self, kind: &str) -> Result<Vec<RunRow>, StoreError> {
+        let sql = "SELECT id, time, workspace, kind, name FROM run WHERE kind = ?1 AND coalesce(
+                (SELECT json_extract(body, '$.event') FROM run_event WHERE run = run.id ORDER BY seq DESC LIMIT 1), '')
+                != 'finished' ORDER BY id";
+        let read = |connection: &Connection| -> rusqlite::Result<Vec<RunRow>> {
+            connection.prepare_cached(sql)?.query_map([kind], run_of)?.collect()
+        };
+        read(&self.main).map_err(|problem| self.fail("read", &problem))
+    }
+
     /// Reads a run of a kind.
     ///
     /// # Errors

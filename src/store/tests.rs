@@ -757,3 +757,15 @@ fn costs_outlive_a_full_disk_and_a_cleared_conversation() {
     store.clear_conversations().unwrap();
     assert_eq!(rows(&store).iter().map(|row| (row.1, row.5.as_str())).collect::<Vec<_>>(), [(None, ""); 3]);
 }
+
+/// Only the newest 200 runs were looked at.
+#[test]
+fn all_runs_that_have_not_finished_are_found_the_oldest_first() {
+    let mut store = Store::in_memory().expect("a store");
+    let new = NewRun { kind: "sop", name: "p", workspace: "/w", body: r#"{"event":"began"}"#, slot: None };
+    let runs: Vec<i64> = (0..300).map(|_| store.begin_run(1, &new).expect("a run").expect("its number")).collect();
+    store.add_run_event(runs[7], 2, r#"{"event":"finished","end":"done"}"#).expect("its end");
+    let open: Vec<i64> = store.open_runs("sop").expect("they are read").iter().map(|run| run.id).collect();
+    let expected: Vec<i64> = runs.iter().copied().filter(|run| *run != runs[7]).collect();
+    assert_eq!(open, expected);
+}

@@ -449,6 +449,15 @@ pub fn sop_runs(
     rows.into_iter().map(|row| SopJournal::of(settings, env, store, row)).collect()
 }
 
+/// Returns the runs of procedures that haven't finished, the oldest first.
+///
+/// # Errors
+/// The store can't be read.
+pub fn open_sop_runs(settings: &Settings, env: &Env, store: &Arc<Mutex<Store>>) -> Result<Vec<SopJournal>, Failure> {
+    let rows = lock(store).open_runs(KIND)?;
+    rows.into_iter().map(|row| SopJournal::of(settings, env, store, row)).collect()
+}
+
 /// Names the runs of a workspace that wait for their person, a line each.
 #[must_use]
 pub fn waiting_sops(settings: &Settings, env: &Env, store: &Arc<Mutex<Store>>, workspace: &Path) -> Vec<String> {

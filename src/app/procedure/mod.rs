@@ -20,7 +20,7 @@ pub use schedule::{ALL_TRIGGERS_MAX, Due, Facts as TriggerFacts, Moment, Schedul
 pub use unattended::{hooked_procedure, may_take_up, models_with_variable, models_without_key, work_procedure};
 
 pub use journal::{
-    SopJournal, SopStart, begin_procedure, find_sop_run, imagined_run, last_fire, sop_lines, sop_row, sop_runs,
+    SopJournal, SopStart, begin_procedure, find_sop_run, imagined_run, last_fire, open_sop_runs, sop_lines, sop_row, sop_runs,
     waiting_sops,
 };
 

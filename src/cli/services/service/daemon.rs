@@ -31,8 +31,6 @@ const QUEUE_MAX: usize = 10_000;
 const RELEASED_FOR: Duration = Duration::from_secs(2);
 /// Reason why a service with a config that has a mistake isn't well.
 const BROKEN_CONFIG: &str = "the config has a mistake: reedclaw config validate shows it";
-/// Unfinished runs that are taken up again at the start.
-const TAKEN_UP_MAX: usize = 200;
 
 /// The service at work.
 pub(super) struct Service {
@@ -128,13 +126,13 @@ impl Service {
     fn take_up(&self) -> Result<(), Failure> {
         let (settings, env, store) = (self.runtime.settings(), self.runtime.env(), self.runtime.store());
         let mut left: Vec<SopJournal> = Vec::new();
-        for journal in app::sop_runs(settings, env, store, TAKEN_UP_MAX)? {
+        for journal in app::open_sop_runs(settings, env, store)? {
             let run = journal.state()?;
             // The run of a step is its outer run's matter.
             let is_ours = run.trigger.kind != "manual" && run.trigger.parent.is_none() && app::may_take_up(&run);
             if is_ours {
                 say(&format!("run {} of {} is taken up again", run.id, journal.name));
-                left.insert(0, journal);
+                left.push(journal);
             }
         }
         self.shared.add(left);

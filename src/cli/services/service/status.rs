@@ -16,7 +16,7 @@ use crate::render::sanitise;
 
 /// The time in which failed runs are counted, in milliseconds: a day.
 const RECENT_MS: i64 = 86_400_000;
-/// Runs that are counted.
+/// Finished runs that are looked at for failed ones.
 const COUNTED_MAX: usize = 200;
 /// Next times that are listed.
 const NEXT_MAX: usize = 20;
@@ -76,7 +76,8 @@ pub(super) fn status(is_json: bool, config: Option<PathBuf>, path: Option<PathBu
         stop.iter().for_each(|why| outln!("{}", sanitise(why)));
         wrong.iter().for_each(|why| outln!("It isn't well: {}.", sanitise(why)));
         let Counted { active, waiting, .. } = counted;
-        outln!("{active} runs go on, {waiting} wait for a person; procedures of {}:", workspace.display());
+        let go_on = if is_alive { "go on" } else { "are unfinished" };
+        outln!("{active} runs {go_on}, {waiting} wait for a person; procedures of {}:", workspace.display());
         for procedure in &procedures {
             let next = next_of(procedure).map_or_else(String::new, |next| format!(", next at {}", utc(next)));
             outln!("  {} ({}){next}", sanitise(&procedure.name), procedure.standing());
@@ -94,10 +95,12 @@ fn counted(runtime: &Runtime) -> Result<Counted, Failure> {
     let mut counted = Counted::default();
     for journal in app::sop_runs(runtime.settings(), runtime.env(), runtime.store(), COUNTED_MAX)? {
         let run = journal.state()?;
-        match run.word() {
+        counted.failed += u64::from(run.word() == "failed" && now_unix_ms() - run.began < RECENT_MS);
+    }
+    for journal in app::open_sop_runs(runtime.settings(), runtime.env(), runtime.store())? {
+        match journal.state()?.word() {
             "waiting" | "unknown" => counted.waiting += 1,
             "running" => counted.active += 1,
-            "failed" if now_unix_ms() - run.began < RECENT_MS => counted.failed += 1,
             _ => {}
         }
     }
