@@ -20,8 +20,8 @@ pub use schedule::{ALL_TRIGGERS_MAX, Due, Facts as TriggerFacts, Moment, Schedul
 pub use unattended::{hooked_procedure, may_take_up, models_with_variable, models_without_key, work_procedure};
 
 pub use journal::{
-    SopJournal, SopStart, begin_procedure, find_sop_run, imagined_run, last_fire, open_sop_runs, sop_lines, sop_row, sop_runs,
-    waiting_sops,
+    SopJournal, SopStart, begin_procedure, find_sop_run, imagined_run, last_fire, open_sop_runs, sop_lines, sop_row,
+    sop_runs, waiting_sops,
 };
 
 /// The directory of procedures, in a workspace and in the config directory.
@@ -140,16 +140,25 @@ pub fn procedures(places: SopPlaces<'_>, workspace: &Path) -> Vec<Procedure> {
         let Ok(root) = Root::open(&place, None) else { continue };
         let entries = root.list(".").unwrap_or_default();
         let names = entries.into_iter().filter(|entry| entry.kind == EntryKind::Directory).map(|entry| entry.name);
-        for name in names.take(PROCEDURES_MAX) {
+        let mut count = 0;
+        for name in names {
             if found.iter().all(|known| known.name != name)
                 && let Some(procedure) = procedure_in(&trust, root.path().join(&name), name, is_project)
             {
-                found.push(procedure);
+                count += 1;
+                found.push(if count > PROCEDURES_MAX { beyond(procedure) } else { procedure });
             }
         }
     }
     found.sort_by(|one, other| one.name.cmp(&other.name));
     found
+}
+
+/// A procedure beyond the limit: it is named, and doesn't run.
+fn beyond(procedure: Procedure) -> Procedure {
+    let what = format!("its directory has more than {PROCEDURES_MAX} procedures");
+    let problem = Problem { line: 1, what, hint: "move some to another directory of sop.dirs".into() };
+    unread(procedure.name, procedure.place, procedure.is_project, problem)
 }
 
 fn procedure_in(trust: &Trust, place: PathBuf, name: String, is_project: bool) -> Option<Procedure> {
