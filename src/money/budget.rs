@@ -11,6 +11,9 @@ const ANSWER_TOKENS_MIN: u64 = 256;
 /// Assumed length of an answer without a limit: every current model may write as much.
 pub const ANSWER_TOKENS_MAX: u64 = 16_384;
 
+/// The name of the limit of a run, which has settings of its own.
+const PER_RUN: &str = "per_run";
+
 /// The budget; an absent limit means unlimited.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Limit {
@@ -155,7 +158,8 @@ impl Budget {
                 .map(|most| (share(sum.tokens as f64, most as f64), format!("{} of {most} tokens", sum.tokens)));
             for (share, text) in [money, tokens].into_iter().flatten().filter(|(share, _)| *share >= self.warn_at) {
                 let percent = (share * 100.0).floor();
-                let text = format!("[budget] {text} is spent for {what} ({percent} %); budget.{key} in the config");
+                let text =
+                    format!("[budget] {text} is spent for {what} ({percent} %); {} in the config", setting_of(key));
                 warnings.push(Warning { key, text });
             }
         }
@@ -167,9 +171,14 @@ impl Budget {
             ("per_turn", "this question", self.per_turn, spent.turn),
             ("per_conversation", "this conversation", self.per_conversation, spent.conversation),
             ("per_day", "today", self.per_day, spent.day),
-            ("per_run", "this run", self.per_run, spent.run),
+            (PER_RUN, "this run", self.per_run, spent.run),
         ]
     }
+}
+
+/// The setting of a limit, for messages.
+fn setting_of(key: &str) -> String {
+    if key == PER_RUN { "norris.budget".to_owned() } else { format!("budget.{key}") }
 }
 
 fn share(part: f64, whole: f64) -> f64 {
@@ -183,7 +192,11 @@ fn output_for(request: &Request<'_>, left: Money, key: &str) -> Result<Option<u6
         Some(price) => Ok(Some(price.output_for(left, request.input_tokens))),
         None if request.is_near => Ok(None),
         None => Err(Over {
-            message: format!("the price of {} isn't known, so budget.{key} in money can't be checked", request.model),
+            message: format!(
+                "the price of {} isn't known, so {} in money can't be checked",
+                request.model,
+                setting_of(key)
+            ),
             hint: format!(
                 "prices = {{[\"{}\"] = {{input = …, output = …}}}} in the config, in dollars for a million tokens; or a \
                  budget in tokens",
@@ -211,7 +224,10 @@ fn over(request: &Request<'_>, (key, what, limit, sum): Named, is_money: bool, w
     };
     Over {
         message: format!("a request to {} could cost {could}, and {left} is left for {what}", request.model),
-        hint: format!("budget.{key}.{unit} in the config sets this limit{smaller}"),
+        hint: match key {
+            PER_RUN => format!("reedclaw norris budget ID --budget-{unit} N changes this limit"),
+            _ => format!("budget.{key}.{unit} in the config sets this limit{smaller}"),
+        },
     }
 }
 
