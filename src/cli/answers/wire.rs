@@ -138,6 +138,13 @@ mod tests {
             assert_eq!(keys(&value), required, "{name}");
             written.insert(name);
         }
+        for line in [
+            json!({"event": "run_step", "run": 1, "text": "planning"}),
+            json!({"event": "run", "run": null, "end": "failed", "exit": 2, "why": "no model"}),
+        ] {
+            assert_eq!(whole.problems(&line), Vec::<String>::new(), "{line}");
+            written.insert(line["event"].as_str().expect("its name").to_owned());
+        }
         assert_eq!(written, told.keys().cloned().collect(), "events that are written, and those of the schema");
         let kinds: Vec<&str> = KINDS.into_iter().map(kind).collect();
         assert_eq!(told["failed"]["properties"]["kind"]["enum"], json!(kinds));
