@@ -1,13 +1,31 @@
 //! A person's grant to a run in advance: a value that is bound to the run and never a higher autonomy. It covers calls
 //! of medium risk whose effects all lie inside; everything else is asked about as ever.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use globset::{Glob, GlobSet, GlobSetBuilder};
+use parking_lot::Mutex;
 
 use super::{Approver, Call, Decision};
+use crate::policy::Files;
 use crate::proto::action::{Action, Effect, PolicyVerdict, Risk, WriteKind};
 use crate::proto::known_paths;
+
+/// Calls that a run may still make; unlimited by default. A person may change them while the run works.
+#[derive(Clone, Debug, Default)]
+pub struct CallsLeft(Arc<Mutex<Option<u64>>>);
+
+impl CallsLeft {
+    /// Sets them; `None` counts none.
+    pub fn set(&self, left: Option<u64>) {
+        *self.0.lock() = left;
+    }
+
+    fn get(&self) -> Option<u64> {
+        *self.0.lock()
+    }
+}
 
 /// A person's grant to a run.
 #[derive(Clone, Debug)]
@@ -16,7 +34,7 @@ pub struct Grant {
     protected: GlobSet,
     commands: Vec<String>,
     checks: Vec<String>,
-    calls_left: Option<u64>,
+    calls_left: CallsLeft,
 }
 
 /// A pattern that can't be understood.
@@ -26,7 +44,7 @@ pub struct GrantError(String);
 
 impl Grant {
     /// Makes one: patterns of paths below the workspace that may be changed, and that never may without a question; command
-    /// lines that may run, and those that are checks, each exactly; calls that are left, if they are counted.
+    /// lines that may run, and those that are checks, each exactly; calls that are left.
     ///
     /// # Errors
     /// A pattern can't be understood.
@@ -35,14 +53,15 @@ impl Grant {
         protected: &[String],
         commands: &[String],
         checks: &[String],
-        calls_left: Option<u64>,
+        calls_left: CallsLeft,
     ) -> Result<Self, GrantError> {
         let (commands, checks) = (commands.to_vec(), checks.to_vec());
         Ok(Self { writes: set_of(writes)?, protected: set_of(protected)?, commands, checks, calls_left })
     }
 
     /// Whether a judged call lies inside.
-    pub(super) fn covers(&self, call: &Call, verdict: &PolicyVerdict, workspace: &Path) -> bool {
+    pub(super) fn covers(&self, call: &Call, verdict: &PolicyVerdict, workspace: &Path, files: &dyn Files) -> bool {
+        let may_write = |path: &str| self.may_write(path, workspace, files);
         if verdict.risk == Risk::Blocked || verdict.decision == Decision::Deny {
             return false;
         }
@@ -56,7 +75,7 @@ impl Grant {
             Effect::Exec { .. } | Effect::Read { .. } | Effect::Define { .. } => true,
             // A directory with all that is in it is no change of a file: a person says yes to exactly that.
             Effect::Write { how: WriteKind::DeleteTree, .. } => false,
-            Effect::Write { path, .. } => self.may_write(path, workspace),
+            Effect::Write { path, .. } => may_write(path),
             Effect::Net { .. } | Effect::Signal { .. } => false,
         };
         verdict.risk < Risk::High
@@ -67,15 +86,23 @@ impl Grant {
             && match &call.action {
                 Action::Shell { .. } => true,
                 action => {
-                    changed(action).is_some_and(|paths| paths.iter().all(|path| self.may_write(path, workspace)))
-                        && directories(action).iter().all(|path| self.may_make(path, workspace))
+                    // A directory itself, or what would be in it.
+                    let may_make = |path: &String| may_write(path) || may_write(&format!("{path}/x"));
+                    changed(action).is_some_and(|paths| paths.into_iter().all(may_write))
+                        && directories(action).iter().all(may_make)
                 }
             }
     }
 
-    /// Whether a call names a file that never changes without a question.
-    pub(super) fn protects(&self, call: &Call, workspace: &Path) -> bool {
-        let is_protected = |path: &str| relative(path, workspace).is_some_and(|path| self.protected.is_match(path));
+    /// Whether a call changes a file that never changes without a question, by its name or through a link.
+    pub(super) fn protects(&self, call: &Call, workspace: &Path, files: &dyn Files) -> bool {
+        let is_protected = |path: &str| {
+            relative(path, workspace).is_some_and(|named| {
+                // A link that leads to nothing may make any file.
+                let through = target(named, workspace, files);
+                self.protected.is_match(named) || through.is_none_or(|path| self.protected.is_match(path))
+            })
+        };
         changed(&call.action).is_some_and(|paths| paths.iter().any(|path| is_protected(path)))
     }
 
@@ -86,32 +113,31 @@ impl Grant {
 
     /// Calls that are left, if they are counted.
     pub(super) fn calls_left(&self) -> Option<u64> {
-        self.calls_left
+        self.calls_left.get()
     }
 
     /// Reason why a call may not run any more.
     pub(super) fn used_up(&self, call: &Call, approver: &Approver) -> Option<&'static str> {
-        let is_over = self.calls_left == Some(0) && is_counted(call, approver);
+        let is_over = self.calls_left.get() == Some(0) && is_counted(call, approver);
         is_over.then_some("the run's budget of calls is used up")
     }
 
     /// Counts a call that runs.
     pub(super) fn count(&mut self, call: &Call, approver: &Approver) {
         if is_counted(call, approver) {
-            self.calls_left = self.calls_left.map(|left| left.saturating_sub(1));
+            self.calls_left.set(self.calls_left.get().map(|left| left.saturating_sub(1)));
         }
     }
 
-    /// Whether a directory itself, or what would be in it, may be written.
-    fn may_make(&self, path: &str, workspace: &Path) -> bool {
-        self.may_write(path, workspace) || self.may_write(&format!("{path}/x"), workspace)
-    }
-
-    fn may_write(&self, path: &str, workspace: &Path) -> bool {
-        let Some(path) = relative(path, workspace) else { return false };
-        known_paths::protected(path.as_os_str().as_encoded_bytes()).is_none()
-            && self.writes.is_match(path)
-            && !self.protected.is_match(path)
+    /// Whether a path may be written: by its name, and where links lead it.
+    fn may_write(&self, path: &str, workspace: &Path, files: &dyn Files) -> bool {
+        let Some(named) = relative(path, workspace) else { return false };
+        let Some(through) = target(named, workspace, files) else { return false };
+        [named, &through].into_iter().all(|path| {
+            known_paths::protected(path.as_os_str().as_encoded_bytes()).is_none()
+                && self.writes.is_match(path)
+                && !self.protected.is_match(path)
+        })
     }
 }
 
@@ -156,6 +182,13 @@ fn relative<'p>(path: &'p str, workspace: &Path) -> Option<&'p Path> {
         .then(|| path.strip_prefix(".").unwrap_or(path))
 }
 
+/// The place to which links lead a path below the workspace, relative to it; none if that is outside or can't be known.
+fn target(named: &Path, workspace: &Path, files: &dyn Files) -> Option<PathBuf> {
+    let top = files.canonical(workspace.to_str()?)?;
+    let found = files.canonical(workspace.join(named).to_str()?)?;
+    Path::new(&found).strip_prefix(top).ok().map(Path::to_owned)
+}
+
 fn set_of(patterns: &[String]) -> Result<GlobSet, GrantError> {
     let mut set = GlobSetBuilder::new();
     for pattern in patterns {
@@ -166,6 +199,7 @@ fn set_of(patterns: &[String]) -> Result<GlobSet, GrantError> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Disk;
     use super::*;
 
     fn call(action: Action) -> Call {
@@ -184,7 +218,8 @@ mod tests {
     fn a_grant_covers_medium_risk_inside_its_paths_and_nothing_else() {
         let list = |items: &[&str]| items.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>();
         let grant =
-            Grant::new(&list(&["src/**"]), &list(&["src/test.py"]), &list(&["make all"]), &[], None).expect("patterns");
+            Grant::new(&list(&["src/**"]), &list(&["src/test.py"]), &list(&["make all"]), &[], CallsLeft::default())
+                .expect("patterns");
         let keep = |path: &str| Action::Keep {
             command: "x".into(),
             writes: vec![path.into()],
@@ -221,7 +256,44 @@ mod tests {
         ] {
             let verdict =
                 PolicyVerdict { risk, decision: Decision::Ask, reasons: Vec::new(), effects, needs: Vec::new() };
-            assert_eq!(grant.covers(&call(action.clone()), &verdict, Path::new("/w")), is_covered, "{action:?} {risk}");
+            assert_eq!(
+                grant.covers(&call(action.clone()), &verdict, Path::new("/w"), &Disk::default()),
+                is_covered,
+                "{action:?} {risk}"
+            );
+        }
+    }
+
+    /// By its name alone a link led out of the paths that may change.
+    #[test]
+    fn a_grant_judges_a_path_by_where_its_links_lead_too() {
+        let top = tempfile::tempdir().expect("a directory");
+        let top = std::fs::canonicalize(top.path()).expect("a path");
+        std::fs::create_dir_all(top.join("src/real")).expect("a directory");
+        std::fs::write(top.join("Cargo.lock"), "").expect("a file");
+        for (target, link) in
+            [("../Cargo.lock", "file"), ("..", "dir"), ("/etc", "outside"), ("real", "inside"), ("nowhere", "dangling")]
+        {
+            std::os::unix::fs::symlink(target, top.join("src").join(link)).expect("a link");
+        }
+        let patterns = |pattern: &str| vec![pattern.to_owned()];
+        let grant = Grant::new(&patterns("src/**"), &patterns("Cargo.lock"), &[], &[], CallsLeft::default());
+        let grant = grant.expect("patterns");
+        for (path, is_covered, is_protected) in [
+            ("src/new", true, false),
+            ("src/inside/new", true, false),
+            ("src/file", false, true),
+            ("src/dir/other", false, false),
+            ("src/dir/Cargo.lock", false, true),
+            ("src/outside/x", false, true),
+            ("src/dangling", false, true),
+        ] {
+            let call = call(Action::Write { path: path.into() });
+            let (risk, decision) = (Risk::Medium, Decision::Ask);
+            let verdict = PolicyVerdict { risk, decision, reasons: Vec::new(), effects: Vec::new(), needs: Vec::new() };
+            let files = Disk::default();
+            assert_eq!(grant.covers(&call, &verdict, &top, &files), is_covered, "{path}");
+            assert_eq!(grant.protects(&call, &top, &files), is_protected, "{path}");
         }
     }
 }

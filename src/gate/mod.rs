@@ -38,7 +38,7 @@ pub use ceiling::Ceiling;
 pub use chain::{Blocked, Chain};
 use disk::Above;
 pub use disk::Disk;
-pub use grant::{Grant, GrantError};
+pub use grant::{CallsLeft, Grant, GrantError};
 pub use named::{Named, Tracked};
 pub use permit::Permit;
 pub use pins::{PinError, Pins, PinsVersion, definition, pin, whole_pin};
@@ -306,16 +306,13 @@ impl Gate {
                     .is_some_and(|(command, paths)| self.options.allowed.allows_to_keep(command, &paths));
         let is_allowed = is_allowed || self.is_granted(&call, &verdict);
         let autonomy = self.rules_now().autonomy;
+        let (workspace, files) = (Path::new(&self.rules().workspace), Disk::over(Arc::clone(&self.tracked)));
         let is_granted = !is_allowed
             && verdict.decision == Decision::Ask
             && autonomy != Autonomy::Readonly
-            && self
-                .grant
-                .as_ref()
-                .is_some_and(|grant| grant.covers(&call, &verdict, Path::new(&self.rules().workspace)));
+            && self.grant.as_ref().is_some_and(|grant| grant.covers(&call, &verdict, workspace, &files));
         // What a grant names as protected is asked about, whatever else would let it run.
-        let is_protected =
-            self.grant.as_ref().is_some_and(|grant| grant.protects(&call, Path::new(&self.rules().workspace)));
+        let is_protected = self.grant.as_ref().is_some_and(|grant| grant.protects(&call, workspace, &files));
         if is_protected && verdict.decision == Decision::Run {
             verdict.decision = Decision::Ask;
             let text = "it changes what the checks of the goal depend on".to_owned();

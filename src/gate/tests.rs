@@ -107,7 +107,7 @@ fn files_of_a_directory_are_judged_alike_where_nothing_tells_them_apart() {
     for (name, is_plain) in [("a.txt", true), ("SOP.toml", false), (".GIT", false), ("a\u{202e}b", false)] {
         assert_eq!(is_plain_name(name), is_plain, "{name}");
     }
-    scene.gate.grant(Some(Grant::new(&["**".to_owned()], &[], &[], &[], None).expect("patterns")));
+    scene.gate.grant(Some(Grant::new(&["**".to_owned()], &[], &[], &[], CallsLeft::default()).expect("patterns")));
     assert!(!alike(&scene, "other/deep"), "a goal protects files by patterns");
 }
 

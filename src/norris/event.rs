@@ -221,6 +221,14 @@ pub enum Event {
         /// By path.
         digests: BTreeMap<String, String>,
     },
+    /// The digests of the files that the checks only reach, by scripts of theirs or since tests may be in them: nothing guards
+    /// these; the first ones are what later ones are compared with.
+    Reached {
+        /// By path.
+        digests: BTreeMap<String, String>,
+        /// Reasons why not even these are all.
+        unseen: Vec<String>,
+    },
     /// A person has seen the plan and lets the work begin.
     Go {
         /// Checks that the plan proposed and the person accepted.
@@ -286,11 +294,13 @@ pub enum Event {
         /// The reason.
         why: String,
     },
+    /// Its session and its person's program have the report.
+    Reported,
 }
 
 impl Event {
     /// Whether it counts for a run that ended, too.
     pub(super) fn reopens(&self) -> bool {
-        matches!(self, Self::Raised { .. })
+        matches!(self, Self::Raised { .. } | Self::Reported)
     }
 }

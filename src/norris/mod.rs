@@ -225,6 +225,12 @@ pub struct Run {
     pub was_cut_off: bool,
     /// Changed inputs of the checks.
     pub tampered: Vec<String>,
+    /// Changed files that the checks only reach, so that nothing guards them.
+    pub reached: Vec<String>,
+    /// Reasons why not all files that the checks depend on are compared.
+    pub unseen: Vec<String>,
+    /// Its session and its person's program have the report of its end.
+    pub is_reported: bool,
     /// The newest limit that was reached.
     pub over_limit: Option<String>,
     /// The conversations of the run.
@@ -246,6 +252,7 @@ pub struct Run {
     /// The emergency stop paused it.
     pub is_estop: bool,
     inputs: Option<BTreeMap<String, String>>,
+    first_reached: Option<BTreeMap<String, String>>,
 }
 
 impl Run {
@@ -362,10 +369,13 @@ impl Run {
             }
             Event::Calling { intent } => {
                 self.calls += 1;
-                self.attempt.push(CallDone { intent: intent.clone(), success: None });
+                // What a planner looked at is no attempt at a task.
+                if !self.is_planning {
+                    self.attempt.push(CallDone { intent: intent.clone(), success: None });
+                }
             }
             Event::Called { success } => {
-                if let Some(call) = self.attempt.last_mut() {
+                if let Some(call) = self.attempt.last_mut().filter(|_| !self.is_planning) {
                     call.success = Some(*success);
                 }
             }
@@ -376,6 +386,7 @@ impl Run {
                 self.checked(*check, CheckResult { status: *status, tail: tail.clone(), took_ms: *took_ms });
             }
             Event::Inputs { digests } => self.compare_inputs(digests),
+            Event::Reached { digests, unseen } => self.compare_reached(digests, unseen),
             Event::Go { checks } => self.go(checks),
             Event::Halted { .. }
             | Event::Approved { .. }
@@ -402,8 +413,20 @@ impl Run {
             }
             Event::Clocked { active_ms } => self.active_ms = *active_ms,
             Event::Raised { limits } => self.raise(limits),
-            Event::Ended { end, why } => self.end = Some(End::of(end, why)),
+            Event::Ended { end, why } => self.finish(End::of(end, why)),
+            Event::Reported => self.is_reported = true,
         }
+    }
+
+    fn finish(&mut self, end: End) {
+        self.cut();
+        (self.end, self.is_reported) = (Some(end), false);
+    }
+
+    fn compare_reached(&mut self, digests: &BTreeMap<String, String>, unseen: &[String]) {
+        self.unseen = unseen.to_vec();
+        let first = self.first_reached.get_or_insert_with(|| digests.clone());
+        self.reached = changed(first, digests);
     }
 
     /// Takes an event about a call that needs a person.
@@ -428,8 +451,9 @@ impl Run {
             }
             Event::Denied { digest, why } => self.denied(digest, why),
             Event::RunsHalted { .. } => {
+                // It was counted when the model asked for it.
                 if let Some((_, state)) = &mut self.halt {
-                    (*state, self.calls) = (HaltState::Runs, self.calls + 1);
+                    *state = HaltState::Runs;
                 }
             }
             Event::RanHalted { result } => {
@@ -509,7 +533,7 @@ impl Run {
         self.has_go = true;
         if let Some(goal) = self.goal.as_mut().filter(|goal| goal.checks.is_empty() && !checks.is_empty()) {
             goal.checks = checks.iter().take(CHECKS_MAX).cloned().collect();
-            self.inputs = None;
+            (self.inputs, self.first_reached) = (None, None);
         }
     }
 
@@ -609,11 +633,15 @@ impl Run {
             return;
         };
         // A file that a check names and that isn't there yet may be the goal.
-        self.tampered = first
-            .iter()
-            .filter(|(name, digest)| digests.get(*name) != Some(digest))
-            .map(|(name, _)| name.clone())
-            .collect();
+        self.tampered = changed(first, digests);
+    }
+
+    /// Calls that may still run, if they are counted; an approved one was counted when the model asked for it.
+    #[must_use]
+    pub fn calls_left(&self) -> Option<u64> {
+        let most = self.goal.as_ref()?.limits.calls?;
+        let own = u64::from(matches!(self.halt, Some((_, HaltState::Approved | HaltState::Runs))));
+        Some(most.saturating_add(own).saturating_sub(self.calls))
     }
 
     fn raise(&mut self, limits: &Limits) {
@@ -625,6 +653,11 @@ impl Run {
         }
         (self.over_limit, self.stuck) = (None, None);
     }
+}
+
+/// The names whose digests aren't those of the start any more.
+fn changed(first: &BTreeMap<String, String>, now: &BTreeMap<String, String>) -> Vec<String> {
+    first.iter().filter(|(name, digest)| now.get(*name) != Some(digest)).map(|(name, _)| name.clone()).collect()
 }
 
 /// A result without its digits: times and addresses differ each time, and the failure is the same.

@@ -106,7 +106,8 @@ impl Run {
             return self.within(used, Effect::Work { task, is_escalated });
         }
         if goal.checks.is_empty() {
-            return Effect::Finish(End::NotVerified("no check was given, so nothing shows that it is done".into()));
+            let why = "no check was given, so nothing shows that it is done";
+            return self.within(used, Effect::Finish(End::NotVerified(why.into())));
         }
         if self.results.len() < goal.checks.len() {
             // The check comes last: the files that it depends on are compared as it found them.
@@ -114,7 +115,8 @@ impl Run {
         }
         if !self.tampered.is_empty() && !goal.allow_check_edits {
             let names = self.tampered.join(", ");
-            return Effect::Finish(End::NotVerified(format!("what the checks depend on was changed: {names}")));
+            let hint = "--allow-check-edits accepts that in a new run";
+            return Effect::Finish(End::NotVerified(format!("what the checks depend on was changed: {names}; {hint}")));
         }
         debug_assert!(self.results.iter().all(CheckResult::has_passed));
         Effect::Finish(End::Verified)
@@ -122,19 +124,21 @@ impl Run {
 
     /// The step, unless a limit is used up.
     fn within(&self, used: &Used, effect: Effect) -> Effect {
-        match self.over(used, matches!(effect, Effect::Plan | Effect::Work { .. })) {
+        let (is_question, is_call) =
+            (matches!(effect, Effect::Plan | Effect::Work { .. }), matches!(effect, Effect::RunHalted(_)));
+        match self.over(used, is_question, is_call) {
             Some(limit) => Effect::Finish(End::Budget(limit)),
             None => effect,
         }
     }
 
-    fn over(&self, used: &Used, is_question: bool) -> Option<String> {
+    fn over(&self, used: &Used, is_question: bool, is_call: bool) -> Option<String> {
         let limits = &self.goal.as_ref()?.limits;
         let minutes = self.minutes_at(used.now);
         if let Some(most) = limits.minutes.filter(|most| minutes >= *most) {
             return Some(format!("minutes: {minutes:.1} of {most}"));
         }
-        if let Some(most) = limits.calls.filter(|most| self.calls >= *most && is_question) {
+        if let Some(most) = limits.calls.filter(|_| self.calls_left() == Some(0) && (is_question || is_call)) {
             return Some(format!("calls: {} of {most}", self.calls));
         }
         if !is_question {

@@ -296,6 +296,8 @@ struct Played {
     calls: u64,
     work_ms: u64,
     halts: u64,
+    /// Calls that really ran; one that halted hasn't.
+    ran: u64,
 }
 
 impl Played {
@@ -313,7 +315,8 @@ impl Played {
         let asks_go = seed.is_multiple_of(3);
         let began = Event::Began { goal: Goal { limits, asks_go, ..goal(checks) } };
         let (run, used) = (Run::default(), Used::default());
-        let mut played = Self { random, run, events: Vec::new(), used, asked: 0, calls: 0, work_ms: 0, halts: 0 };
+        let mut played =
+            Self { random, run, events: Vec::new(), used, asked: 0, calls: 0, work_ms: 0, halts: 0, ran: 0 };
         // The limits are those of the goal, which `goal` has set otherwise.
         played.add(began);
         played
@@ -348,7 +351,7 @@ impl Played {
         assert!(Some(self.calls) < limits.calls, "seed {seed}: {} calls", self.calls);
         #[allow(clippy::cast_precision_loss, reason = "small numbers")]
         let minutes = self.work_ms as f64 / 60_000.0;
-        assert!(Some(minutes) < limits.minutes, "seed {seed}: {minutes} minutes");
+        assert!(limits.minutes.is_none_or(|most| minutes < most), "seed {seed}: {minutes} minutes");
         let (model, conversation) = (String::new(), None);
         self.add(if is_plan {
             Event::Planning { model, conversation }
@@ -357,9 +360,9 @@ impl Played {
         });
         for _ in 0..self.random.below(3) {
             // The gate holds the calls of a question; the run holds the next question.
-            if Some(self.calls) < limits.calls {
-                self.calls += 1;
-                self.add(Event::Calling { intent: "c".into() });
+            if self.run.calls_left() != Some(0) {
+                self.call();
+                self.ran += 1;
                 self.wait(true);
                 self.add(Event::Called { success: self.calls.is_multiple_of(2) });
             }
@@ -374,7 +377,8 @@ impl Played {
         let event = match self.random.below(8) {
             0 => Event::Entered { pid: 1 },
             1 => Event::Broke { why: "b".into(), limit: None, is_loop: self.random.below(2) == 0 },
-            2 if !is_plan => {
+            2 if !is_plan && self.run.calls_left() != Some(0) => {
+                self.call();
                 self.halts += 1;
                 Event::Halted { halt: Halt { digest: self.halts.to_string(), ..Halt::default() } }
             }
@@ -387,13 +391,28 @@ impl Played {
         self.add(event);
     }
 
+    fn call(&mut self) {
+        self.calls += 1;
+        self.add(Event::Calling { intent: "c".into() });
+    }
+
+    /// Its person changes the calls, also below what was used.
+    fn change_calls(&mut self) {
+        let limits = Limits { calls: Some(self.random.below(60)), ..self.limits() };
+        self.add(Event::Raised { limits });
+    }
+
     fn run_halted(&mut self, halt: Halt, seed: u64) {
         let is = |wanted: Event| self.events.iter().any(|(_, event)| *event == wanted);
         let approved = is(Event::Approved { digest: halt.digest.clone() });
         let ran = is(Event::RunsHalted { digest: halt.digest.clone() });
         assert!(approved && !ran, "seed {seed}: a halted call ran without a yes, or twice");
-        self.calls += 1;
+        // Its request was counted: it takes nothing of what is left, and runs only within the budget.
+        assert!(Some(self.calls) <= self.limits().calls, "seed {seed}: an approved call beyond the budget");
         self.add(Event::RunsHalted { digest: halt.digest });
+        assert_ne!(self.run.calls_left(), Some(0), "seed {seed}: the gate would refuse an approved call");
+        self.ran += 1;
+        assert!(self.ran <= self.calls && self.calls == self.run.calls, "seed {seed}: calls are counted once");
         self.wait(true);
         let is_killed = self.random.below(2) == 0;
         self.add(if is_killed { Event::Entered { pid: 2 } } else { Event::RanHalted { result: "ok".into() } });
@@ -407,7 +426,16 @@ fn play(seed: u64) -> (Run, Vec<(i64, Event)>) {
     let mut played = Played::new(seed);
     for _ in 0..5_000 {
         played.work_ms = played.run.active_ms_at(played.used.now);
+        if played.run.end.is_none() && played.random.below(40) == 0 {
+            played.change_calls();
+        }
         match played.run.next(&played.used) {
+            Effect::Over(End::Budget(why)) if why.starts_with("calls") && played.run.halt.is_some() => {
+                // A yes that the budget of calls stopped isn't used up: it holds when there are more.
+                let limits = Limits { calls: Some(1_000), minutes: None, ..played.limits() };
+                played.add(Event::Raised { limits });
+                assert!(matches!(played.run.next(&played.used), Effect::RunHalted(_)), "seed {seed}: a lost yes");
+            }
             Effect::Over(_) => break,
             Effect::Finish(end) => played.add(Event::Ended { end: end.word().into(), why: end.why().into() }),
             Effect::Pause(why) => played.add(Event::Paused { why }),
@@ -449,6 +477,7 @@ fn ten_thousand_runs_keep_their_budgets_and_claim_nothing() {
         if end == End::Verified {
             let count = run.goal.as_ref().map_or(0, |goal| goal.checks.len());
             let seen = events.iter().rev().skip(1).map(|(_, event)| event);
+            let seen = seen.filter(|event| !matches!(event, Event::Raised { .. }));
             let last: Vec<&Event> =
                 seen.take_while(|it| matches!(it, Event::Checked { .. } | Event::Inputs { .. })).collect();
             let passed = last.iter().filter(|event| matches!(event, Event::Checked { status: Some(0), .. })).count();
@@ -514,4 +543,44 @@ fn a_check_that_runs_nothing_and_a_limit_that_is_no_amount_are_refused() {
         assert!(minutes.problem().is_some_and(|problem| problem.contains("minutes")), "{amount}");
     }
     assert_eq!(Limits { usd: None, minutes: Some(0.0), ..Limits::default() }.problem(), None);
+}
+
+#[test]
+fn an_approved_call_is_counted_once_and_a_budget_does_not_use_up_its_yes() {
+    let limits = |calls| Limits { calls: Some(calls), usd: None, tokens: None, ..Limits::default() };
+    let mut run = begun(Goal { limits: limits(1), ..goal(0) });
+    let halt = Halt { digest: "d".into(), ..Halt::default() };
+    apply(
+        &mut run,
+        &[
+            Event::Planned { text: "TASK: a".into() },
+            Event::Calling { intent: "c".into() },
+            Event::Halted { halt },
+            Event::Approved { digest: "d".into() },
+        ],
+    );
+    assert_eq!((run.calls_left(), run.calls), (Some(1), 1));
+    assert!(matches!(next(&run), Effect::RunHalted(_)), "its request was within the budget");
+    apply(&mut run, &[Event::Raised { limits: limits(0) }]);
+    let Effect::Finish(End::Budget(why)) = next(&run) else { panic!("{:?}", next(&run)) };
+    assert_eq!(why, "calls: 1 of 0");
+    apply(&mut run, &[Event::Ended { end: "budget".into(), why }, Event::Raised { limits: limits(1) }]);
+    assert!(matches!(next(&run), Effect::RunHalted(_)), "the yes holds still");
+    apply(&mut run, &[Event::RunsHalted { digest: "d".into() }, Event::RanHalted { result: String::new() }]);
+    assert_eq!((run.calls_left(), run.calls), (Some(0), 1));
+}
+
+#[test]
+fn files_that_checks_only_reach_are_named_and_the_report_of_an_end_is_noted() {
+    let reached =
+        |digest: &str| Event::Reached { digests: [("a.sh".into(), digest.into())].into(), unseen: Vec::new() };
+    let mut run = begun(goal(1));
+    apply(&mut run, &[reached("1"), checked(0, 1, ""), Event::Planned { text: "TASK: a".into() }]);
+    apply(&mut run, &worked(""));
+    apply(&mut run, &[reached("2"), checked(0, 0, "")]);
+    assert_eq!((next(&run), run.reached.clone()), (Effect::Finish(End::Verified), vec!["a.sh".to_owned()]));
+    apply(&mut run, &[Event::Ended { end: "verified".into(), why: String::new() }]);
+    assert!(!run.is_reported);
+    apply(&mut run, &[Event::Reported]);
+    assert!(run.is_reported);
 }

@@ -1,6 +1,6 @@
 //! The hands of a run: its checks, the digests of what they depend on, and the state of the files that it has changed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
@@ -20,10 +20,36 @@ use crate::tools::{Delegate, Place};
 
 /// Bytes of a file that is compared by its content.
 const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
-/// Files of one directory that protected patterns are looked for in.
-const PROTECTED_MAX: usize = 2_000;
-/// Directories below the workspace that protected patterns are looked for in, and how deep.
-const DEPTH_MAX: usize = 6;
+/// Files whose content is compared.
+const COMPARED_MAX: usize = 2_000;
+/// Entries of directories that are looked at for them.
+const WALKED_MAX: usize = 100_000;
+/// Scripts of a check that are read, and the bytes of one.
+const SCRIPTS_MAX: usize = 64;
+const SCRIPT_BYTES_MAX: u64 = 256 * 1024;
+/// The mark of a directory whose files a program makes itself, such as a `target`.
+const CACHE_MARK: &str = "CACHEDIR.TAG";
+
+/// The files that checks depend on, by their digests.
+#[derive(Default)]
+pub(super) struct CheckInputs {
+    /// Those that the commands name, and that their programs read: a changed one is no check any more.
+    pub(super) named: BTreeMap<String, String>,
+    /// Those that only scripts name, and those in which tests may stand beside the work: the report names changed ones.
+    pub(super) reached: BTreeMap<String, String>,
+    /// Reasons why these aren't all.
+    pub(super) unseen: Vec<String>,
+}
+
+/// A search for files below the workspace.
+struct Search<'s> {
+    is_wanted: &'s dyn Fn(&Path) -> bool,
+    enters_caches: bool,
+    entries_left: usize,
+    found: Vec<String>,
+    /// Whether there may be more.
+    is_cut: bool,
+}
 
 impl ToolRunner {
     /// Runs a check of the goal, which the person named, through the gate and in the sandbox.
@@ -65,58 +91,155 @@ impl ToolRunner {
     /// Digests the files that checks depend on, and those of the protected patterns, by path: files that a command names,
     /// all files below directories that it names, and those that its programs read unnamed. A file that a program works
     /// without is among them if it isn't there, too. Of a pattern of which only the first match is run, that match counts.
-    pub(super) fn check_inputs(&self, checks: &[String], protect: &[String]) -> BTreeMap<String, String> {
-        let workspace = self.workspace().to_string_lossy();
-        let places = inputs::Places { workspace: &workspace, home: &self.options.gate.rules().home };
-        let inputs: Vec<_> = checks.iter().map(|check| inputs::of(check, places)).collect();
-        let mut names: Vec<String> = inputs.iter().flat_map(|it| it.optional.clone()).collect();
-        for word in inputs.iter().flat_map(|it| &it.words) {
-            match self.tree().look(word) {
-                Ok((_, false)) => names.push(word.clone()),
-                // The workspace itself is what the goal is about.
-                Ok((found, true)) if !matches!(found.to_str(), Some("" | ".")) => {
-                    self.matching(word, DEPTH_MAX, &|_| true, &mut names);
-                }
-                _ => {}
-            }
-        }
-        let (named, protect) = (set_of(inputs.iter().flat_map(|it| &it.patterns), true), set_of(protect, false));
-        // A pattern may match a directory, too, with all that is in it.
-        let is_named = |path: &Path| path.ancestors().any(|it| it != Path::new("") && named.is_match(it));
-        if !(named.is_empty() && protect.is_empty()) {
-            self.matching("", DEPTH_MAX, &|path| protect.is_match(path) || is_named(path), &mut names);
-        }
-        // A link's target is as good as the link.
-        let targets = names.iter().filter_map(|name| self.tree().look(name).ok()).filter(|(_, is_dir)| !is_dir);
-        let targets: Vec<String> = targets.map(|(found, _)| found.to_string_lossy().into_owned()).collect();
-        let mut digests: BTreeMap<String, String> = BTreeMap::new();
-        for pattern in inputs.iter().flat_map(|it| &it.first) {
+    /// The same of the scripts that are among them, one by one.
+    pub(super) fn check_inputs(&self, checks: &[String], protect: &[String]) -> CheckInputs {
+        let mut inputs = CheckInputs::default();
+        let direct: Vec<inputs::Names> = checks.iter().map(|check| self.names_in(check)).collect();
+        let names = self.files_of(&direct, protect, &mut inputs.unseen);
+        for pattern in direct.iter().flat_map(|it| &it.first) {
             let set = set_of([pattern], true);
             let matches = || names.iter().filter(|name| set.is_match(name));
             // The order of a shell's matches depends on the language.
             if let (Some(first), Some(other)) = (matches().min(), matches().min_by_key(|name| name.to_lowercase())) {
-                digests.insert(pattern.clone(), format!("{first} {other}"));
+                inputs.named.insert(pattern.clone(), format!("{first} {other}"));
             }
         }
-        for name in names.into_iter().chain(targets) {
-            let content = self.tree().read(&name, FILE_BYTES_MAX);
-            let digest = content.map_or_else(|error| error.to_string(), |content| sha256_hex(&content.bytes));
-            digests.insert(name, digest);
-        }
-        digests
+        let of_scripts = self.scripts_among(&names, &mut inputs.unseen);
+        let reached = self.files_of(&of_scripts, &[], &mut inputs.unseen);
+        let beside = set_of(direct.iter().chain(&of_scripts).flat_map(|it| &it.beside), false);
+        let beside = if beside.is_empty() {
+            Vec::new()
+        } else {
+            let mut found = self.search("", &|path| beside.is_match(path), false, &mut inputs.unseen);
+            found.retain(|name| self.may_hold_tests(name));
+            found
+        };
+        self.digest(names, &mut inputs.named);
+        self.digest(reached.into_iter().chain(beside).collect(), &mut inputs.reached);
+        inputs.reached.retain(|name, _| !inputs.named.contains_key(name));
+        inputs.unseen.dedup();
+        inputs
     }
 
-    fn matching(&self, below: &str, depth: usize, is_wanted: &dyn Fn(&Path) -> bool, found: &mut Vec<String>) {
+    fn names_in(&self, command: &str) -> inputs::Names {
+        let workspace = self.workspace().to_string_lossy();
+        inputs::of(command, inputs::Places { workspace: &workspace, home: &self.options.gate.rules().home })
+    }
+
+    /// The names in the scripts among some files, and in the scripts that these name.
+    fn scripts_among(&self, files: &[String], unseen: &mut Vec<String>) -> Vec<inputs::Names> {
+        let (mut known, mut all) = (BTreeSet::new(), Vec::new());
+        let mut open: Vec<String> = files.to_vec();
+        while let Some(path) = open.pop() {
+            let commands = || {
+                let content = self.tree().read(&path, SCRIPT_BYTES_MAX).ok()?;
+                inputs::script(&path, &content.bytes)
+            };
+            if known.contains(&path) {
+                continue;
+            }
+            let Some(commands) = commands() else { continue };
+            if known.len() == SCRIPTS_MAX {
+                unseen.push(format!("the checks lead to more than {SCRIPTS_MAX} scripts"));
+                break;
+            }
+            let names = self.names_in(&commands);
+            open.extend(names.words.iter().filter(|word| !known.contains(*word)).cloned());
+            known.insert(path);
+            all.push(names);
+        }
+        all
+    }
+
+    /// The files that names stand for.
+    fn files_of(&self, names: &[inputs::Names], protect: &[String], unseen: &mut Vec<String>) -> Vec<String> {
+        let mut files: Vec<String> = names.iter().flat_map(|it| it.optional.clone()).collect();
+        // A link outside may lead back into the workspace.
+        let inside = names.iter().flat_map(|it| &it.outside).filter_map(|path| {
+            let found = std::fs::canonicalize(path).ok()?;
+            Some(found.strip_prefix(self.workspace()).ok()?.to_string_lossy().into_owned())
+        });
+        for word in names.iter().flat_map(|it| &it.words).cloned().chain(inside) {
+            match self.tree().look(&word) {
+                Ok((_, false)) => files.push(word),
+                // The workspace itself is what the goal is about.
+                Ok((found, true)) if !matches!(found.to_str(), Some("" | ".")) => {
+                    files.extend(self.search(&word, &|_| true, true, unseen));
+                }
+                _ => {}
+            }
+        }
+        let (named, protect) = (set_of(names.iter().flat_map(|it| &it.patterns), true), set_of(protect, false));
+        // A pattern may match a directory, too, with all that is in it.
+        let is_named = |path: &Path| path.ancestors().any(|it| it != Path::new("") && named.is_match(it));
+        if !(named.is_empty() && protect.is_empty()) {
+            let is_wanted = |path: &Path| protect.is_match(path) || is_named(path);
+            files.extend(self.search("", &is_wanted, !protect.is_empty(), unseen));
+        }
+        // A link's target is as good as the link.
+        let targets = files.iter().filter_map(|name| self.tree().look(name).ok()).filter(|(_, is_dir)| !is_dir);
+        let targets: Vec<String> = targets.map(|(found, _)| found.to_string_lossy().into_owned()).collect();
+        files.extend(targets);
+        files
+    }
+
+    /// Whether a source file says that tests are in it, as Rust's attributes do.
+    fn may_hold_tests(&self, name: &str) -> bool {
+        let has = |content: &[u8], mark: &[u8]| content.windows(mark.len()).any(|part| part == mark);
+        let content = self.tree().read(name, FILE_BYTES_MAX).map(|content| content.bytes).unwrap_or_default();
+        has(&content, b"test]") || has(&content, b"(test)")
+    }
+
+    fn digest(&self, names: Vec<String>, digests: &mut BTreeMap<String, String>) {
+        for name in names {
+            digests.entry(name).or_insert_with_key(|name| {
+                let content = self.tree().read(name, FILE_BYTES_MAX);
+                content.map_or_else(|error| error.to_string(), |content| sha256_hex(&content.bytes))
+            });
+        }
+    }
+
+    /// Searches a directory for files, and says if there may be more.
+    fn search(
+        &self,
+        below: &str,
+        is_wanted: &dyn Fn(&Path) -> bool,
+        enters_caches: bool,
+        unseen: &mut Vec<String>,
+    ) -> Vec<String> {
+        let mut search =
+            Search { is_wanted, enters_caches, entries_left: WALKED_MAX, found: Vec::new(), is_cut: false };
+        self.walk(below, &mut search);
+        if search.is_cut {
+            let place = if below.is_empty() { "the workspace" } else { below };
+            unseen.push(format!("there are too many files below {place}"));
+        }
+        search.found
+    }
+
+    fn walk(&self, below: &str, search: &mut Search<'_>) {
         let place = if below.is_empty() { "." } else { below };
-        for entry in self.tree().list(place).unwrap_or_default() {
+        let entries = self.tree().list(place).unwrap_or_default();
+        if !search.enters_caches && !below.is_empty() && entries.iter().any(|entry| entry.name == CACHE_MARK) {
+            return;
+        }
+        for entry in entries {
+            if search.entries_left == 0 {
+                search.is_cut = true;
+                return;
+            }
+            search.entries_left -= 1;
             let name = entry.name.as_str();
             let path = if below.is_empty() { name.to_owned() } else { format!("{below}/{name}") };
             if entry.kind == EntryKind::Directory {
-                if depth > 0 && name != ".git" {
-                    self.matching(&path, depth - 1, is_wanted, found);
+                if name != ".git" {
+                    self.walk(&path, search);
                 }
-            } else if found.len() < PROTECTED_MAX && is_wanted(Path::new(&path)) {
-                found.push(path);
+            } else if (search.is_wanted)(Path::new(&path)) {
+                search.is_cut |= search.found.len() == COMPARED_MAX;
+                if !search.is_cut {
+                    search.found.push(path);
+                }
             }
         }
     }

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use crate::bash::{self, Assign, AssignValue, Change, Command, Item, Kind, Part, Pipeline, RedirectOp, Script, Word};
 
 /// Files that no grant covers: what other programs do with the work, and the versions that it is built with.
-pub(super) const NEVER_GRANTED: [&str; 12] = [
+pub(super) const NEVER_GRANTED: [&str; 17] = [
     ".github/**",
     ".gitlab-ci.yml",
     ".gitlab/**",
@@ -20,6 +20,11 @@ pub(super) const NEVER_GRANTED: [&str; 12] = [
     "**/pnpm-lock.yaml",
     "**/go.sum",
     "**/uv.lock",
+    "**/go.work.sum",
+    "**/bun.lockb",
+    "**/gradle.lockfile",
+    "**/Package.resolved",
+    "**/.terraform.lock.hcl",
 ];
 
 /// A file that pytest reads in every directory.
@@ -57,9 +62,11 @@ struct Implied {
     optional: &'static [&'static str],
     /// Patterns of the tests that it looks for; making one may be the goal.
     tests: &'static [&'static str],
+    /// Patterns of files in which tests may stand beside the work itself.
+    beside: &'static [&'static str],
 }
 
-const NOTHING: Implied = Implied { programs: &[], needed: &[], optional: &[], tests: &[] };
+const NOTHING: Implied = Implied { programs: &[], needed: &[], optional: &[], tests: &[], beside: &[] };
 
 const IMPLIED: [Implied; 11] = [
     Implied { programs: &["make", "gmake"], needed: &["Makefile", "makefile", "GNUmakefile"], ..NOTHING },
@@ -70,6 +77,7 @@ const IMPLIED: [Implied; 11] = [
         needed: &["pyproject.toml"],
         optional: &["conftest.py", "pytest.ini", "tox.ini", "setup.cfg", "tests/conftest.py", "test/conftest.py"],
         tests: &["**/test_*.py", "**/*_test.py"],
+        ..NOTHING
     },
     Implied { programs: &["unittest"], tests: &["**/test*.py"], ..NOTHING },
     Implied { programs: &["go"], needed: &["go.mod"], tests: &["**/*_test.go"], ..NOTHING },
@@ -79,7 +87,8 @@ const IMPLIED: [Implied; 11] = [
         programs: &["cargo"],
         needed: &["Cargo.toml"],
         optional: &[".cargo/config.toml", "clippy.toml"],
-        ..NOTHING
+        tests: &["**/tests/**/*.rs", "**/tests.rs"],
+        beside: &["**/*.rs"],
     },
     Implied { programs: &["rake"], needed: &["Rakefile"], ..NOTHING },
     Implied { programs: &["ctest"], needed: &["CTestTestfile.cmake"], ..NOTHING },
@@ -96,6 +105,10 @@ pub(super) struct Names {
     pub(super) patterns: Vec<String>,
     /// Those of the patterns of which only the first match is run.
     pub(super) first: Vec<String>,
+    /// Absolute paths outside the workspace, from where a link may lead back into it.
+    pub(super) outside: Vec<String>,
+    /// Patterns of files in which tests may stand beside the work itself.
+    pub(super) beside: Vec<String>,
 }
 
 /// The directories that a command's words may be about.
@@ -118,11 +131,40 @@ pub(super) fn of(check: &str, places: Places<'_>) -> Names {
     };
     reader.text(check, DEPTH_MAX);
     let mut found = reader.found;
-    for names in [&mut found.words, &mut found.optional, &mut found.patterns, &mut found.first] {
+    let Names { words, optional, patterns, first, outside, beside } = &mut found;
+    for names in [words, optional, patterns, first, outside, beside] {
         names.sort();
         names.dedup();
     }
     found
+}
+
+/// Returns the commands that a script runs, as far as that can be told: those of a shell script, of a Makefile's or justfile's
+/// recipes, and of a `package.json`. None for any other file.
+pub(super) fn script(path: &str, content: &[u8]) -> Option<String> {
+    let text = std::str::from_utf8(content).ok()?;
+    let (directory, name) = path.rsplit_once('/').unwrap_or(("", path));
+    let first = text.lines().next().unwrap_or_default();
+    let is_shell = first.starts_with("#!") && first.trim_end().ends_with("sh");
+    match name {
+        "package.json" => {
+            let value: serde_json::Value = serde_json::from_str(text).ok()?;
+            let scripts = value.get("scripts")?.as_object()?.values().filter_map(serde_json::Value::as_str);
+            Some(scripts.map(|it| format!("( {}\n{it}\n)\n", entered(directory))).collect())
+        }
+        "Makefile" | "makefile" | "GNUmakefile" | "justfile" | "Justfile" | ".justfile" => {
+            let recipes = text.lines().filter(|line| line.starts_with(char::is_whitespace));
+            let recipes = recipes.map(|line| line.trim_start().trim_start_matches(['@', '-', '+']));
+            Some(entered(directory) + "\n" + &recipes.collect::<Vec<_>>().join("\n"))
+        }
+        _ if is_shell || name.ends_with(".sh") || name.ends_with(".bash") => Some(text.to_owned()),
+        _ => None,
+    }
+}
+
+/// The command that enters a directory below the workspace.
+fn entered(directory: &str) -> String {
+    if directory.is_empty() { String::new() } else { format!("cd '{}'", directory.replace('\'', r"'\''")) }
 }
 
 /// Returns the patterns of files that checks read wherever they are.
@@ -338,7 +380,10 @@ impl Reader<'_> {
         for implied in IMPLIED.iter().filter(|implied| implied.programs.contains(&program)) {
             for directory in &self.directories {
                 let found = |names: &[&str]| names.iter().map(|name| joined(directory, name)).collect::<Vec<_>>();
-                if directory.contains(UNKNOWN) {
+                if directory.starts_with('/') {
+                    let all = found(implied.needed).into_iter().chain(found(implied.optional));
+                    self.found.outside.extend(all);
+                } else if directory.contains(UNKNOWN) {
                     let all = found(implied.needed).into_iter().chain(found(implied.optional));
                     self.found.patterns.extend(all.map(|it| it.replace(UNKNOWN, "**")));
                 } else {
@@ -347,6 +392,7 @@ impl Reader<'_> {
                 }
             }
             self.found.patterns.extend(implied.tests.iter().map(|name| (*name).to_owned()));
+            self.found.beside.extend(implied.beside.iter().map(|name| (*name).to_owned()));
         }
     }
 
@@ -373,8 +419,8 @@ impl Reader<'_> {
     /// Follows a change of the directory.
     fn enter(&mut self, place: &str) {
         let is_known = place != "-" && !place.contains(UNKNOWN);
-        let mut entered: Vec<String> = self.directories.iter().filter_map(|it| self.below(place, it)).collect();
-        if !is_known || entered.is_empty() {
+        let mut entered: Vec<String> = self.directories.iter().map(|it| self.place(place, it)).collect();
+        if !is_known {
             entered = vec![UNKNOWN_TEXT.to_owned()];
         }
         entered.dedup();
@@ -385,7 +431,11 @@ impl Reader<'_> {
     fn name(&mut self, word: &str, is_run: bool) {
         let is_open = word.contains(['*', '?', '[', UNKNOWN]);
         for directory in self.directories.clone() {
-            let Some(path) = self.below(word, &directory) else { continue };
+            let path = self.place(word, &directory);
+            if path.starts_with('/') {
+                self.found.outside.push(path);
+                continue;
+            }
             // The directory itself, or any of its files, is what the goal is about.
             let is_any = |text: &str| text.chars().all(|c| matches!(c, '*' | '?' | '.' | '/' | UNKNOWN));
             if is_any(&path) || (is_any(word) && !(is_run && word.contains(['*', '?']))) {
@@ -403,25 +453,26 @@ impl Reader<'_> {
         }
     }
 
-    /// A word as a path below the workspace, if it may be one.
-    fn below(&self, word: &str, directory: &str) -> Option<String> {
-        let path = match word.strip_prefix('/') {
-            Some(_) => {
-                let rest = word.strip_prefix(self.places.workspace);
-                rest.filter(|rest| rest.is_empty() || rest.starts_with('/'))?.to_owned()
-            }
-            None => format!("{directory}/{word}"),
-        };
-        let mut parts = Vec::new();
-        for part in path.split('/') {
+    /// The path that a word names in a directory: below the workspace, or absolute if it is outside. It may leave the workspace and
+    /// come back.
+    fn place(&self, word: &str, directory: &str) -> String {
+        let top: Vec<&str> = self.places.workspace.split('/').filter(|part| !part.is_empty()).collect();
+        let is_absolute = word.starts_with('/') || directory.starts_with('/');
+        let mut parts = if is_absolute { Vec::new() } else { top.clone() };
+        let before = if word.starts_with('/') { "" } else { directory };
+        for part in before.split('/').chain(word.split('/')) {
             match part {
                 "" | "." => {}
-                // It may begin in any directory below the workspace.
+                // What is above a directory that isn't known isn't known either.
+                ".." if parts.last() == Some(&UNKNOWN_TEXT) => {}
                 ".." => drop(parts.pop()),
                 part => parts.push(part),
             }
         }
-        Some(parts.join("/"))
+        match parts.strip_prefix(top.as_slice()) {
+            Some(below) => below.join("/"),
+            None => format!("/{}", parts.join("/")),
+        }
     }
 
     /// Reads the commands whose output becomes part of a word.
@@ -484,6 +535,7 @@ impl Reader<'_> {
 
     fn value(&self, name: &str) -> Option<String> {
         match (name, self.directories.as_slice()) {
+            ("PWD", [directory]) if directory.starts_with('/') => Some(directory.clone()),
             ("PWD", [directory]) => Some(joined(self.places.workspace, directory)),
             ("PWD", _) => None,
             _ => self.variables.get(name).cloned(),
@@ -576,6 +628,9 @@ mod tests {
             ("bash /w/tests/a.sh", &["tests/a.sh"]),
             ("bash ./sub/../check.sh", &["check.sh"]),
             ("cd sub && bash ../check.sh", &["check.sh"]),
+            ("bash ../w/check.sh", &["check.sh"]),
+            ("cd ..; bash w/check.sh", &["check.sh"]),
+            ("cd /; (cd w/sub && ./a.sh)", &["sub/a.sh"]),
             ("T=check; bash $T.sh", &["check.sh"]),
             ("T=check bash -c 'bash $T.sh'", &["check.sh"]),
             ("python3 -m check", &["check.py"]),
@@ -621,5 +676,26 @@ mod tests {
             assert_eq!(is_there(&found.first), is_run, "{check}: {found:?}");
             assert!(pattern.is_some() || found.patterns.is_empty(), "{check}: {found:?}");
         }
+    }
+
+    #[test]
+    fn the_commands_of_a_script_are_known() {
+        for (path, content, names) in [
+            ("check.sh", "sh helper.sh\n", &["helper.sh"][..]),
+            ("run", "#!/usr/bin/env bash\n./a.sh\n", &["a.sh"]),
+            ("sub/package.json", r#"{"scripts": {"test": "node check.js", "lint": "x ../a"}}"#, &["sub/check.js", "a"]),
+            ("Makefile", "test: all\n\t@sh helper.sh\nall:\n\t-pytest t.py\n", &["helper.sh", "t.py"]),
+            ("sub/justfile", "test:\n    ./a.sh\n", &["sub/a.sh"]),
+        ] {
+            let found = at_w(&script(path, content.as_bytes()).expect(path));
+            for name in names {
+                assert!(found.words.iter().any(|it| it == name), "{path}: {name} is missing in {found:?}");
+            }
+        }
+        for (path, content) in [("a.py", "import b\n"), ("run", "\u{7f}ELF"), ("package.json", "[]")] {
+            assert_eq!(script(path, content.as_bytes()), None, "{path}");
+        }
+        assert_eq!(at_w("bash /opt/x/a.sh").outside, ["/opt/x/a.sh"]);
+        assert_eq!(at_w("cargo test").beside, ["**/*.rs"]);
     }
 }

@@ -15,10 +15,10 @@ use std::time::{Duration, Instant};
 use super::rounds::REPEATED;
 use super::stopwatch::Stopwatch;
 use super::{Agent, Cancel};
-use crate::gate::{Grant, Stop};
+use crate::gate::{CallsLeft, Grant, Stop};
 use crate::model::ToolCall;
 use crate::money::Limit;
-use crate::norris::{self, Effect, Goal, Halt, Run, TAIL_BYTES_MAX, Used};
+use crate::norris::{self, Effect, Goal, Halt, Limits, Run, TAIL_BYTES_MAX, Used};
 use crate::proto::action::{Autonomy, Risk};
 use crate::proto::tool::Step;
 use crate::proto::{Event, Failure, FailureKind, Money};
@@ -33,6 +33,8 @@ pub(super) use standin::{Calls, StandIn};
 
 /// Interval at which the journal is looked at for a person's word while a model works.
 const POLL: Duration = Duration::from_millis(50);
+/// Beginning of the result of an approved call that was cut short.
+const CUT_CALL: &str = "it was cut off while it ran: it may have happened or not, so look before anything like it. ";
 /// Bytes of an answer that the journal keeps.
 const SAID_BYTES_MAX: usize = 8 * 1024;
 /// The way on from a check that may not run, which nothing changes in this run.
@@ -152,7 +154,8 @@ pub fn work(agent: &mut Agent, work: Work<'_>) -> Result<Run, Failure> {
     let Work { journal, watcher, on_halt, cancel, turns } = work;
     let first = agent.current_model().map(str::to_owned);
     let (run, worked) = (Run::default(), Stopwatch::after(0));
-    let mut driver = Driver { agent, journal, watcher, on_halt, cancel, turns, run, seen: 0, first, worked };
+    let calls = CallsLeft::default();
+    let mut driver = Driver { agent, journal, watcher, on_halt, cancel, turns, run, seen: 0, first, worked, calls };
     driver.sync()?;
     let done = driver.enter().and_then(|()| driver.work());
     let Driver { agent, run, first, .. } = driver;
@@ -183,6 +186,8 @@ struct Driver<'a> {
     first: Option<String>,
     /// The time of its work.
     worked: Stopwatch,
+    /// Calls that the gate still lets through.
+    calls: CallsLeft,
 }
 
 /// Reason why a question was cut short.
@@ -199,6 +204,8 @@ struct Asked {
     failure: Option<Failure>,
     halt: Option<Halt>,
     cut: u8,
+    /// The limits with which it began.
+    limits: Limits,
 }
 
 impl Driver<'_> {
@@ -223,17 +230,16 @@ impl Driver<'_> {
         self.add(&norris::Event::Entered { pid: std::process::id() })?;
         self.worked = Stopwatch::after(self.run.active_ms);
         let goal = self.goal();
-        let calls_left = goal.limits.calls.map(|most| most.saturating_sub(self.run.calls));
         let granted = &goal.grant;
         let commands: Vec<String> = granted.commands.iter().chain(&goal.checks).cloned().collect();
         let mut protect = goal.protect.clone();
         protect.extend(inputs::NEVER_GRANTED.map(str::to_owned));
         let runner = self.agent.runner().ok_or_else(no_tools)?;
         if !goal.allow_check_edits {
-            protect.extend(runner.check_inputs(&goal.checks, &[]).into_keys().map(|path| escaped(&path)));
+            protect.extend(runner.check_inputs(&goal.checks, &[]).named.into_keys().map(|path| escaped(&path)));
             protect.extend(inputs::anywhere(&goal.checks));
         }
-        let grant = Grant::new(&granted.writes, &protect, &commands, &goal.checks, calls_left);
+        let grant = Grant::new(&granted.writes, &protect, &commands, &goal.checks, self.calls.clone());
         let grant = grant.map_err(|error| {
             Failure::user(format!("the grant can't be understood: {error}")).hint("patterns are like src/** or *.py")
         })?;
@@ -278,28 +284,23 @@ impl Driver<'_> {
     fn digest(&mut self) -> Result<(), Failure> {
         let goal = self.goal();
         let runner = self.agent.runner().ok_or_else(no_tools)?;
-        let digests = runner.check_inputs(&goal.checks, &goal.protect);
-        self.add(&norris::Event::Inputs { digests })
+        let hands::CheckInputs { named, reached, unseen } = runner.check_inputs(&goal.checks, &goal.protect);
+        if !(reached.is_empty() && unseen.is_empty() && self.run.reached.is_empty()) {
+            self.add(&norris::Event::Reached { digests: reached, unseen })?;
+        }
+        self.add(&norris::Event::Inputs { digests: named })
     }
 
     fn check(&mut self, number: usize) -> Result<(), Failure> {
         let goal = self.goal();
         let Some(command) = goal.checks.get(number) else { return Ok(()) };
-        let (check_began, ends) = (Instant::now(), self.left_ms().and_then(in_ms));
-        let (journal, cancel, after) = (self.journal, self.cancel, self.seen);
-        let (worked, began) = (self.worked, self.began_by_events());
-        let watcher = &mut *self.watcher;
-        let runner = self.agent.runner().ok_or_else(no_tools)?;
-        let (stop, cut) = (runner.gate().stop().clone(), AtomicU8::new(0));
-        let outcome = std::thread::scope(|scope| {
-            let (done, is_done) = channel::<()>();
-            let watch = Watch { journal, after, ends, worked, began, stop, cut: &cut, cancel };
-            scope.spawn(move || watch.until(&is_done));
-            let outcome = runner.goal_check(command, cancel, &mut super::Nobody, &mut |event| watcher.event(event));
-            drop(done);
-            outcome
-        });
-        match cut.into_inner() {
+        let check_began = Instant::now();
+        let (outcome, cut) = self.watched(|driver, _| {
+            let (watcher, cancel) = (&mut *driver.watcher, driver.cancel);
+            let runner = driver.agent.runner().ok_or_else(no_tools)?;
+            Ok(runner.goal_check(command, cancel, &mut super::Nobody, &mut |event| watcher.event(event)))
+        })?;
+        match cut {
             0 if self.cancel.is_cancelled() => return self.interrupted(),
             0 => {}
             // It has no result: it runs again if the run goes on.
@@ -333,7 +334,8 @@ impl Driver<'_> {
         let ceiling = self.agent.runner().ok_or_else(no_tools)?.gate().ceiling().clone();
         let before = ceiling.lowered(Autonomy::Full);
         ceiling.set(Autonomy::Readonly);
-        let asked = self.ask(&question, category, &mut |_| Ok(()));
+        let journal = self.journal;
+        let asked = self.ask(&question, category, &mut |event| journal.add(event));
         ceiling.set(before);
         let run = self.run.clone();
         self.concluded(asked?, |text, _| run.planned(text))
@@ -361,16 +363,15 @@ impl Driver<'_> {
         asked: Asked,
         answered: impl FnOnce(String, &super::ToolRunner) -> norris::Event,
     ) -> Result<(), Failure> {
-        let Asked { text, failure, halt, cut } = asked;
+        let Asked { text, failure, halt, cut, limits } = asked;
+        self.sync()?;
         if let Some(halt) = halt {
             self.cancel.rearm();
             return self.add(&norris::Event::Halted { halt });
         }
         if cut == BY_TIME {
             self.cancel.rearm();
-            let limit = self.goal().limits.minutes.unwrap_or_default();
-            let why = format!("minutes: {limit} of {limit}");
-            return self.add(&norris::Event::Broke { why: why.clone(), limit: Some(why), is_loop: false });
+            return self.out_of_time();
         }
         if cut == BY_ESTOP {
             self.cancel.rearm();
@@ -396,7 +397,9 @@ impl Driver<'_> {
             FailureKind::NoModel | FailureKind::Config | FailureKind::User | FailureKind::Refused => Err(failure),
             kind => {
                 let is_loop = failure.message.starts_with(REPEATED);
-                let limit = (kind == FailureKind::Budget).then(|| failure.message.clone());
+                // A limit that was changed while it worked is judged anew, with the next question.
+                let is_limit = kind == FailureKind::Budget && limits == self.goal().limits;
+                let limit = is_limit.then(|| failure.message.clone());
                 self.add(&norris::Event::Broke { why: failure.message, limit, is_loop })
             }
         }
@@ -408,12 +411,12 @@ impl Driver<'_> {
         let mut person = StandIn::new(OnHalt::Halt, self.cancel.clone(), self.run.approved.clone());
         let call = ToolCall { id: "approved".into(), name: halt.tool.clone(), arguments: halt.arguments.clone() };
         self.begin_turn(&halt.intent)?;
-        let (watcher, cancel) = (&mut *self.watcher, self.cancel);
-        let runner = self.agent.runner().ok_or_else(no_tools)?;
-        runner.prepare(cancel, &mut |event| watcher.event(event));
-        let outcome = runner.call(&call, halt.conversation, cancel, &mut person, &mut |event| {
-            watcher.event(event);
-        });
+        let (outcome, cut) = self.watched(|driver, _| {
+            let (watcher, cancel) = (&mut *driver.watcher, driver.cancel);
+            let runner = driver.agent.runner().ok_or_else(no_tools)?;
+            runner.prepare(cancel, &mut |event| watcher.event(event));
+            Ok(runner.call(&call, halt.conversation, cancel, &mut person, &mut |event| watcher.event(event)))
+        })?;
         self.end_turn(&halt.intent)?;
         if let Some(again) = person.halt.take() {
             self.cancel.rearm();
@@ -432,7 +435,44 @@ impl Driver<'_> {
         self.watcher.event(Event::Notice(done));
         let error = outcome.error.as_ref().map(|error| format!("it failed: {error}\n")).unwrap_or_default();
         let output: String = outcome.output.chars().take(RESULT_CHARS_MAX).collect();
-        self.add(&norris::Event::RanHalted { result: format!("{error}{output}") })
+        let unknown = if cut == 0 || outcome.success { "" } else { CUT_CALL };
+        self.add(&norris::Event::RanHalted { result: format!("{unknown}{error}{output}") })?;
+        if cut != 0 {
+            self.cancel.rearm();
+        }
+        match cut {
+            BY_TIME => self.out_of_time(),
+            BY_ESTOP => self.add(&norris::Event::Estop),
+            _ => Ok(()),
+        }
+    }
+
+    /// The minutes are used up, by a clock that can't be set.
+    fn out_of_time(&mut self) -> Result<(), Failure> {
+        let limit = self.goal().limits.minutes.unwrap_or_default();
+        let worked = Duration::from_millis(self.worked.worked_ms()).as_secs_f64() / 60.0;
+        let why = format!("minutes: {:.2} of {limit}", worked.max(limit));
+        self.add(&norris::Event::Broke { why: why.clone(), limit: Some(why), is_loop: false })
+    }
+
+    /// Does something that a person, the time or the emergency stop may cut short; returns which of them did.
+    fn watched<T>(
+        &mut self,
+        work: impl FnOnce(&mut Self, &AtomicU8) -> Result<T, Failure>,
+    ) -> Result<(T, u8), Failure> {
+        self.calls.set(self.run.calls_left());
+        let stop = self.agent.runner().ok_or_else(no_tools)?.gate().stop().clone();
+        let (cut, calls) = (AtomicU8::new(0), self.calls.clone());
+        let (journal, cancel, worked, run) = (self.journal, self.cancel, self.worked, self.run.clone());
+        let watch = Watch { journal, run, seen: self.seen, worked, calls, stop, cut: &cut, cancel };
+        let done = std::thread::scope(|scope| {
+            let (done, is_done) = channel::<()>();
+            scope.spawn(move || watch.until(&is_done));
+            let result = work(self, &cut);
+            drop(done);
+            result
+        })?;
+        Ok((done, cut.into_inner()))
     }
 
     /// The second opinion on calls of the question that begins, if the goal names a model for it.
@@ -486,19 +526,6 @@ impl Driver<'_> {
         Ok(self.agent.current_model().unwrap_or_default().to_owned())
     }
 
-    /// The time that is left of the run's minutes.
-    fn left_ms(&self) -> Option<u64> {
-        let minutes = self.run.goal.as_ref()?.limits.minutes?;
-        let most = Duration::try_from_secs_f64((minutes * 60.0).max(0.0)).unwrap_or(Duration::MAX).as_millis();
-        Some(u64::try_from(most).unwrap_or(u64::MAX).saturating_sub(self.worked.worked_ms()))
-    }
-
-    /// The run's beginning if it had always worked, by the times of its events: Unix milliseconds.
-    fn began_by_events(&self) -> i64 {
-        let now = self.journal.now();
-        now.saturating_sub(i64::try_from(self.run.active_ms_at(now)).unwrap_or(i64::MAX))
-    }
-
     /// Asks, within the run's limits, and until a person or the time cuts it short.
     fn ask(
         &mut self,
@@ -513,21 +540,13 @@ impl Driver<'_> {
         person.reviewer = self.reviewer(limit);
         let calls = person.calls();
         let conversation = self.agent.conversation().map(|id| id.0);
-        let left_ms = self.left_ms();
+        let left_ms = left_ms(&self.run, self.worked);
         self.lend_helper(category, limit, left_ms)?;
-        let ends = left_ms.and_then(in_ms);
-        let runner = self.agent.runner().ok_or_else(no_tools)?;
-        let (stop, servers) = (runner.gate().stop().clone(), runner.servers().cloned());
+        let servers = self.agent.runner().ok_or_else(no_tools)?.servers().cloned();
         let servers = servers.filter(|_| self.on_halt == OnHalt::Halt);
-        let cut = AtomicU8::new(0);
-        let (journal, cancel, after) = (self.journal, self.cancel, self.seen);
-        let (worked, began) = (self.worked, self.began_by_events());
         let (mut text, mut failure, mut broken, mut blocked, mut changed) = (None, None, None, 0, None);
-        let (agent, watcher) = (&mut *self.agent, &mut *self.watcher);
-        std::thread::scope(|scope| {
-            let (done, is_done) = channel::<()>();
-            let watch = Watch { journal, after, ends, worked, began, stop, cut: &cut, cancel };
-            scope.spawn(move || watch.until(&is_done));
+        let ((), cut) = self.watched(|driver, cut| {
+            let (agent, watcher, cancel) = (&mut *driver.agent, &mut *driver.watcher, driver.cancel);
             let mut sink = |event: Event| {
                 for event in journal_events(&event) {
                     if let Err(failure) = note(&event) {
@@ -539,7 +558,7 @@ impl Driver<'_> {
                 calls.sees(&event);
                 blocked += usize::from(is_blocked(&event));
                 if blocked == BLOCKED_MAX {
-                    cut_by(BY_BLOCKED, &cut, cancel);
+                    cut_by(BY_BLOCKED, cut, cancel);
                 }
                 let servers = servers.as_ref().filter(|_| changed.is_none());
                 if let Some((tool, found)) = servers.and_then(|it| changed_tool(it, &event)) {
@@ -554,45 +573,45 @@ impl Driver<'_> {
                 watcher.event(event);
             };
             agent.ask_with(question, cancel, &mut sink, &mut person);
-            drop(done);
-        });
+            Ok(())
+        })?;
         if let Some(failure) = broken {
             return Err(failure);
         }
         let halt = person.halt.take().or(changed).map(|halt| Halt { conversation, ..halt });
-        Ok(Asked { text, failure, halt, cut: cut.into_inner() })
+        Ok(Asked { text, failure, halt, cut, limits: goal.limits })
     }
 }
 
-/// Looks beside a question for reasons to cut it short.
+/// Looks beside a question, a check or an approved call for reasons to cut it short.
 struct Watch<'w> {
     journal: &'w dyn Journal,
-    /// The newest event that the run knew before the question.
-    after: i64,
-    /// The end of the run's time, by a clock that can't be set.
-    ends: Option<Instant>,
-    /// The time of the run's work.
+    /// The run as it is now, and its newest event.
+    run: Run,
+    seen: i64,
+    /// The time of the run's work, by a clock that can't be set.
     worked: Stopwatch,
-    /// Its beginning by the times of its events, if it had always worked.
-    began: i64,
+    /// Calls that the gate still lets through.
+    calls: CallsLeft,
     stop: Stop,
     cut: &'w AtomicU8,
     cancel: &'w Cancel,
 }
 
 impl Watch<'_> {
-    fn until(&self, is_done: &Receiver<()>) {
-        let by_clock = |from: i64| u64::try_from(self.journal.now() - from).unwrap_or(0);
-        let mut began = self.began;
+    fn until(mut self, is_done: &Receiver<()>) {
+        let mut is_changed = false;
         while is_done.recv_timeout(POLL) == Err(RecvTimeoutError::Timeout) {
-            if let Some(active_ms) = self.worked.correction(by_clock(began)) {
+            is_changed |= self.look();
+            if let Some(active_ms) = self.worked.correction(self.run.active_ms_at(self.journal.now())) {
                 // If it can't be kept now, the run's next step adds it.
-                let _ = self.journal.add(&norris::Event::Clocked { active_ms });
-                began = self.journal.now().saturating_sub(i64::try_from(active_ms).unwrap_or(i64::MAX));
+                let clocked = norris::Event::Clocked { active_ms };
+                let _ = self.journal.add(&clocked);
+                self.run.apply(self.journal.now(), &clocked);
             }
-            let reason = if self.ends.is_some_and(|at| Instant::now() >= at) {
+            let reason = if left_ms(&self.run, self.worked) == Some(0) {
                 BY_TIME
-            } else if is_wanted(self.journal, self.after) {
+            } else if self.run.is_stopped || self.run.paused.is_some() || is_changed && self.is_spent() {
                 BY_JOURNAL
             } else if (self.stop)().is_some() {
                 BY_ESTOP
@@ -602,6 +621,35 @@ impl Watch<'_> {
             return cut_by(reason, self.cut, self.cancel);
         }
     }
+
+    /// Reads the newest events; other limits hold at once. Returns whether there were any.
+    fn look(&mut self) -> bool {
+        let mut is_changed = false;
+        for (seq, time, event) in self.journal.events(self.seen).unwrap_or_default() {
+            self.run.apply(time, &event);
+            self.seen = seq;
+            is_changed |= matches!(event, norris::Event::Raised { .. });
+        }
+        if is_changed {
+            self.calls.set(self.run.calls_left());
+        }
+        is_changed
+    }
+
+    /// Whether limits of money or tokens that were changed meanwhile are used up: the question itself knows the old ones.
+    fn is_spent(&self) -> bool {
+        let limits = self.run.goal.as_ref().map(|goal| goal.limits.clone()).unwrap_or_default();
+        self.journal.used().is_ok_and(|used| {
+            limits.usd.is_some_and(|most| used.usd >= most) || limits.tokens.is_some_and(|most| used.tokens >= most)
+        })
+    }
+}
+
+/// The time that is left of a run's minutes.
+fn left_ms(run: &Run, worked: Stopwatch) -> Option<u64> {
+    let minutes = run.goal.as_ref()?.limits.minutes?;
+    let most = Duration::try_from_secs_f64((minutes * 60.0).max(0.0)).unwrap_or(Duration::MAX).as_millis();
+    Some(u64::try_from(most).unwrap_or(u64::MAX).saturating_sub(worked.worked_ms()))
 }
 
 /// Cuts a question short for the first reason.
@@ -609,12 +657,6 @@ fn cut_by(reason: u8, cut: &AtomicU8, cancel: &Cancel) {
     if cut.compare_exchange(0, reason, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
         cancel.cancel();
     }
-}
-
-/// Whether a person wants the run to pause or to end.
-fn is_wanted(journal: &dyn Journal, after: i64) -> bool {
-    let wants = |event: &norris::Event| matches!(event, norris::Event::StopAsked | norris::Event::Paused { .. });
-    journal.events(after).is_ok_and(|events| events.iter().any(|(_, _, event)| wants(event)))
 }
 
 /// Whether an event is the end of a call that the policy never allows.

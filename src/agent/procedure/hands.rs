@@ -9,7 +9,7 @@ use crate::agent::calls::runner::{Judged, ToolRunner, Wanted};
 use crate::agent::person::Person;
 use crate::base::hash::sha256_hex;
 use crate::files::PathError;
-use crate::gate::{Grant, reasons};
+use crate::gate::{CallsLeft, Grant, reasons};
 use crate::model::ToolCall;
 use crate::proto::action::{Decision, Risk};
 use crate::proto::tool::{Outcome, Question, ToolError};
@@ -160,7 +160,7 @@ pub(super) fn grant_of(step: &Step, is_literal: bool) -> Result<Grant, Failure> 
         Act::Tool { args, .. } if is_literal => paths(args, &mut writes),
         _ => {}
     }
-    Grant::new(&writes, &[], &commands, &[], None).map_err(|error| {
+    Grant::new(&writes, &[], &commands, &[], CallsLeft::default()).map_err(|error| {
         Failure::user(format!("step {}: a pattern can't be understood: {error}", step.id))
             .hint("patterns are like out/** or *.txt")
     })

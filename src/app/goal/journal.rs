@@ -182,7 +182,8 @@ pub fn run_report(journal: &StoredJournal, steps: &RunSteps, env: &Env) -> Resul
     }
     let results = if run.last_results.is_empty() { &run.baseline } else { &run.last_results };
     for (command, result) in goal.checks.iter().zip(results) {
-        let status = result.status.map_or_else(|| "didn't end".to_owned(), |status| format!("status {status}"));
+        let cut = "didn't end (project.check_ms limits its time)";
+        let status = result.status.map_or_else(|| cut.to_owned(), |status| format!("status {status}"));
         lines.push(format!("Check `{command}`: {status}, {:.1} s", seconds(result.took_ms)));
         lines.extend(
             result.tail.lines().rev().take(10).collect::<Vec<_>>().into_iter().rev().map(|it| format!("  {it}")),
@@ -191,9 +192,7 @@ pub fn run_report(journal: &StoredJournal, steps: &RunSteps, env: &Env) -> Resul
     if passed_before(&run) {
         lines.push("The checks passed before the first task too, so they can't show that anything was done.".into());
     }
-    if !run.tampered.is_empty() {
-        lines.push(format!("Changed files that the checks depend on: {}", run.tampered.join(", ")));
-    }
+    lines.extend(input_lines(&run));
     let seems_test = |path: &&String| looks_like_test(path) && !run.tampered.contains(path);
     let tests: Vec<&str> = steps.files.iter().filter(seems_test).map(String::as_str).take(LISTED_MAX).collect();
     if !goal.checks.is_empty() && !tests.is_empty() {
@@ -236,6 +235,19 @@ pub fn run_report(journal: &StoredJournal, steps: &RunSteps, env: &Env) -> Resul
     Ok(lines)
 }
 
+/// The changed inputs of the checks, and those that nothing guards.
+fn input_lines(run: &Run) -> Vec<String> {
+    let (shown, more) = run.reached.split_at(run.reached.len().min(LISTED_MAX));
+    let more = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
+    let (why, names) = ("the checks reach by scripts, or with tests in them", shown.join(", "));
+    let changed = format!("Changed files that {why} (nothing guards these): {names}{more}");
+    let tampered = || format!("Changed files that the checks depend on: {}", run.tampered.join(", "));
+    let mut lines: Vec<String> = (!run.tampered.is_empty()).then(tampered).into_iter().collect();
+    lines.extend((!shown.is_empty()).then_some(changed));
+    lines.extend(run.unseen.iter().map(|why| format!("Not all inputs of the checks can be guarded: {why}")));
+    lines
+}
+
 pub(super) fn number_of(count: u64, noun: &str) -> String {
     counted(usize::try_from(count).unwrap_or(usize::MAX), noun)
 }
@@ -271,7 +283,8 @@ fn with_caches_as_one(files: &[String]) -> Vec<String> {
     names
 }
 
-/// Returns the report of a run as JSON: `run`, `state`, `goal`, `why`, `workspace`, `session`, `tasks`, `checks`, `changed_inputs`, `waits_for`,
+/// Returns the report of a run as JSON: `run`, `state`, `goal`, `why`, `workspace`, `session`, `tasks`, `checks`,
+/// `changed_inputs`, `changed_unguarded` (files that checks only reach), `unguarded` (reasons why not all are known), `waits_for`,
 /// `cost` by category and model, `used`, `limits`, `grant`, `passed_before` (the checks did, so they show nothing), `steps` (those
 /// that can be taken back), `files` that they changed, `failed_calls`, `asked` (calls that halted it, each with the answer).
 ///
@@ -299,7 +312,7 @@ pub fn run_facts(journal: &StoredJournal, steps: &RunSteps, env: &Env) -> Result
         .collect();
     Ok(json!({
         "kind": KIND, "run": journal.run, "state": state_word(journal.run, &run, env), "goal": goal.text, "why": why_of(&run),
-        "workspace": goal.workspace, "session": goal.session, "tasks": tasks, "checks": checks, "changed_inputs": run.tampered, "waits_for": waits,
+        "workspace": goal.workspace, "session": goal.session, "tasks": tasks, "checks": checks, "changed_inputs": run.tampered, "changed_unguarded": run.reached, "unguarded": run.unseen, "waits_for": waits,
         "cost": cost, "steps": steps.count, "files": steps.files, "failed_calls": calls.failed, "asked": asked, "limits": goal.limits, "grant": goal.grant, "passed_before": passed_before(&run),
         "used": {"usd": used.usd, "tokens": used.tokens, "minutes": run.minutes_at(used.now), "questions": run.steps, "calls": run.calls},
     }))

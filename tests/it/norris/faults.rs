@@ -7,7 +7,7 @@ use std::process::{Output, Stdio};
 
 use serde_json::{Value, json};
 
-use super::{command, plan, run, shell};
+use super::{command, people, plan, run, shell};
 use crate::changes::{home, read, work};
 use crate::kills::{KILLER, killer};
 use crate::need::require;
@@ -315,4 +315,69 @@ fn without_a_reader_a_run_works_on_and_its_status_stays() {
     assert!(list.contains("budget") && !list.contains("interrupted"), "{list}");
     assert_eq!(status(&[&args[..], &["--json"]].concat(), true), Some(5));
     assert_eq!(status(&["norris", "one", "--planner", "absent"], true), Some(2), "no panic");
+}
+
+/// They ran to their end: the call was made seconds after its person had ended the run.
+#[test]
+fn a_stop_and_the_minutes_end_an_approved_call_too() {
+    let answers = [plan(&["clean up"]), shell("TASK 1: clean up", &["sleep 5; rm -rf old"], "clean")];
+    let home = home(&answers, "");
+    let approved = |run_id: &str, more: &[&str]| {
+        fs::create_dir_all(work(home.path(), "old/deep")).expect("a directory");
+        fs::write(work(home.path(), "old/deep/file"), "x").expect("a file");
+        let args = [&["norris", "clean", "--check", "test ! -e old"][..], more].concat();
+        let (status, text) = run(home.path(), &args);
+        assert_eq!(status, 7, "{text}");
+        assert_eq!(run(home.path(), &["norris", "approve", run_id]).0, 0);
+    };
+    approved("1", &[]);
+    let resume = ["norris", "resume", "1"];
+    let (mut child, lines) = people::begun(home.path(), &resume, "running what was approved");
+    let (status, text) = run(home.path(), &["norris", "stop", "1"]);
+    assert_eq!(status, 0, "{text}");
+    lines.for_each(drop);
+    assert_eq!(child.wait().expect("it ends").code(), Some(130));
+    assert!(work(home.path(), "old/deep/file").exists(), "it ran on after the stop");
+    approved("2", &["--budget-minutes", "0.13"]);
+    let (status, text) = run(home.path(), &["norris", "budget", "2", "--budget-minutes", "0.02"]);
+    assert_eq!(status, 0, "{text}");
+    let (status, text) = run(home.path(), &["norris", "resume", "2"]);
+    assert!(status == 5 && text.contains("minutes"), "{status} {text}");
+    assert!(work(home.path(), "old/deep/file").exists(), "{text}");
+}
+
+/// The number of calls was that of the start until the process ended, and so were the minutes.
+#[test]
+fn limits_that_are_changed_while_a_run_works_hold_at_once() {
+    let call = |command: &str| json!({"tool_call": {"name": "shell", "arguments": {"command": command}}});
+    let task = json!({"when": "TASK 1: two", "rounds": [
+        [{"delay_ms": 1_500}, call("echo 1 > one")], [call("echo 1 > two")], [{"text": "done"}]]});
+    let slow = json!({"when": "TASK 2: wait", "steps": [{"delay_ms": 600_000}, {"text": "I waited"}]});
+    let home = home(&[plan(&["two", "wait"]), task, slow], "");
+    let (mut child, mut lines) = people::begun(home.path(), &["norris", "make it", "--budget-calls", "1"], "1/2 two");
+    let change = |words: &[&str]| {
+        let (status, text) = run(home.path(), &[&["norris", "budget", "1"], words].concat());
+        assert_eq!(status, 0, "{text}");
+    };
+    change(&["--budget-calls", "9"]);
+    assert!(lines.any(|line| line.contains("2/2 wait")));
+    assert!(work(home.path(), "one").exists() && work(home.path(), "two").exists());
+    change(&["--budget-minutes", "0.01"]);
+    let told: Vec<String> = lines.collect();
+    assert_eq!(child.wait().expect("it ends").code(), Some(5), "{told:?}");
+}
+
+#[test]
+fn a_report_that_did_not_arrive_is_given_by_resume_once() {
+    let heard = r#"norris = { notify = { "sh", "-c", "cat > \"$HOME/heard\"; test -e \"$HOME/ok\"" } }"#;
+    let home = home(&[plan(&["do it"]), json!({"steps": [{"text": "done"}]})], heard);
+    assert_eq!(run(home.path(), &["norris", "make it", "--check", "true"]).0, 0);
+    fs::write(home.path().join("ok"), "").expect("a file");
+    for is_heard in [true, false] {
+        fs::remove_file(home.path().join("heard")).expect("it heard");
+        let (status, text) = run(home.path(), &["norris", "resume", "1"]);
+        assert!(status == 0 && text.contains("Run 1: verified"), "{text}");
+        assert_eq!(home.path().join("heard").exists(), is_heard, "{text}");
+        fs::write(home.path().join("heard"), "").expect("a file");
+    }
 }

@@ -244,10 +244,22 @@ fn files_that_a_check_names_by_an_expansion_or_a_link_are_its_inputs() {
     fs::write(work(home.path(), "tests/a.sh"), "exit 1\n").expect("a check");
     std::os::unix::fs::symlink("tests/a.sh", work(home.path(), "link.sh")).expect("a link");
     let whole = format!("bash {}", work(home.path(), "tests/a.sh").canonicalize().expect("a path").display());
-    for check in ["bash tests/*.sh", "bash \"$PWD\"/tests/a.sh", "T=a; bash tests/$T.sh", "bash link.sh", &whole] {
+    for check in [
+        "bash tests/*.sh",
+        "bash \"$PWD\"/tests/a.sh",
+        "T=a; bash tests/$T.sh",
+        "bash link.sh",
+        "bash ../work/tests/a.sh",
+        &whole,
+    ] {
         let (status, text) = run(home.path(), &["norris", "make it", "--check", check]);
         assert_eq!((status, read(home.path(), "tests/a.sh")), (7, "exit 1\n".into()), "{check}: {text}");
     }
+    // What only a script of the check names may be the work itself: it is changed, and named.
+    fs::write(work(home.path(), "all.sh"), "bash tests/a.sh || true\n").expect("a script");
+    let (status, text) = run(home.path(), &["norris", "make it", "--check", "bash all.sh"]);
+    assert!(status == 0 && text.contains("(nothing guards these): tests/a.sh"), "{status} {text}");
+    fs::write(work(home.path(), "tests/a.sh"), "exit 1\n").expect("a check");
     // A check that finds its tests itself: what may be one of them is named.
     let args = ["norris", "make it", "--check", "true", "--protect", "none"];
     let (status, text) = run(home.path(), &args);
