@@ -103,7 +103,14 @@ impl Repl {
             Goal { asks_go: true, executor, ..goal }
         });
         match goal {
-            Ok(goal) => self.work_on(Wanted::New(Box::new(goal))),
+            Ok(goal) => {
+                if self.runtime.on_git().is_some() {
+                    self.console.notice(
+                        "the run works on your checkout, not on the session that is on; reedclaw norris --session ID works on a session that is closed",
+                    );
+                }
+                self.work_on(Wanted::New(Box::new(goal)))
+            }
             Err(failure) => {
                 self.console.failure(&failure);
                 Flow::Continue
@@ -609,8 +616,12 @@ impl Repl {
         let mut limits = run.goal.map(|goal| goal.limits).unwrap_or_default();
         set_limits(&mut limits, words)?;
         journal.add(&Event::Raised { limits })?;
-        self.console
-            .notice(&format!("the limits of run {} are changed; :norris resume {0} continues it", journal.run()));
+        let way = if self.running_run() == Some(journal.run()) {
+            "they hold at once".to_owned()
+        } else {
+            format!(":norris resume {} continues it", journal.run())
+        };
+        self.console.notice(&format!("the limits of run {} are changed; {way}", journal.run()));
         Ok(())
     }
 
