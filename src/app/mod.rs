@@ -38,7 +38,8 @@ pub use channel::{Channel, Received};
 pub use goal::{
     Background, Progress, ReadyRun, RunSteps, RunWatcher, StoredJournal, Unheld, Wanted, effect_line, event_lines,
     find_run, go_lines, goal_of, goal_within, granted_lines, hold_workspace, is_worked_on, plan_lines, ready_run,
-    resting_runs, run_facts, run_report, run_rows, run_trajectory, state_word, steps_of_run, work_on_run,
+    report_ended_run, request_of_run, resting_runs, run_facts, run_report, run_rows, run_trajectory, state_word,
+    steps_of_run, work_on_run,
 };
 pub use limits::guard::policy_rules;
 pub use limits::jail::Jails;
@@ -49,8 +50,9 @@ pub use limits::sandbox::{keeps_tenants_apart, sandbox_in_use, sandbox_mode, san
 pub use procedure::{
     ALL_TRIGGERS_MAX, Beside, Due, Moment, Procedure, Schedule, Shown, SopJournal, SopPlaces, SopStart, TriggerFacts,
     begin_procedure, find_procedure, find_sop_run, hooked_procedure, imagined_run, last_fire, may_take_up,
-    models_with_variable, models_without_key, next_time, procedure_at, procedure_problems, procedures, sop_lines,
-    open_sop_runs, sop_row, sop_runs, step_tools, trust_procedure, untrust_procedure, untrusted_files, waiting_sops, work_procedure,
+    models_with_variable, models_without_key, next_time, open_sop_runs, procedure_at, procedure_problems, procedures,
+    sop_lines, sop_row, sop_runs, step_tools, trust_procedure, untrust_procedure, untrusted_files, waiting_sops,
+    work_procedure,
 };
 pub use question::{
     Around, AroundNotes, Attached, Attaching, PIPED, Remembered, StoreRecorder, make_title, past_summary, past_turns,

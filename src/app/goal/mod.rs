@@ -26,7 +26,7 @@ pub use background::{Background, Progress};
 use journal::{KIND, number_of};
 pub use journal::{StoredJournal, find_run, run_facts, run_report, run_rows};
 pub(in crate::app) use journal::{body_of, stored_events};
-pub use work::{ReadyRun, RunWatcher, Wanted, ready_run, work_on_run};
+pub use work::{ReadyRun, RunWatcher, Wanted, ready_run, report_ended_run, request_of_run, work_on_run};
 
 /// Runs that are looked at for one that rests.
 const RECENT_MAX: usize = 20;

@@ -37,6 +37,46 @@ pub trait RunWatcher: Watcher {
     }
 }
 
+/// The start of a stored run: in the directory that it works in, whose project file counts.
+///
+/// # Errors
+/// The store can't be read.
+pub fn request_of_run(request: Request, journal: &StoredJournal) -> Result<Request, Failure> {
+    let goal = journal.state()?.goal.unwrap_or_default();
+    Ok(Request { cwd: Some(PathBuf::from(goal.workspace)), store: Some(Arc::clone(&journal.store)), ..request })
+}
+
+/// Gives a run that has ended its report if a kill has taken it: to its session and to `norris.notify`. Returns what went wrong.
+///
+/// # Errors
+/// Another run works in its workspace, or its session can't be opened.
+pub fn report_ended_run(runtime: &mut Runtime, journal: &StoredJournal) -> Result<Vec<String>, Failure> {
+    let run = journal.state()?;
+    if run.end.is_none() || run.is_reported {
+        return Ok(Vec::new());
+    }
+    let mut goal = run.goal.unwrap_or_default();
+    let workspace = PathBuf::from(&goal.workspace);
+    let held = hold_workspace(&runtime.env, &workspace)?;
+    names_run(&held, journal.run())?;
+    runtime.begin_run_session(&workspace, &mut goal)?;
+    let mut session = runtime.take_run_session();
+    Ok(reported(session.as_mut(), runtime, journal))
+}
+
+/// Reports a run that rests to its session and to its person's program; returns what went wrong.
+fn reported(session: Option<&mut RunOnGit>, runtime: &Runtime, journal: &StoredJournal) -> Vec<String> {
+    let lacks = |failure: Failure| format!("the session lacks the report of the run: {}", failure.message);
+    let told = report_to_session(session, &runtime.agent, journal, &runtime.env).err().map(lacks);
+    let notified = notify_of_run(&runtime.settings, &runtime.env, journal);
+    let news: Vec<String> = told.into_iter().chain(notified).collect();
+    if news.is_empty() && journal.state().is_ok_and(|run| run.end.is_some()) {
+        // Without it the report is only given once more.
+        let _ = journal.add(&Event::Reported);
+    }
+    news
+}
+
 /// A run that is about to work, and the hold on its workspace.
 pub struct ReadyRun {
     runtime: Runtime,
@@ -133,12 +173,7 @@ impl ReadyRun {
             let _ = journal.add(&Event::Paused { why: failure.message.clone() });
         }
         // Neither hides why the run rests.
-        if let Err(failure) = report_to_session(session.as_mut(), &runtime.agent, journal, &runtime.env) {
-            watcher.news(format!("the session lacks the report of the run: {}", failure.message));
-        }
-        if let Some(problem) = notify_of_run(&runtime.settings, &runtime.env, journal) {
-            watcher.news(problem);
-        }
+        reported(session.as_mut(), runtime, journal).into_iter().for_each(|problem| watcher.news(problem));
         done
     }
 }
@@ -153,7 +188,12 @@ pub fn work_on_run(
     watcher: &mut dyn RunWatcher,
     cancel: &Cancel,
 ) -> Result<StoredJournal, Failure> {
-    let mut runtime = Runtime::start(request)?;
+    let mut runtime = match (&wanted, &request.store) {
+        (Wanted::Stored(id), Some(store)) => {
+            Runtime::start(&request_of_run(request.clone(), &find_run(store, Some(*id))?)?)?
+        }
+        _ => Runtime::start(request)?,
+    };
     if let Wanted::New(goal) = &wanted {
         runtime.stand_in(PathBuf::from(&goal.workspace));
     }
@@ -175,4 +215,27 @@ fn report_to_session(
         return Ok(());
     }
     session.report(agent, journal.run(), run.word(), &run_report(journal, &RunSteps::default(), env)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use parking_lot::Mutex;
+
+    use super::super::journal::{KIND, body_of};
+    use super::*;
+    use crate::store::{NewRun, Store};
+
+    /// The project file of the directory in which the command was typed counted.
+    #[test]
+    fn a_stored_run_starts_in_its_own_directory() {
+        let mut store = Store::in_memory().expect("a store");
+        let goal = Goal { workspace: "/its/own".into(), ..Goal::default() };
+        let body = body_of(&Event::Began { goal }).expect("JSON");
+        let new = NewRun { kind: KIND, name: "", workspace: "/its/own", body: &body, slot: None };
+        let run = store.begin_run(1, &new).expect("it is stored").expect("its number");
+        let journal = StoredJournal::of(Arc::new(Mutex::new(store)), run);
+        let typed = Request { cwd: Some("/elsewhere".into()), ..Request::default() };
+        let request = request_of_run(typed, &journal).expect("it can be read");
+        assert_eq!(request.cwd, Some("/its/own".into()));
+    }
 }

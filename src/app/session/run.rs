@@ -34,6 +34,10 @@ impl RunOnGit {
     /// # Errors
     /// The commit can't be made.
     pub fn report(&mut self, agent: &Agent, run: i64, state: &str, lines: &[String]) -> Result<(), Failure> {
+        let log = self.on_git.session.view().log().map_err(session_failure)?;
+        if log.iter().any(|it| it.subject.starts_with(&report_subject(run, state))) {
+            return Ok(());
+        }
         let question = format!("The report of run {run}");
         self.on_git.session.begin_turn(&question).map_err(session_failure)?;
         let said = TurnReport {

@@ -674,8 +674,13 @@ fn read_schema(path: &Path) -> Result<Schema, Failure> {
 /// Stops the question at the first Ctrl-C and the process at the second, with the terminal's modes as they were. Before, Ctrl-C
 /// ends the process by itself.
 pub(in crate::cli) fn watch_interrupts(cancel: &Cancel, terminal: Option<RawTerminal>) {
+    watch_signals(cancel, terminal, &[SIGINT]);
+}
+
+/// Cancels at the first of some signals, and ends the process at the second.
+pub(in crate::cli) fn watch_signals(cancel: &Cancel, terminal: Option<RawTerminal>, signals: &[i32]) {
     let cancel = cancel.clone();
-    let Ok(mut signals) = Signals::new([SIGINT]) else { return };
+    let Ok(mut signals) = Signals::new(signals) else { return };
     std::thread::spawn(move || {
         for _ in signals.forever() {
             if cancel.is_cancelled() {

@@ -6,11 +6,12 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
+use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::agent::Cancel;
 use crate::agent::goal::{self, Journal, OnHalt, Watcher};
 use crate::app::{self, ChannelKind, ReadyRun, Request, RunWatcher, Runtime, StoredJournal, Wanted};
-use crate::cli::answers::agent::{say, tell, watch_interrupts};
+use crate::cli::answers::agent::{say, tell, watch_signals};
 use crate::cli::exit;
 use crate::cli::out::{columns, has_gone, out, outln, report, shown_json};
 use crate::config::Env;
@@ -113,8 +114,15 @@ fn budget_args() -> [Arg; 5] {
     ]
 }
 
+fn report_file() -> Arg {
+    text("report", "FILE")
+        .value_parser(clap::value_parser!(PathBuf))
+        .help("Writes the report to FILE, which must be new, when the run rests; as JSON if its name ends with .json")
+}
+
 fn resume_args(command: Command) -> Command {
     command
+        .arg(report_file())
         .arg(on_halt())
         .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("Prints events as JSON, one a line"))
 }
@@ -135,10 +143,9 @@ pub(in crate::cli) fn run_args() -> Vec<Arg> {
         text("grant-write", "GLOB")
             .action(ArgAction::Append)
             .help("Paths that may change without a question; else all"),
-        text("grant-command", "CMD")
-            .action(ArgAction::Append)
-            .allow_hyphen_values(true)
-            .help("A command line that may run without a question"),
+        text("grant-command", "CMD").action(ArgAction::Append).allow_hyphen_values(true).help(
+            "A command line that may run without a question; a removal of a directory is asked about all the same",
+        ),
         text("protect", "GLOB").action(ArgAction::Append).help("Paths that never change without a question"),
         text("planner", "NAME").help("The model that plans"),
         text("executor", "NAME").help("The model that works"),
@@ -159,10 +166,7 @@ pub(in crate::cli) fn run_args() -> Vec<Arg> {
             .conflicts_with("plan")
             .help("Plans, and waits for your approve before anything is done"),
     );
-    args.push(file(
-        "report",
-        "Writes the report to FILE, which must be new, when the run rests; as JSON if its name ends with .json",
-    ));
+    args.push(report_file());
     args.push(
         text("path", "DIR").value_parser(clap::value_parser!(PathBuf)).help("Works in DIR's repository or project"),
     );
@@ -193,8 +197,8 @@ fn carried_out(matches: &ArgMatches, config: Option<PathBuf>, path: Option<PathB
     if word == "run" {
         return Ok(begin(inner, "goal", Begin { config, path, model: None }));
     }
-    let runtime =
-        Runtime::start(&Request { config, channel: ChannelKind::Agent, finds_home: true, ..Request::default() })?;
+    let request = Request { config, channel: ChannelKind::Agent, finds_home: true, ..Request::default() };
+    let runtime = Runtime::start(&request)?;
     runtime.problems().iter().for_each(report);
     runtime.check_stored()?;
     if word == "list" {
@@ -215,7 +219,10 @@ fn carried_out(matches: &ArgMatches, config: Option<PathBuf>, path: Option<PathB
         "export" => trajectory(&journal, inner.get_one::<PathBuf>("atif").map(PathBuf::as_path)),
         "undo" => undo(&runtime, &journal, inner.get_flag("force")),
         "watch" => watch(&journal, runtime.env()),
-        "resume" => resume(runtime, &journal, inner),
+        "resume" => {
+            drop(runtime);
+            resume(request, &journal, inner)
+        }
         "say" => say_to(&journal, words()),
         "pause" => add(&journal, &Event::Paused { why: "its person paused it".into() }, "paused"),
         "stop" => stop(&journal, runtime.env()),
@@ -328,9 +335,17 @@ fn limits_of(matches: &ArgMatches, limits: Limits) -> Limits {
     }
 }
 
-fn resume(runtime: Runtime, journal: &StoredJournal, matches: &ArgMatches) -> Result<u8, Failure> {
+fn resume(request: Request, journal: &StoredJournal, matches: &ArgMatches) -> Result<u8, Failure> {
     let run = journal.state()?;
+    if let Some(path) = matches.get_one::<PathBuf>("report") {
+        check_report(path)?;
+    }
+    // Its own project file counts, wherever this command was typed.
+    let mut runtime = Runtime::start(&app::request_of_run(request, journal)?)?;
+    runtime.problems().iter().for_each(tell);
     if run.end.is_some() {
+        let told = app::report_ended_run(&mut runtime, journal).unwrap_or_else(|failure| vec![failure.message]);
+        told.iter().for_each(|problem| say(&escape_visible(problem)));
         // It doesn't work, and says how it ended.
         return finish(&runtime, journal, &run, matches);
     }
@@ -346,7 +361,8 @@ fn work(ready: &mut ReadyRun, matches: &ArgMatches) -> u8 {
     let what = matches.get_one::<String>("on-halt").map(String::as_str);
     let on_halt = if what == Some("deny") { OnHalt::Deny } else { OnHalt::Halt };
     let cancel = Cancel::new();
-    watch_interrupts(&cancel, None);
+    // `timeout`, CI and services end programs by SIGTERM.
+    watch_signals(&cancel, None, &[SIGINT, SIGTERM]);
     let waits = (what == Some("wait")).then(|| cancel.clone());
     let mut seen = Seen { is_json, id, waits, last: String::new() };
     let done = ready.work(&mut seen, on_halt, &cancel).map_err(|failure| {
