@@ -41,6 +41,8 @@ const DISCOVER: Duration = Duration::from_secs(5);
 const GRACE: Duration = Duration::from_millis(500);
 /// Interval at which a program's end is looked for.
 const LOOK: Duration = Duration::from_millis(5);
+/// Longest wait for what a program that has ended has still written to standard error.
+const LAST_WORDS: Duration = Duration::from_millis(100);
 
 /// A thing that a server does of its own accord.
 pub(super) enum Notice {
@@ -358,6 +360,8 @@ impl ClientHandler for Handler {
 struct Process {
     child: Child,
     end: End,
+    /// The reader of its standard error.
+    log: Option<JoinHandle<()>>,
 }
 
 impl Process {
@@ -371,11 +375,11 @@ impl Process {
         let Place::Program(argv) = &server.place else { return Err("it has no program".into()) };
         let program = argv.first().map(String::as_str).unwrap_or_default();
         let child = command.spawn().map_err(|error| format!("{program} can't be started: {error}"))?;
-        let mut process = Self { child, end: Arc::clone(&tools.end) };
+        let mut process = Self { child, end: Arc::clone(&tools.end), log: None };
         let pipes = process.pipes().map_err(|error| format!("{program} has no pipes: {error}"))?;
         let (output, (input, probe), errors) = pipes;
         let (shared, name) = (Arc::clone(shared), server.name.clone());
-        tokio::spawn(async move { keep_log(errors, &shared, &name).await });
+        process.log = Some(tokio::spawn(async move { keep_log(errors, &shared, &name).await }));
         Ok((process, output, input, probe))
     }
 
@@ -388,9 +392,17 @@ impl Process {
         Ok((receiver(output)?, Input::new(input)?, receiver(errors)?))
     }
 
-    /// Waits a moment for the program's end, and says how it ended.
+    /// Waits a moment for the program's end and its last words, and says how it ended.
     async fn ended(&self) -> String {
-        how_ended(self.status_within(GRACE).await)
+        let status = self.status_within(GRACE).await;
+        // A child of it may keep standard error open.
+        for _ in 0..LAST_WORDS.as_millis() / LOOK.as_millis() {
+            if self.log.as_ref().is_none_or(JoinHandle::is_finished) {
+                break;
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+        how_ended(status)
     }
 
     /// Its status as soon as it has ended. The program isn't reaped: its number must stay its own until `drop`.
