@@ -56,7 +56,14 @@ pub(super) fn choose_hunks<P: Asking>(
                 of_file.push(rest);
                 continue;
             }
-            let head = |_: Look| vec![format!("hunk {number} of {total}")];
+            // What a difference doesn't show, such as a mode, a row of the question says.
+            let about = |row: &&str| {
+                row.get(3..).and_then(|row| row.strip_prefix(&*patch.path)).is_some_and(|it| it.starts_with("  "))
+            };
+            let head = |look: Look| {
+                let rows = change_rows(question.preview.lines().filter(about), look);
+                std::iter::once(format!("hunk {number} of {total}")).chain(rows).collect()
+            };
             let said = ask(person, &head, vec![patch.only(hunk)], cancel)?;
             match said {
                 HunkChoice::Take | HunkChoice::Leave => {}

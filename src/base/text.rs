@@ -12,8 +12,16 @@ pub fn is_invisible(c: char) -> bool {
         | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// Returns whether a character can be part of a joined emoji: a superset by blocks, as the exact table moves with each
-/// Unicode version.
+/// Returns whether no command and no path needs a character that hides what it is: a control, or one without a picture of its own. The
+/// selectors that follow an emoji hide nothing.
+#[must_use]
+pub fn is_odd(c: char) -> bool {
+    let is_plain = matches!(c, '\n' | '\r' | '\t' | '\u{fe0e}' | '\u{fe0f}');
+    !is_plain && (c.is_control() || is_invisible(c))
+}
+
+/// Returns whether a character can be part of a joined emoji: a superset by blocks, as the exact table moves with each Unicode
+/// version.
 #[must_use]
 pub fn is_emoji(c: char) -> bool {
     matches!(c, '\u{2190}'..='\u{21ff}' | '\u{2300}'..='\u{23ff}' | '\u{2600}'..='\u{27bf}' | '\u{2b00}'..='\u{2bff}'
@@ -102,6 +110,13 @@ pub fn spelled_out(name: &str) -> String {
         }
     }
     text
+}
+
+/// A path in a sentence of ours: in quotation marks if it holds more than a plain name does, since it could look like our words.
+#[must_use]
+pub fn in_sentence(path: &str) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || "/._-+@~=,".contains(c);
+    if path.chars().all(is_plain) { path.to_owned() } else { format!("{path:?}") }
 }
 
 /// A text with each run of blanks and line ends as one blank.

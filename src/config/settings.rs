@@ -13,8 +13,8 @@ use super::reading::values::Values;
 use super::schema::usual_endpoint;
 use super::served::McpSettings;
 use super::tools::{
-    ChannelSettings, GatewaySettings, NorrisSettings, ServiceSettings, SessionSettings, ShareSettings, SopSettings,
-    ToolLimitSettings, ToolSettings, UndoSettings,
+    ChannelSettings, GatewaySettings, NorrisSettings, SECURITY_MISTAKE, ServiceSettings, SessionSettings,
+    ShareSettings, SopSettings, ToolLimitSettings, ToolSettings, UndoSettings,
 };
 use crate::proto::Task;
 use crate::proto::action::Autonomy;
@@ -249,6 +249,8 @@ pub struct SecuritySettings {
     pub sandbox: SandboxChoice,
     /// The name of the strongest sandbox that is tried.
     pub tier: String,
+    /// A problem with these settings, after which their strictest values hold; empty if there is none.
+    pub mistake: String,
 }
 
 /// `true` if commands of a model need a sandbox.
@@ -718,6 +720,10 @@ fn security(values: &Values<'_>) -> Result<SecuritySettings, String> {
             _ => SandboxChoice::Prefer,
         },
         tier: values.text(&["security", "tier"])?,
+        mistake: match values.get(&SECURITY_MISTAKE) {
+            Some(Setting::Text(mistake)) => mistake.clone(),
+            _ => String::new(),
+        },
     })
 }
 

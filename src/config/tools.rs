@@ -348,11 +348,19 @@ pub struct NorrisSettings {
 
 /// The place of a problem with the grant among the values; no row has it, so that no file can set it.
 const GRANT_MISTAKE: [&str; 2] = ["norris", "mistake"];
+/// The same for a problem with what models may do.
+pub(super) const SECURITY_MISTAKE: [&str; 2] = ["security", "mistake"];
 
-/// Puts a problem with the grant of runs, or with what they protect, among the values: ignored, it would widen the grant.
+/// Puts a problem with the grant of runs, or with what they protect, among the values, and one with what models may do: ignored, it
+/// would widen that.
 pub(super) fn mark_mistake(tree: &mut Tree, problems: &Problems) {
-    if let Some(problem) = grant_mistake(problems) {
-        tree.insert(GRANT_MISTAKE.map(str::to_owned).to_vec(), Setting::Text(problem));
+    let of_security = |key: &str| key == "security" || key.starts_with("security.");
+    let security = problems.all().iter().find(|it| it.key.is_empty()).map(ToString::to_string);
+    let security = security.or_else(|| mistake_about(problems, &of_security));
+    for (key, problem) in [(GRANT_MISTAKE, grant_mistake(problems)), (SECURITY_MISTAKE, security)] {
+        if let Some(problem) = problem {
+            tree.insert(key.map(str::to_owned).to_vec(), Setting::Text(problem));
+        }
     }
 }
 
@@ -367,12 +375,17 @@ pub(super) fn grant_mistake(problems: &Problems) -> Option<String> {
             || key == "norris.protect"
             || key.starts_with("norris.") && !is_known(key)
     };
+    mistake_about(problems, &is_of_grant)
+}
+
+/// The first problem with keys of a kind, or with what probably was meant as one.
+fn mistake_about(problems: &Problems, is_of_kind: &dyn Fn(&str) -> bool) -> Option<String> {
     let is_meant = |key: &str| {
         let key = [key.to_owned()];
-        schema::place(&key).is_unknown() && schema::suggest(&key).is_some_and(|meant| is_of_grant(&meant))
+        schema::place(&key).is_unknown() && schema::suggest(&key).is_some_and(|meant| is_of_kind(&meant))
     };
-    let is_about_grant = |key: &str| is_of_grant(key) || is_meant(key);
-    let problem = problems.all().iter().find(|problem| !problem.is_warning && is_about_grant(&problem.key));
+    let is_about = |key: &str| is_of_kind(key) || is_meant(key);
+    let problem = problems.all().iter().find(|problem| !problem.is_warning && is_about(&problem.key));
     problem.map(ToString::to_string)
 }
 

@@ -32,7 +32,7 @@ use crate::proto::action::{Action, Autonomy, Decision, Effect, Hold, KeptPaths, 
 use crate::proto::tool::{FileChange, Outcome, Question, ToolError};
 use crate::receipts::{self, Log};
 
-pub use crate::policy::{is_odd_path, is_plain_name};
+pub use crate::policy::is_plain_name;
 pub use allowed::{Allowed, AllowedError, Rule};
 pub use ceiling::Ceiling;
 pub use chain::{Blocked, Chain};
@@ -88,7 +88,7 @@ impl Call {
         receipts::hash(self.arguments.to_string().as_bytes())
     }
 
-    /// Whether it is a command that ends: only such a one runs on a copy of the workspace.
+    /// Returns whether it is a command that ends: only such a one runs on a copy of the workspace.
     fn may_have_copy(&self) -> bool {
         let in_background = self.arguments.get("background") == Some(&Value::Bool(true));
         matches!(self.action, Action::Shell { .. }) && !in_background
@@ -222,13 +222,14 @@ impl Gate {
         }
     }
 
-    /// Whether a call runs on a copy of the workspace. It may start programs to find out.
+    /// Returns whether a call runs on a copy of the workspace. It may start programs to find out.
     #[must_use]
     pub fn has_copy(&self, call: &Call) -> bool {
         call.may_have_copy() && (self.options.sandbox)().1 == Hold::Copy
     }
 
-    /// Whether a person may be asked for the thing that a command was refused: never for a path that no tool may have.
+    /// Returns whether a person may be asked for the thing that a command was refused: never for a path that no tool
+    /// may have.
     #[must_use]
     pub fn may_offer(&self, need: &Need, cwd: &Path) -> bool {
         // The policy's verdict on the simplest command that does no more.
@@ -245,8 +246,8 @@ impl Gate {
         policy::judge(&action, &context).risk < Risk::Blocked
     }
 
-    /// Whether one new file of a directory of the workspace stands for all others of plain, unprotected names: nothing is there
-    /// yet, no link leads elsewhere, and nothing but the rules about paths is asked.
+    /// Returns whether one new file of a directory of the workspace stands for all others of plain, unprotected names:
+    /// nothing is there yet, no link leads elsewhere, and nothing but the rules about paths is asked.
     #[must_use]
     pub fn judges_alike(&self, disk: &Disk, directory: &Path) -> bool {
         let workspace = Path::new(&self.options.rules.workspace);
@@ -330,7 +331,7 @@ impl Gate {
         Ticket { call, verdict, digest, cwd: cwd.to_owned(), is_allowed, is_granted, is_look }
     }
 
-    /// Whether a command runs first where it can only look. What it was refused is asked about afterwards.
+    /// Returns whether a command runs first where it can only look. What it was refused is asked about afterwards.
     fn may_look_first(&self, call: &Call, verdict: &PolicyVerdict) -> bool {
         call.needs.is_empty()
             && call.tool == LOOKING_TOOL
@@ -434,8 +435,8 @@ impl Gate {
         Ok(Permit { call, verdict, cwd, rules, is_look, has_network, is_by_words, digest, opened })
     }
 
-    /// Whether a call gets the network of this machine. A program on a copy has a loopback of its own, so words that speak to
-    /// this machine alone open nothing there; elsewhere they do if somebody has agreed to them.
+    /// Returns whether a call gets the network of this machine. A program on a copy has a loopback of its own, so words
+    /// that speak to this machine alone open nothing there; elsewhere they do if somebody has agreed to them.
     fn gives_network(verdict: &PolicyVerdict, hold: Hold, is_agreed: bool) -> bool {
         permit::needs_network(verdict) || permit::speaks(verdict) && is_agreed && hold < Hold::Copy
     }
@@ -577,13 +578,13 @@ impl Gate {
         }
     }
 
-    /// Whether the user's own configuration lets a server's tool run without a question.
+    /// Returns whether the user's own configuration lets a server's tool run without a question.
     fn is_granted(&self, call: &Call, verdict: &PolicyVerdict) -> bool {
         let is_granted = matches!(call.action, Action::Served { is_granted: true, .. });
         is_granted && verdict.risk < Risk::Blocked && self.rules_now().autonomy != Autonomy::Readonly
     }
 
-    /// Whether a call runs a check that a person named for the run's goal.
+    /// Returns whether a call runs a check that a person named for the run's goal.
     fn is_goal_check(&self, call: &Call) -> bool {
         let named = |it| self.grant.as_ref().is_some_and(|grant| grant.is_check(it));
         call.tool == GOAL_CHECK_TOOL && command(call).is_some_and(named)
@@ -629,7 +630,7 @@ impl Ticket {
         &self.call
     }
 
-    /// Whether it may only look, if this is who lets it run.
+    /// Returns whether it may only look, if this is who lets it run.
     #[must_use]
     pub fn is_look_by(&self, approver: &Approver) -> bool {
         self.is_look && *approver == Approver::Policy
@@ -755,9 +756,9 @@ fn filled(call: &Call) -> Vec<String> {
     if is_only { written } else { Vec::new() }
 }
 
-/// Whether "always" is a possible answer for a call: new content and deletions at some paths, none of them protected; or one
-/// plain, understood command that reaches neither the network nor a guarded place, and whose program isn't one that
-/// runs any code in its arguments.
+/// Returns whether "always" is a possible answer for a call: new content and deletions at some paths, none of them
+/// protected; or one plain, understood command that reaches neither the network nor a guarded place, and whose program
+/// isn't one that runs any code in its arguments.
 fn may_always(call: &Call, verdict: &PolicyVerdict) -> bool {
     let is_plain =
         |effect: &Effect| !matches!(effect, Effect::Net { .. } | Effect::Define { .. } | Effect::Signal { .. });

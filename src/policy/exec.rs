@@ -10,7 +10,7 @@ use super::place::Zone;
 use super::plan::{Act, Call, only_tells, plan};
 use super::programs;
 use super::programs::listed;
-use super::shell::Var;
+use super::shell::{CALLS_MAX, Var};
 use super::walk::Walk;
 use crate::proto::action::{Effect, Need, Risk, WriteKind};
 use crate::proto::program_rule::Wants;
@@ -28,17 +28,13 @@ fn is_shell(name: &str) -> bool {
 }
 
 impl Walk<'_, '_> {
-    /// Runs a command by its words.
-    pub(super) fn exec(&mut self, argv: Vec<Text>) -> Text {
-        self.exec_as(argv, true)
-    }
-
     /// Runs a command that is neither a function nor an alias.
     pub(super) fn exec_program(&mut self, argv: Vec<Text>) -> Text {
-        self.exec_as(argv, false)
+        self.exec(argv, false)
     }
 
-    fn exec_as(&mut self, argv: Vec<Text>, may_be_function: bool) -> Text {
+    /// Runs a command by its words.
+    pub(super) fn exec(&mut self, argv: Vec<Text>, may_be_function: bool) -> Text {
         if !self.takes(1 + argv.len() / 4) {
             return Source::Any.into();
         }
@@ -131,7 +127,7 @@ impl Walk<'_, '_> {
             }
             return Source::Program.into();
         }
-        if !self.budget.has_calls() {
+        if self.budget.calls.len() >= CALLS_MAX {
             self.found.block("too-deep", "functions call each other deeper than is looked at");
             return Source::Program.into();
         }

@@ -218,8 +218,7 @@ impl<'m, 'a> Findings<'m, 'a> {
         let is_vital = |place: &Place| match self.elsewhere {
             Elsewhere::Container if is_scratch(place) => false,
             Elsewhere::Here => {
-                self.map.is_vital(place)
-                    && (how != WriteKind::Mode || !self.map.is_workspace_root(&place.without_all()))
+                self.map.is_vital(place) && (how != WriteKind::Mode || place.without_all() != self.map.workspace)
             }
             // There the directories of the system count, and no workspace.
             _ => place.without_all().parts.len() <= 1 && self.map.is_vital(place),

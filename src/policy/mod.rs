@@ -32,7 +32,7 @@ mod hostile_tests;
 #[cfg(test)]
 mod tests;
 
-use crate::base::text::is_invisible;
+use crate::base::text::is_odd;
 use crate::proto::action::{Action, Autonomy, Decision, Effect, Hold, Need, PolicyVerdict, Reason, Risk, WriteKind};
 use crate::proto::served::{PinStanding, Reach};
 use findings::Findings;
@@ -253,19 +253,6 @@ fn shell<'m, 'a>(map: &'m Map<'a>, context: &'m Context<'a>, command: &str) -> F
     walk.found
 }
 
-/// Returns whether no command needs a character that hides what it is: a control, or one without a picture of its own.
-/// The selectors that follow an emoji hide nothing.
-fn is_odd(c: char) -> bool {
-    let is_plain = matches!(c, '\n' | '\r' | '\t' | '\u{fe0e}' | '\u{fe0f}');
-    !is_plain && (c.is_control() || is_invisible(c))
-}
-
-/// Returns whether a path holds a character that hides what it is: then nothing may be written there.
-#[must_use]
-pub fn is_odd_path(path: &str) -> bool {
-    path.chars().any(is_odd)
-}
-
 fn http(found: &mut Findings<'_, '_>, method: &str, url: &str) {
     let host = host_of(url);
     found.effect(Effect::Net { host: host.clone() });
@@ -387,7 +374,7 @@ pub fn is_plain_below(rules: &Rules, directory: &str) -> bool {
 /// Returns whether a file's name by itself says nothing to the rules about paths.
 #[must_use]
 pub fn is_plain_name(name: &str) -> bool {
-    !is_odd_path(name) && !name.eq_ignore_ascii_case(place::PROCEDURE) && !name.eq_ignore_ascii_case(".git")
+    !name.contains(is_odd) && !name.eq_ignore_ascii_case(place::PROCEDURE) && !name.eq_ignore_ascii_case(".git")
 }
 
 /// Returns the decision that follows from a risk.

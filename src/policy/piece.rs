@@ -238,7 +238,7 @@ impl Text {
             match sign {
                 b'*' => self.push(Piece::Star),
                 b'?' => self.push(Piece::One),
-                _ => match if may_close { closing(rest) } else { None } {
+                _ => match rest.char_indices().skip(1).find(|(_, c)| may_close && *c == ']').map(|(at, _)| at) {
                     Some(end) if !rest[..end].contains('/') => {
                         self.push(Piece::One);
                         rest = &rest[end + 1..];
@@ -374,11 +374,6 @@ impl Text {
         }
         pattern[at..].iter().all(|(_, is_star)| *is_star)
     }
-}
-
-/// Position where a bracket closes.
-fn closing(rest: &str) -> Option<usize> {
-    rest.char_indices().skip(1).find(|(_, c)| *c == ']').map(|(at, _)| at)
 }
 
 #[cfg(test)]

@@ -128,7 +128,7 @@ fn is_one_of(part: Option<&Text>, names: &[&str]) -> bool {
 
 /// The rules about paths of a session, read once.
 pub(super) struct Map<'a> {
-    workspace: Place,
+    pub(super) workspace: Place,
     home: Place,
     readable: Vec<Place>,
     forbidden: Vec<Place>,
@@ -342,10 +342,6 @@ impl<'a> Map<'a> {
             }
             _ => false,
         }
-    }
-
-    pub(super) fn is_workspace_root(&self, place: &Place) -> bool {
-        *place == self.workspace
     }
 }
 

@@ -17,7 +17,7 @@ const STEPS_MAX: usize = 3000;
 const STEP_BYTES: usize = 64;
 /// Constructs, substitutions, calls and scripts inside each other.
 const DEPTH_MAX: usize = 64;
-const CALLS_MAX: usize = 16;
+pub(super) const CALLS_MAX: usize = 16;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Var {
@@ -242,10 +242,6 @@ impl Budget {
 
     pub(super) fn is_deep(&self) -> bool {
         self.depth >= DEPTH_MAX
-    }
-
-    pub(super) fn has_calls(&self) -> bool {
-        self.calls.len() < CALLS_MAX
     }
 }
 

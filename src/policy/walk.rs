@@ -360,13 +360,13 @@ impl<'m, 'a> Walk<'m, 'a> {
         ways.dedup();
         let Some(last) = ways.pop() else { return Text::default() };
         if ways.is_empty() {
-            return self.exec(last);
+            return self.exec(last, true);
         }
         let before = self.shell.clone();
-        let mut printed = Some(self.exec(last));
+        let mut printed = Some(self.exec(last, true));
         for way in ways {
             let end = std::mem::replace(&mut self.shell, before.clone());
-            printed = Some(either(printed, self.exec(way)));
+            printed = Some(either(printed, self.exec(way, true)));
             self.shell.merge(end);
         }
         printed.unwrap_or_default()

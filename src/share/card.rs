@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::base::text::counted;
 use crate::proto::action::Action;
 use crate::proto::tool::Question;
 
@@ -43,11 +44,12 @@ fn action_text(action: &Action) -> String {
             all.collect::<Vec<String>>().join(", ")
         }
         Action::Keep { command, writes, deletes, directories, .. } => {
+            let folders = |number| if number == 1 { "1 directory".to_owned() } else { format!("{number} directories") };
             match (writes.len() + deletes.len(), directories.len()) {
-                (files, 0) => format!("keep the {files} changed files of: {command}"),
-                (0, directories) => format!("keep the {directories} changed directories of: {command}"),
+                (files, 0) => format!("keep {} of: {command}", counted(files, "changed file")),
+                (0, directories) => format!("keep the changes of {} of: {command}", folders(directories)),
                 (files, directories) => {
-                    format!("keep the {files} changed files and {directories} directories of: {command}")
+                    format!("keep {} and {} of: {command}", counted(files, "changed file"), folders(directories))
                 }
             }
         }

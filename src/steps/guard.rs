@@ -8,7 +8,7 @@ use std::ffi::OsStr;
 use std::fmt;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
-use std::time::Instant;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use super::look::STAGE_PREFIX;
 use super::{Limits, StepsError};
@@ -17,18 +17,20 @@ use crate::files::{Looked, PathError, Root, Seen, Stamp, SurveyEnd, SurveyLimits
 
 /// Bytes of a file that are compared and can be put back; of a longer one the stamp is compared.
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
-/// Files that are read.
-const FILES_MAX: usize = 5_000;
-/// Of a directory of git's.
-const OF_GIT: [&[u8]; 3] = [b"config", b"config.worktree", b"commondir"];
+/// Bytes of all of them; of the rest the stamps are compared.
+const ALL_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// The second look may last so many times as long and see so many times as many entries, since it sees what a command made.
+const AGAIN: u32 = 10;
+/// The clock of a file system may be behind by so much.
+const TICK_NS: i64 = 20_000_000;
 /// Of what git keeps for a linked work tree.
 const OF_WORKTREE: [&[u8]; 3] = [b"gitdir", b"commondir", b"config.worktree"];
 /// The further files of that, which serve nothing once those are gone.
 const LEFT_OF_WORKTREE: [&str; 5] = ["HEAD", "ORIG_HEAD", "index", "locked", "logs/HEAD"];
 /// Those of its directories that are empty then.
 const DIRECTORIES_LEFT: [&str; 2] = ["logs", "refs"];
-/// Directories in a directory of git's that hold such files.
-const WITHIN: [&[u8]; 5] = [b"hooks", b"info", b"worktrees", b"modules", b"rebase-merge"];
+/// Directories of git's that hold others of git's, with rules of their own.
+const PARTS: [&[u8]; 2] = [b"modules", b"worktrees"];
 
 /// The earlier state of a protected path.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,37 +40,58 @@ enum Held {
         bytes: Vec<u8>,
     },
     Link(Vec<u8>),
-    /// Something that isn't read: too long, not readable, neither file nor link.
+    /// Something that isn't read: too long, new, not readable, neither file nor link.
     Unread(Stamp),
+    /// The first look hasn't come so far: nobody knows.
+    Unseen,
 }
 
 /// The protected files in a workspace, as they were.
 pub struct Guard {
     held: BTreeMap<PathBuf, Held>,
-    /// The directories in which there may be such files.
+    /// The directories in which there may be such files, and those of them that couldn't be looked into.
     directories: BTreeSet<PathBuf>,
+    closed: BTreeSet<PathBuf>,
     is_whole: bool,
+    /// Time at which it was made.
+    since_ns: i64,
     limits: Limits,
     is_protected: IsProtected,
 }
 
-/// `true` if a path of the workspace, outside of git's own directories, is protected by its name; the second argument
-/// says that it is a link.
-pub type IsProtected = Box<dyn Fn(&[u8], bool) -> bool + Send + Sync>;
+/// Decides by a path's name, and whether it is a link.
+type ByName = Box<dyn Fn(&[u8], bool) -> bool + Send + Sync>;
+
+/// Rules by which a path of the workspace is protected.
+pub struct IsProtected {
+    /// By its name, and whether it is a link. In the directory of a submodule the name is that of the place in a `.git` of its own.
+    pub by_name: ByName,
+    /// A link by its target: it leads out of the workspace, or to a protected place.
+    pub by_target: Box<dyn Fn(&Path) -> bool + Send + Sync>,
+}
 
 impl Guard {
     /// Looks at them before a command.
     #[must_use]
     pub fn before(root: &Root, limits: &Limits, is_protected: IsProtected) -> Self {
-        let Protected { paths, directories, is_whole } = protected(root, limits, &is_protected);
-        let held = paths.into_iter().filter_map(|path| Some((path.clone(), look(root, &path)?))).collect();
-        Self { held, directories, is_whole, limits: limits.clone(), is_protected }
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
+        let since_ns = i64::try_from(now).unwrap_or(i64::MAX) - TICK_NS;
+        let Protected { paths, directories, closed, is_whole } = protected(root, limits, &is_protected, None);
+        let mut left = ALL_BYTES_MAX;
+        let held = paths.into_iter().filter_map(|path| {
+            let held = if left == 0 { Held::Unread(root.stamp(&path).ok()??) } else { look(root, &path)? };
+            left = left.saturating_sub(held.bytes().map_or(0, <[u8]>::len));
+            Some((path, held))
+        });
+        let held = held.collect();
+        Self { held, directories, closed, is_whole, since_ns, limits: limits.clone(), is_protected }
     }
 
     /// Takes what is at these paths now for what has been there: somebody has agreed to it.
     pub fn accept<'a>(&mut self, root: &Root, paths: impl Iterator<Item = &'a Path>) {
         for path in paths {
             match look(root, path) {
+                Some(Held::Unread(stamp)) if stamp.is_directory() => drop(self.closed.insert(path.to_owned())),
                 Some(held) => drop(self.held.insert(path.to_owned(), held)),
                 None => drop(self.held.remove(path)),
             }
@@ -82,24 +105,48 @@ impl Guard {
     }
 
     /// Looks again: what has changed, and whether that is all. What came stands in front, for it may be in the way of what
-    /// is put back.
+    /// is put back. A directory that can't be looked into counts as changed if it could be before, or wasn't there.
     #[must_use]
     pub fn changed(&self, root: &Root) -> (Vec<Changed>, bool) {
-        let Protected { mut paths, is_whole, .. } = protected(root, &self.limits, &self.is_protected);
+        let limits = Limits {
+            files_max: self.limits.files_max.saturating_mul(AGAIN as usize),
+            look_time: self.limits.look_time.saturating_mul(AGAIN),
+            ..self.limits.clone()
+        };
+        let Protected { mut paths, closed, is_whole, .. } =
+            protected(root, &limits, &self.is_protected, Some(self.since_ns));
         paths.extend(self.held.keys().cloned());
         paths.sort_unstable();
         paths.dedup();
-        let change = |path: PathBuf| {
-            let (before, after) = (self.held.get(&path).cloned(), look(root, &path));
-            let is_made = |above: &&Path| self.is_whole && !self.directories.contains(*above);
-            let made = path.ancestors().skip(1).take_while(is_made).last().map(Path::to_owned);
-            (before != after).then_some(Changed { path, before, after, made })
-        };
-        // Where the first look wasn't whole, what it hasn't seen may have been there.
-        let is_known = |it: &Changed| self.is_whole || it.before.is_some();
-        let mut changed: Vec<Changed> = paths.into_iter().filter_map(change).filter(is_known).collect();
+        let mut changed: Vec<Changed> = paths.into_iter().filter_map(|path| self.change(root, path)).collect();
         changed.sort_by_key(|it| it.before.is_some());
+        changed.extend(closed.difference(&self.closed).filter_map(|path| {
+            let stamp = root.stamp(path).ok()??;
+            let after = Some(Held::Unread(stamp)).filter(|_| self.is_whole || stamp.changed_ns >= self.since_ns)?;
+            Some(Changed { path: path.clone(), before: Some(Held::Unseen), after: Some(after), made: None })
+        }));
         (changed, self.is_whole && is_whole)
+    }
+
+    /// The change of a path, if it has changed.
+    fn change(&self, root: &Root, path: PathBuf) -> Option<Changed> {
+        if let Some(before) = self.held.get(&path) {
+            let after = match before {
+                Held::Unread(_) => root.stamp(&path).ok().flatten().map(Held::Unread),
+                _ => look(root, &path),
+            };
+            let before = Some(before.clone()).filter(|before| Some(before) != after.as_ref())?;
+            return Some(Changed { path, before: Some(before), after, made: None });
+        }
+        // The content of what is new counts for nothing, and there may be any number of it.
+        let stamp = root.stamp(&path).ok()??;
+        let is_known = self.is_whole || path.parent().is_some_and(|directory| self.directories.contains(directory));
+        if !is_known && stamp.changed_ns < self.since_ns {
+            return None;
+        }
+        let is_made = |above: &&Path| self.is_whole && !self.directories.contains(*above);
+        let made = path.ancestors().skip(1).take_while(is_made).last().map(Path::to_owned);
+        Some(Changed { path, before: (!is_known).then_some(Held::Unseen), after: Some(Held::Unread(stamp)), made })
     }
 }
 
@@ -119,12 +166,15 @@ impl fmt::Display for Changed {
         let how = match (&self.before, &self.after) {
             (None, _) => "new",
             (_, None) => "deleted",
+            (_, Some(Held::Unread(stamp))) if stamp.is_directory() => "can't be looked into",
+            (Some(Held::Unseen), _) => "new or changed",
             _ => "changed",
         };
-        let is_executable = |held: &Held| matches!(held, Held::File { mode, .. } if mode & 0o111 != 0);
         let what = match &self.after {
             Some(Held::Link(_)) => ", a link",
-            Some(after) if is_executable(after) => ", executable",
+            Some(Held::Unread(stamp)) if stamp.is_link() => ", a link",
+            Some(Held::Unread(stamp)) if stamp.is_file() && stamp.permissions() & 0o111 != 0 => ", executable",
+            Some(Held::File { mode, .. }) if mode & 0o111 != 0 => ", executable",
             _ => "",
         };
         write!(f, "{}: {how}{what}", spelled_out(&self.path.to_string_lossy()))
@@ -132,26 +182,17 @@ impl fmt::Display for Changed {
 }
 
 impl Changed {
-    /// Returns its contents before and now, for a difference; none if there was or is no file, or one that isn't
-    /// read.
-    #[must_use]
-    pub fn contents(&self) -> (Option<&[u8]>, Option<&[u8]>) {
-        fn bytes(held: &Option<Held>) -> Option<&[u8]> {
-            match held {
-                Some(Held::File { bytes, .. }) => Some(bytes),
-                _ => None,
-            }
-        }
-        (bytes(&self.before), bytes(&self.after))
-    }
-
     /// Puts back what was there, or takes away what came.
     ///
     /// # Errors
     /// It has changed once more, what was there isn't known, or the file system refuses.
     pub fn put_back(&self, root: &Root) -> Result<(), StepsError> {
         let failed = |error| StepsError::Path { path: self.path.clone(), error };
-        if look(root, &self.path) != self.after {
+        let now = match &self.after {
+            Some(Held::Unread(_)) => root.stamp(&self.path).map_err(failed)?.map(Held::Unread),
+            _ => look(root, &self.path),
+        };
+        if now != self.after {
             return Err(failed(PathError::Changed));
         }
         let Some(before) = &self.before else {
@@ -159,6 +200,9 @@ impl Changed {
             self.clear(root);
             return Ok(());
         };
+        if matches!(before, Held::Unread(_) | Held::Unseen) {
+            return Err(StepsError::Nothing("its earlier content isn't known".to_owned()));
+        }
         for above in self.path.ancestors().skip(1).collect::<Vec<_>>().into_iter().rev() {
             if !above.as_os_str().is_empty() && root.stamp(above).map_err(failed)?.is_none() {
                 root.make_directory(above, 0o755).map_err(failed)?;
@@ -170,7 +214,7 @@ impl Changed {
         let placed = match before {
             Held::File { mode, bytes } => stage.file(0, bytes, mode & 0o7777, &self.path, &mut places),
             Held::Link(target) => stage.link(0, target),
-            Held::Unread(_) => Err(PathError::Long(FILE_BYTES_MAX)),
+            Held::Unread(_) | Held::Unseen => Err(PathError::Changed),
         };
         let placed = placed.and_then(|()| stage.place(0, &self.path, self.after.is_none(), &mut places));
         root.unstage(&name);
@@ -193,6 +237,15 @@ impl Changed {
     }
 }
 
+impl Held {
+    fn bytes(&self) -> Option<&[u8]> {
+        match self {
+            Self::File { bytes, .. } => Some(bytes),
+            _ => None,
+        }
+    }
+}
+
 /// Returns the state of a path; `None` if nothing is there.
 fn look(root: &Root, path: &Path) -> Option<Held> {
     let stamp = root.stamp(path).ok()??;
@@ -209,28 +262,31 @@ struct Protected {
     paths: Vec<PathBuf>,
     /// The directories that were looked into.
     directories: BTreeSet<PathBuf>,
-    /// `true` if these are all.
+    /// Those that couldn't be.
+    closed: BTreeSet<PathBuf>,
+    /// `true` if the look came to its end.
     is_whole: bool,
 }
 
-/// Looks for the protected paths of a workspace.
-fn protected(root: &Root, limits: &Limits, is_protected: &IsProtected) -> Protected {
-    let (found, looked_into) = (Mutex::new(Vec::new()), Mutex::new(BTreeSet::new()));
+/// Looks for the protected paths of a workspace. Links that are newer than a moment count by their targets, too.
+fn protected(root: &Root, limits: &Limits, is_protected: &IsProtected, since_ns: Option<i64>) -> Protected {
+    let all = Mutex::new(Protected {
+        paths: Vec::new(),
+        directories: BTreeSet::new(),
+        closed: BTreeSet::new(),
+        is_whole: false,
+    });
     let visit = |looked: Looked<'_>| {
-        let Visited { files, directories } = visited(&looked, is_protected);
-        looked_into.lock().insert(looked.path.to_owned());
-        let mut found = found.lock();
-        found.extend(files.into_iter().map(|name| looked.path.join(OsStr::from_bytes(name))));
+        let Visited { files, directories } = visited(&looked, is_protected, since_ns);
+        let mut all = all.lock();
+        let part = if looked.is_closed { &mut all.closed } else { &mut all.directories };
+        part.insert(looked.path.to_owned());
+        all.paths.extend(files.into_iter().map(|name| looked.path.join(OsStr::from_bytes(name))));
         directories.into_iter().map(Box::from).collect()
     };
     let bounds = SurveyLimits { entries_max: limits.files_max, deadline: Instant::now() + limits.look_time };
     let end = root.survey(bounds, &visit);
-    let mut paths = found.into_inner();
-    let is_whole = end == SurveyEnd::Whole && paths.len() <= FILES_MAX;
-    paths.sort_unstable();
-    paths.truncate(FILES_MAX);
-    let directories = looked_into.into_inner();
-    Protected { paths, directories, is_whole }
+    Protected { is_whole: end == SurveyEnd::Whole, ..all.into_inner() }
 }
 
 /// Names in a directory: protected ones, and directories to look into.
@@ -244,40 +300,48 @@ fn is_git(name: &[u8]) -> bool {
     name.eq_ignore_ascii_case(b".git")
 }
 
-fn visited<'a>(looked: &'a Looked<'_>, is_protected: &IsProtected) -> Visited<'a> {
-    let parts = looked.path.components().map(Component::as_os_str).map(OsStrExt::as_bytes);
-    let within: Option<Vec<&[u8]>> = {
-        let mut parts = parts;
-        parts.by_ref().any(is_git).then(|| parts.collect())
+fn visited<'a>(looked: &'a Looked<'_>, is_protected: &IsProtected, since_ns: Option<i64>) -> Visited<'a> {
+    let mut parts = looked.path.components().map(Component::as_os_str).map(OsStrExt::as_bytes);
+    let within: Option<Vec<&[u8]>> = parts.by_ref().any(is_git).then(|| parts.collect());
+    let directories = || looked.entries.iter().filter(|it| it.stamp.is_directory()).map(|it| &*it.name);
+    let others = looked.entries.iter().filter(|it| !it.stamp.is_directory());
+    let leads = |it: &Seen| {
+        let is_new = it.stamp.is_link() && since_ns.is_some_and(|since| it.stamp.changed_ns >= since);
+        is_new && (is_protected.by_target)(&looked.path.join(OsStr::from_bytes(&it.name)))
     };
-    let all = || looked.entries.iter();
-    let directories = || all().filter(|it| it.stamp.is_directory()).map(|it| &*it.name);
-    let others = || all().filter(|it| !it.stamp.is_directory());
     let Some(within) = within else {
-        let path = |name: &[u8]| looked.path.join(OsStr::from_bytes(name));
-        let is_one =
-            |it: &&Seen| is_git(&it.name) || is_protected(path(&it.name).as_os_str().as_bytes(), it.stamp.is_link());
-        let files = others().filter(is_one).map(|it| &*it.name).collect();
-        return Visited { files, directories: directories().collect() };
+        let is_one = |it: &&Seen| {
+            let path = looked.path.join(OsStr::from_bytes(&it.name));
+            is_git(&it.name) || (is_protected.by_name)(path.as_os_str().as_bytes(), it.stamp.is_link()) || leads(it)
+        };
+        return Visited {
+            files: others.filter(is_one).map(|it| &*it.name).collect(),
+            directories: directories().collect(),
+        };
     };
-    let is_module = within.first() == Some(&&b"modules"[..]);
-    let is_of_git = within.is_empty() || is_module && all().any(|it| &*it.name == b"HEAD");
-    let is_of_worktree = within.len() > 1 && within[within.len() - 2] == b"worktrees";
-    let last = within.last().copied().unwrap_or_default();
-    let is_protected = |name: &&[u8]| {
-        // One of the directories may be a link to other hooks. Git's own examples aren't run.
-        is_of_git && (OF_GIT.contains(name) || WITHIN.contains(name))
-            || is_of_worktree && OF_WORKTREE.contains(name)
-            || last == b"hooks" && !name.ends_with(b".sample")
-            || last == b"info" && *name == b"attributes"
-            // Its lines with `exec` run when the rebase goes on.
-            || last == b"rebase-merge" && *name == b"git-rebase-todo"
+    let has_head = || looked.entries.iter().any(|it| &*it.name == b"HEAD");
+    let is_in_part = within.first().is_some_and(|first| PARTS.contains(first));
+    let is_module = within.first() == Some(&PARTS[0]);
+    let is_of_git = within.is_empty() || is_module && has_head();
+    let is_of_worktree = within.len() > 1 && within[within.len() - 2] == PARTS[1];
+    // The end of a submodule's name isn't known: each place counts at which it may be.
+    let starts = if is_in_part { 2..within.len() + 1 } else { 0..1 };
+    let names: Vec<Vec<u8>> = starts
+        .filter(|&at| at == 0 || within[at - 1] != b"refs")
+        .map(|at| &within[at..])
+        .filter(|rest| rest.first().map_or(is_of_git, |first| !PARTS.contains(first)))
+        .map(|rest| [&[&b".git"[..]], rest].concat().join(&b'/'))
+        .collect();
+    let is_one = |it: &&Seen| {
+        let name = &*it.name;
+        let is_named =
+            |directory: &Vec<u8>| (is_protected.by_name)(&[directory, &b"/"[..], name].concat(), it.stamp.is_link());
+        is_of_worktree && OF_WORKTREE.contains(&name) || names.iter().any(is_named) || leads(it)
     };
-    let is_looked_into = |name: &&[u8]| {
-        if is_of_git { WITHIN.contains(name) } else { is_module || last == b"worktrees" }
-    };
+    // Objects are named by their content: nothing is written through one.
+    let is_looked_into = |name: &&[u8]| *name != b"objects" || is_module && !is_of_git;
     Visited {
-        files: others().map(|it| &*it.name).filter(is_protected).collect(),
+        files: others.filter(is_one).map(|it| &*it.name).collect(),
         directories: directories().filter(is_looked_into).collect(),
     }
 }
@@ -293,6 +357,22 @@ mod tests {
     fn limits(files_max: usize) -> Limits {
         let time = Duration::from_secs(60);
         Limits { bytes_max: 0, file_bytes_max: 0, files_max, look_time: time, read_time: time, compare_time: time }
+    }
+
+    /// Rules by which a file that git runs is protected, and what a test says; so are links that lead to another folder.
+    fn rules(is_one: fn(&[u8], bool) -> bool) -> IsProtected {
+        let by_name = move |name: &[u8], is_link| {
+            let own = [
+                ".git/config",
+                ".git/commondir",
+                ".git/hooks",
+                ".git/info/attributes",
+                ".git/rebase-merge/git-rebase-todo",
+            ];
+            let is_own = own.iter().any(|own| name.starts_with(own.as_bytes())) && !name.ends_with(b".sample");
+            is_own || is_one(name, is_link)
+        };
+        IsProtected { by_name: Box::new(by_name), by_target: Box::new(|path| path.ends_with("lk")) }
     }
 
     fn put(root: &Root, path: &str, text: &str) {
@@ -336,8 +416,11 @@ mod tests {
     fn each_change_of_a_protected_file_is_found_and_put_back() {
         let (_dir, root) = workspace();
         let at = |path: &str| root.path().join(path);
-        let is_protected = |path: &[u8], is_link| path == b".envrc" || path == b".cargo" && is_link;
-        let guard = Guard::before(&root, &limits(1000), Box::new(is_protected));
+        let guard = Guard::before(
+            &root,
+            &limits(1000),
+            rules(|name, is_link| name == b".envrc" || name == b".cargo" && is_link),
+        );
         assert!(guard.is_whole() && changes(&guard, &root).is_empty());
         // What a command does that is no harm here.
         for path in ["src/config", ".git/HEAD", ".git/objects/ab/more", ".git/info/exclude", ".git/hooks/new.sample"] {
@@ -358,16 +441,21 @@ mod tests {
         put(&root, ".git/rebase-merge/git-rebase-todo", "exec evil\n");
         put(&root, "new/.git/config", "evil\n");
         put(&root, ".envrc", "evil\n");
+        fs::create_dir(at(".git/logs")).expect("a folder");
+        symlink("../../.bashrc", at(".git/logs/lk")).expect("a link");
+        symlink("../.bashrc", at("src/lk")).expect("a link");
         symlink("../../src/config", at(".git/config.worktree")).expect("a link");
         symlink("src", at(".cargo")).expect("a link");
         let told = [
             ".cargo: new, a link",
             ".envrc: new",
             ".git/config.worktree: new, a link",
+            ".git/logs/lk: new, a link",
             ".git/rebase-merge/git-rebase-todo: new",
             "deep/er/.git/hooks/post-commit: new, executable",
             "deep/er/.git/info/attributes: new",
             "new/.git/config: new",
+            "src/lk: new, a link",
             ".git/config: changed",
             ".git/hooks/pre-push: deleted",
             ".git/modules/lib/sub/config: changed",
@@ -377,8 +465,6 @@ mod tests {
         ];
         assert_eq!(changes(&guard, &root), told);
         let (changed, _) = guard.changed(&root);
-        let config = changed.iter().find(|it| it.path == Path::new(".git/config")).expect("it");
-        assert_eq!(config.contents(), (Some(&b"[core]\n"[..]), Some(&b"[core]\n\tfsmonitor = evil\n"[..])));
         for change in &changed {
             change.put_back(&root).expect("put back");
         }
@@ -397,7 +483,7 @@ mod tests {
     #[test]
     fn companions_of_a_protected_file_are_removed_unless_other_files_need_them() {
         let (_dir, root) = workspace();
-        let guard = Guard::before(&root, &limits(1000), Box::new(|path, _| path.ends_with(b".envrc")));
+        let guard = Guard::before(&root, &limits(1000), rules(|name, _| name.ends_with(b".envrc")));
         for name in ["one", "two"] {
             for path in ["HEAD", "ORIG_HEAD", "index", "commondir", "gitdir", "logs/HEAD"] {
                 put(&root, &format!(".git/worktrees/{name}/{path}"), "x\n");
@@ -426,7 +512,7 @@ mod tests {
     fn put_back_leaves_newer_changes_and_never_writes_through_a_link() {
         let (dir, root) = workspace();
         let at = |path: &str| root.path().join(path);
-        let guard = Guard::before(&root, &limits(1000), Box::new(|path, _| path == b".envrc"));
+        let guard = Guard::before(&root, &limits(1000), rules(|name, _| name == b".envrc"));
         put(&root, ".git/config", "evil\n");
         let (changed, _) = guard.changed(&root);
         put(&root, ".git/config", "the user's\n");
@@ -453,16 +539,35 @@ mod tests {
         let (_dir, root) = workspace();
         let long = "x".repeat(usize::try_from(FILE_BYTES_MAX).expect("a size") + 1);
         put(&root, ".git/hooks/long", &long);
-        let guard = Guard::before(&root, &limits(1000), Box::new(|path, _| path == b".envrc"));
+        let guard = Guard::before(&root, &limits(1000), rules(|name, _| name == b".envrc"));
         put(&root, ".git/hooks/long", &long.replace('x', "y"));
         let (changed, _) = guard.changed(&root);
         assert_eq!(changed.len(), 1);
         assert!(changed[0].put_back(&root).is_err());
-        // Where not all was looked at, that is told, and nothing is said to be new.
-        let cut = Guard::before(&root, &limits(3), Box::new(|path, _| path == b".envrc"));
+        // Where not all was looked at, that is told, and what is newer than the look counts.
+        let cut = Guard::before(&root, &limits(10), rules(|name, _| name == b".envrc"));
         assert!(!cut.is_whole());
         put(&root, "deep/er/.git/hooks/new", "x\n");
         let (changed, is_whole) = cut.changed(&root);
-        assert_eq!((changed.iter().filter(|it| it.before.is_none()).count(), is_whole), (0, false));
+        let told: Vec<String> = changed.iter().map(ToString::to_string).collect();
+        let new = told.iter().position(|it| it.starts_with("deep/er/.git/hooks/new: new")).expect("the hook");
+        assert!(!is_whole && (told[new].ends_with("or changed") == changed[new].put_back(&root).is_err()), "{told:?}");
+    }
+
+    /// A command kept what came after the first 5,000 of its protected files.
+    #[test]
+    fn a_protected_file_among_thousands_is_put_back() {
+        let (_dir, root) = workspace();
+        let guard = Guard::before(&root, &limits(10_000), rules(|name, _| name.ends_with(b".envrc")));
+        for number in 0..5_100 {
+            put(&root, &format!("!{number}/.envrc"), "x");
+        }
+        put(&root, "zz/.envrc", "x");
+        let (changed, is_whole) = guard.changed(&root);
+        assert_eq!((changed.len(), is_whole), (5_101, true));
+        let last = changed.last().expect("the last");
+        assert_eq!(last.to_string(), "zz/.envrc: new");
+        last.put_back(&root).expect("removed");
+        assert!(!root.path().join("zz").exists());
     }
 }

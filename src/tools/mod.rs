@@ -45,7 +45,7 @@ pub use memory::Remember;
 pub use reading::pdf::{PAGE_END, Pdf, pages_of_pdf};
 pub use reading::reads::Reads;
 pub use reading::symbols::Symbols;
-pub use running::copied::{Copied, Shown, is_plain_config, listed, protection, shown};
+pub use running::copied::{Copied, Shown, is_plain_of_git, link_protection, listed, protection, shown};
 pub use running::launcher::{Launcher, Terms};
 pub use running::refused::Refusal;
 pub use script::Script;
@@ -83,7 +83,7 @@ pub struct Spec {
 }
 
 impl Spec {
-    /// Whether one of its names is in a list.
+    /// Returns whether one of its names is in a list.
     #[must_use]
     pub fn is_in(&self, names: &[String]) -> bool {
         names.iter().any(|name| *name == self.name || self.aliases.contains(&name.as_str()))

@@ -240,7 +240,7 @@ fn companions_of_a_refused_protected_file_are_removed() {
     session.expect("the warning", |screen| {
         let text = screen.contents();
         let has = |start: &str| text.lines().any(|row| row.starts_with(start));
-        has("ReedClaw asks:") && has("  The command changed files") && has("  1. restore them")
+        has("ReedClaw asks:") && has("  Files that other programs run changed") && has("  1. restore them")
     });
     session.expect_text(r"e\u{1b}[2J\u{202e}/.envrc: new");
     session.expect_text("your answer:");

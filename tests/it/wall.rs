@@ -522,7 +522,8 @@ fn a_refused_command_can_run_in_the_persons_own_shell() {
 #[test]
 fn protected_files_that_a_job_makes_are_put_back() {
     let job = "until test -e go; do sleep 0.05; done; echo evil > .envrc; mkdir -p .github/workflows sub/.git/hooks; \
-               echo evil > .github/workflows/x.yml; echo evil > sub/.git/hooks/pre-push; echo fine > plain.txt";
+               echo evil > .github/workflows/x.yml; echo evil > sub/.git/hooks/pre-push; ln -s ../.bashrc old/lk; \
+               ln -s ../../../.bashrc sub/.git/COMMIT_EDITMSG; echo fine > plain.txt";
     let calls = [
         ("shell", json!({"command": job, "background": true})),
         ("shell", json!({"command": "touch go; echo mine > AGENTS.md"})),
@@ -533,12 +534,22 @@ fn protected_files_that_a_job_makes_are_put_back() {
     let home = home(&[rounds("please", &calls, "that was it")], config);
     let results = results(home.path());
     let told: String = results.iter().map(output).collect();
-    for name in [".envrc: new", ".github/workflows/x.yml: new", "sub/.git/hooks/pre-push: new"] {
+    for name in [
+        ".envrc: new",
+        ".github/workflows/x.yml: new",
+        "sub/.git/hooks/pre-push: new",
+        "old/lk: new, a link",
+        "sub/.git/COMMIT_EDITMSG: new, a link",
+    ] {
         assert!(told.contains(name) && told.contains("were restored"), "{name}: {results:?}");
     }
-    for name in [".envrc", ".github/workflows/x.yml", "sub/.git/hooks/pre-push"] {
-        assert!(!work(home.path(), name).exists(), "{name}");
+    let made = [".envrc", ".github/workflows/x.yml", "sub/.git/hooks/pre-push", "old/lk", "sub/.git/COMMIT_EDITMSG"];
+    for name in made {
+        assert!(work(home.path(), name).symlink_metadata().is_err(), "{name}");
     }
+    // Some of it may have been a person's.
+    let (_, steps, _) = reedclaw(home.path(), &["steps"]);
+    assert!(steps.contains("files that other programs run, restored"), "{steps}");
     assert_eq!(output(&results[3]), "fine");
     assert!(!told.contains("AGENTS.md: "), "what was dropped is no change: {told}");
 }
@@ -792,4 +803,31 @@ fn credentials_and_forbidden_paths_are_never_offered() {
     session.send(b"?please do\r");
     // Nobody is asked about any of them.
     session.expect_text("that was it");
+}
+
+/// The option undid what a config that can't be read had closed.
+#[test]
+fn the_option_of_autonomy_does_not_open_what_a_mistake_closed() {
+    let home = scene(&[], "");
+    fs::write(home.path().join(".config/reedclaw/config.lua"), "return { security = { autonomy = 'full', ")
+        .expect("a config");
+    let call = |autonomy: &str| {
+        let call = [
+            "tool",
+            "run",
+            "--workspace",
+            ".",
+            "--autonomy",
+            autonomy,
+            "shell",
+            "--json",
+            "{\"command\":\"echo w > new\"}",
+        ];
+        reedclaw(home.path(), &call)
+    };
+    let (_, _, told) = call("full");
+    assert!(told.contains("--autonomy full isn't taken while the config has a mistake: "), "{told}");
+    let (_, out, _) = call("readonly");
+    assert!(out.contains("dropped"), "{out}");
+    assert!(!work(home.path(), "new").exists());
 }

@@ -3,29 +3,41 @@
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::agent::calls::runner::ToolRunner;
 use crate::agent::person::Person;
 use crate::proto::action::Action;
 use crate::proto::tool::{OWN_HEADING, Outcome};
 use crate::proto::{Event, known_paths};
-use crate::steps::Guard;
+use crate::steps::{Guard, IsProtected};
+use crate::tools::link_protection;
 
 /// The answer that leaves a change of such a file.
 const LEAVE: &str = "leave them";
+/// Names that are listed.
+const NAMES_MAX: usize = 20;
+/// A line for the person and for the model.
+const NOT_WHOLE: &str = "[protected: there is too much here to compare all files that other programs run; look at what was made before \
+                         you start git, an editor or a shell here]";
 
 /// Looks at protected files before a call that may write them directly. A job that still runs has its guard already.
 pub(in crate::agent) fn guard(runner: &mut ToolRunner, action: &Action) {
     let may_write =
         matches!(action, Action::Shell { .. } | Action::External { .. } | Action::Served { may_write: true, .. });
     if let Some(limits) = runner.keeper.limits().filter(|_| may_write && runner.guard.is_none()) {
-        let named = runner.options.gate.named();
-        let is_protected = move |path: &[u8], is_link: bool| {
+        let (named, of_links) = (runner.options.gate.named(), runner.options.gate.named());
+        let by_name = move |path: &[u8], is_link: bool| {
             let by_name = if is_link { known_paths::protected_link(path) } else { known_paths::protected(path) };
             by_name.is_some() || named.reason_below(Path::new(OsStr::from_bytes(path))).is_some()
         };
-        runner.guard = Some(Guard::before(&runner.options.root, limits, Box::new(is_protected)));
+        let root = runner.options.root.path().to_owned();
+        let by_target = move |path: &Path| {
+            let target = root.join(path).read_link();
+            target.is_ok_and(|target| link_protection(path, &target, &root, &of_links).is_some())
+        };
+        let is_protected = IsProtected { by_name: Box::new(by_name), by_target: Box::new(by_target) };
+        runner.guard = Some(Guard::before(&runner.options.root, limits, is_protected));
     }
 }
 
@@ -41,31 +53,51 @@ pub(in crate::agent) fn guarded(
     let root = &runner.options.root;
     let guard = runner.guard.as_mut()?;
     let (changed, is_whole) = guard.changed(root);
+    let mut told = Vec::new();
     if !is_whole {
-        let notice = "[protected] not all files here that other programs run could be compared";
-        sink(Event::Notice(notice.to_owned()));
+        told.push(NOT_WHOLE.to_owned());
+        sink(Event::Notice(NOT_WHOLE.to_owned()));
     }
     if changed.is_empty() {
-        return None;
+        return told.pop();
     }
-    let names: Vec<String> = changed.iter().map(ToString::to_string).collect();
-    let names = names.join(", ");
-    sink(Event::Notice(format!("[protected] the command changed files that other programs run: {names}")));
+    // Somebody else may have changed them just then: nothing is said about who did.
+    let names = listed(changed.iter().map(ToString::to_string));
+    let what = format!("that other programs run changed while commands worked here: {names}");
+    sink(Event::Notice(format!("[protected] files {what}")));
     let choices = ["restore them".to_owned(), LEAVE.to_owned()];
-    let question = format!("The command changed files that other programs run: {names}. Restore them?");
+    let question = format!("Files {what}. Restore them? What is there now is kept as a step, for undo.");
     if person.reply_to(OWN_HEADING, &question, &choices).as_deref() == Some(LEAVE) {
         guard.accept(root, changed.iter().map(|it| it.path.as_path()));
-        return None;
+        return told.pop();
     }
-    let failed: Vec<String> =
-        changed.iter().filter_map(|it| it.put_back(root).err().map(|error| format!("{it} ({error})"))).collect();
-    let told = if failed.is_empty() {
-        format!("[files that other programs run were restored: {names}]")
-    } else {
-        format!("[files that other programs run could not all be restored: {}]", failed.join(", "))
+    let mut failed = Vec::new();
+    let paths: Vec<PathBuf> = changed.iter().map(|it| it.path.clone()).collect();
+    let kept = runner.keeper.set_aside(&paths, &mut || {
+        failed =
+            changed.iter().filter_map(|it| it.put_back(root).err().map(|error| format!("{it} ({error})"))).collect();
+    });
+    let undo = match kept {
+        Ok(()) => "; undo brings back what was there".to_owned(),
+        Err(error) => format!("; what was there couldn't be kept: {error}"),
     };
-    sink(Event::Notice(told.clone()));
-    Some(told)
+    let line = match failed.is_empty() {
+        true => format!("[files that other programs run were restored: {names}{undo}]"),
+        false => {
+            let failed = listed(failed.into_iter());
+            format!("[files that other programs run could not all be restored: {failed}{undo}]")
+        }
+    };
+    sink(Event::Notice(line.clone()));
+    told.push(line);
+    Some(told.join("\n"))
+}
+
+/// Names, with a limit.
+fn listed(names: impl ExactSizeIterator<Item = String>) -> String {
+    let more = names.len().saturating_sub(NAMES_MAX);
+    let more = (more > 0).then(|| format!("and {more} more"));
+    names.take(NAMES_MAX).chain(more).collect::<Vec<_>>().join(", ")
 }
 
 /// A change that the person has agreed to isn't the work of a job.

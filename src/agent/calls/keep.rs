@@ -16,16 +16,16 @@ use crate::agent::calls::revision::How;
 use crate::agent::calls::runner::{Ruling, ToolRunner};
 use crate::agent::person::{Person, yes};
 use crate::base::hash::Hasher;
-use crate::base::text::{counted, spelled_out};
+use crate::base::text::{counted, in_sentence, is_odd, spelled_out};
 use crate::files::{Layers, holes};
-use crate::gate::{Approver, Call, Permit, is_odd_path};
+use crate::gate::{Approver, Call, Permit};
 use crate::model::Cancel;
 use crate::proto::Event;
 use crate::proto::action::{Action, Autonomy, Decision, Need};
 use crate::proto::tool::{FileChange, Outcome, PRINTED, Step, ToolError, ToolEvent};
 use crate::sandbox::{Change, ChangeKind, Changes, CollectError, CollectLimits, collect};
 use crate::steps::{Incoming, NewContent, are_alike_indices};
-use crate::tools::{Copied, Refusal, is_plain_config, listed, protection, shown};
+use crate::tools::{Copied, Refusal, is_plain_of_git, listed, protection, shown};
 use crate::tree::{Bench, Did, Flood};
 
 /// Changes of files that one call names; of more, the number.
@@ -177,7 +177,7 @@ impl ToolRunner {
         }
     }
 
-    /// Whether a need is that of a first look: to change the workspace itself.
+    /// Returns whether a need is that of a first look: to change the workspace itself.
     fn is_own(&self, need: &Need) -> bool {
         matches!(need, Need::Write { path } if Path::new(path) == self.workspace())
     }
@@ -205,7 +205,7 @@ impl ToolRunner {
             tell(format!("[pipes and sockets aren't kept: {}]", names.join(", ")), outcome, around.sink);
         }
         // A name that hides something is refused, and the rest doesn't go with it.
-        let is_refused = |it: &Change| it.kind != ChangeKind::Deleted && is_odd_path(&it.path.to_string_lossy());
+        let is_refused = |it: &Change| it.kind != ChangeKind::Deleted && it.path.to_string_lossy().contains(is_odd);
         let all = items;
         let (odd, items) = divided(all.iter().collect(), &is_refused);
         if left_out.is_empty() && self.keep_flood((command, call), (&all, &odd), outcome, around) {
@@ -217,8 +217,9 @@ impl ToolRunner {
             self.options.root.begin_sync();
         }
         // Working unasked never includes what other programs run, nor the end of a repository.
-        let ended = ended_repositories(&items);
-        let is_asked = |it: &Change| it.protected.is_some() || ended.iter().any(|git| it.path.starts_with(git));
+        let mut whole = ended_repositories(&items);
+        whole.extend(begun_of_git(&items));
+        let is_asked = |it: &Change| it.protected.is_some() || whole.iter().any(|git| it.path.starts_with(git));
         let groups = match self.options.gate.rules().autonomy {
             Autonomy::Full => {
                 let (protected, plain) = divided(items, &is_asked);
@@ -285,10 +286,10 @@ impl ToolRunner {
         let is_alone = |change: &&&Change| change.before.is_some() || !above.contains(change.path.as_path());
         let action = Action::Keep {
             command: command.to_owned(),
-            // The config of a new repository that has nothing but what git writes there runs nothing.
+            // A file of git's that has nothing but what git writes there by itself runs nothing.
             writes: group
                 .iter()
-                .filter(|it| !is_gone(it) && !is_directory(it) && !is_plain_config(it))
+                .filter(|it| !is_gone(it) && !is_directory(it) && !is_plain_of_git(it))
                 .map(|it| path(&it))
                 .collect(),
             deletes: group.iter().filter(is_gone).map(|it| path(&it)).collect(),
@@ -458,6 +459,19 @@ fn ended_repositories(items: &[&Change]) -> Vec<PathBuf> {
     gits.filter(|it| it.file_name().is_some_and(|name| name.eq_ignore_ascii_case(".git"))).map(Path::to_owned).collect()
 }
 
+/// The new directories of git that hold a protected file: a new repository, a rebase that has stopped. Half of one is worse than none.
+fn begun_of_git(items: &[&Change]) -> HashSet<PathBuf> {
+    const NAMES: [&str; 3] = [".git", "rebase-merge", "sequencer"];
+    let is_one = |it: &&&Change| {
+        let is_named = |name: &std::ffi::OsStr| NAMES.iter().any(|own| name.eq_ignore_ascii_case(own));
+        let is_new = matches!(it.kind, ChangeKind::Directory { .. }) && it.before.is_none();
+        is_new && it.path.file_name().is_some_and(is_named)
+    };
+    let new: HashSet<&Path> = items.iter().filter(is_one).map(|it| it.path.as_path()).collect();
+    let protected = items.iter().filter(|it| it.protected.is_some() && !new.is_empty());
+    protected.flat_map(|it| it.path.ancestors()).filter(|path| new.contains(path)).map(Path::to_owned).collect()
+}
+
 /// Takes out of the changes what a command did in the `.git` of a session, which is a view. Returns whether a commit, a branch
 /// or a stash was among that.
 fn without_git(items: &mut Vec<Change>) -> bool {
@@ -470,7 +484,7 @@ fn without_git(items: &mut Vec<Change>) -> bool {
     has_named
 }
 
-/// Whether a change is only that git has looked at its files again: that is nothing to keep.
+/// Returns whether a change is only that git has looked at its files again: that is nothing to keep.
 fn is_refreshed_index(change: &Change, root: &Path) -> bool {
     let ChangeKind::File { source, .. } = &change.kind else { return false };
     change.path.ends_with(".git/index")
@@ -522,9 +536,9 @@ impl ToolRunner {
 fn what_of(need: &Need) -> String {
     match need {
         Need::Network { .. } => "the network".to_owned(),
-        Need::Read { path } => format!("reading {path}"),
-        Need::Write { path } => format!("writing {path}"),
-        Need::Socket { path } => format!("the socket {path}"),
+        Need::Read { path } => format!("reading {}", in_sentence(path)),
+        Need::Write { path } => format!("writing {}", in_sentence(path)),
+        Need::Socket { path } => format!("the socket {}", in_sentence(path)),
         Need::Host { what } => what.clone(),
     }
 }
@@ -726,6 +740,31 @@ mod tests {
             |list: &[&Change]| list.iter().map(|it| it.path.display().to_string()).collect::<Vec<_>>().join(" ");
         assert_eq!(names(&apart), "a a/b a/b/.envrc a/b/HEAD a/b/empty c/d c/d/.envrc old/new old/new/.envrc");
         assert_eq!(names(&others), "c c/file e e/empty file");
+    }
+
+    /// A rebase couldn't go on without the one file that was dropped.
+    #[test]
+    fn what_git_has_begun_is_kept_or_dropped_as_a_whole() {
+        let change = |(path, is_new, protected): &(&str, bool, Option<&'static str>)| Change {
+            path: path.into(),
+            kind: ChangeKind::Directory { mode: 0o755 },
+            before: (!is_new).then(|| Layers::open([Path::new("/")]).ok()?.stamp(Path::new("tmp")).ok()?).flatten(),
+            is_contested: false,
+            other_names: 0,
+            has_privilege: false,
+            protected: *protected,
+        };
+        let all = [
+            (".git", false, None),
+            (".git/rebase-merge", true, None),
+            (".git/rebase-merge/git-rebase-todo", true, Some("why")),
+            (".git/sequencer", true, None),
+            ("c/.git", true, None),
+            ("c/.git/config", true, Some("why")),
+        ];
+        let all: Vec<Change> = all.iter().map(change).collect();
+        let begun = begun_of_git(&all.iter().collect::<Vec<_>>());
+        assert_eq!(begun, [".git/rebase-merge", "c/.git"].map(PathBuf::from).into());
     }
 
     #[test]

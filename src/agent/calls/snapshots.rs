@@ -8,9 +8,9 @@ use std::thread;
 use std::time::Duration;
 
 use crate::agent::person::Person;
-use crate::base::text::counted;
+use crate::base::text::{counted, is_odd};
 use crate::files::Root;
-use crate::gate::{CHANGED_OUTSIDE, is_odd_path};
+use crate::gate::CHANGED_OUTSIDE;
 use crate::proto::Event;
 use crate::proto::action::Action;
 use crate::proto::tool::{OWN_HEADING, Outcome};
@@ -23,6 +23,9 @@ const RUN: &str = "run it all the same";
 
 /// Names that are reported because a character hides what they are.
 const NAMES_MAX: usize = 20;
+
+/// Paths of one step of what was set aside.
+const SET_ASIDE_AT_ONCE: usize = 1000;
 
 /// Tools that wait for a job: the second one did so before there was the first.
 const FOLLOWING: [&str; 2] = ["shell_job", "shell"];
@@ -222,7 +225,23 @@ impl Keeper {
         }
     }
 
-    /// Whether what calls change can be taken back.
+    /// Keeps what is at paths of the workspace as a step while `restore` puts other contents there, also if undo is off: somebody's
+    /// own work may be among it.
+    pub(in crate::agent) fn set_aside(
+        &mut self,
+        paths: &[PathBuf],
+        restore: &mut dyn FnMut(),
+    ) -> Result<(), StepsError> {
+        const TEXT: &str = "files that other programs run, restored";
+        let mut steps = self.steps.as_mut();
+        let mut part = |paths| steps.as_mut().map(|steps| steps.before_edit(TEXT, paths));
+        let kept: Vec<_> = paths.chunks(SET_ASIDE_AT_ONCE).filter_map(&mut part).collect();
+        restore();
+        let Some(steps) = &mut self.steps else { return Ok(()) };
+        kept.into_iter().try_for_each(|before| steps.after_edit(before?).map(drop))
+    }
+
+    /// Returns whether what calls change can be taken back.
     pub(in crate::agent) fn has_undo(&self) -> bool {
         self.has_undo && self.steps.is_some()
     }
@@ -333,7 +352,7 @@ fn named(before: Option<String>, begun: Option<String>, outcome: &Outcome) -> Op
 pub(in crate::agent) fn note_step(outcome: &mut Outcome, made: &StepReport, sink: &mut dyn FnMut(Event)) {
     let StepReport { step: Some(step), files, lost, ref there, pruned } = *made else { return };
     // Of a copy, such a name isn't made real.
-    let odd = there.iter().map(|path| path.to_string_lossy()).filter(|path| is_odd_path(path));
+    let odd = there.iter().map(|path| path.to_string_lossy()).filter(|path| path.contains(is_odd));
     let odd: Vec<String> = odd.take(NAMES_MAX).map(|path| path.escape_debug().to_string()).collect();
     if !odd.is_empty() {
         let told = format!("[names that hide something were made, with the characters shown here: {}]", odd.join(", "));

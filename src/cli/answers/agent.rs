@@ -199,7 +199,7 @@ fn begin(matches: &ArgMatches, config: Option<PathBuf>, named: Named, channel: &
         // In a chat a person sees each round, as in a session.
         runtime.allow_all_rounds();
     }
-    set_autonomy(&mut runtime, matches);
+    set_autonomy(&mut runtime, matches)?;
     if let Some(name) = &named.model {
         runtime.agent_mut().use_model(name)?;
     }

@@ -131,7 +131,7 @@ fn list(is_json: bool, config: Option<PathBuf>) -> Result<u8, Failure> {
 fn call(matches: &ArgMatches, config: Option<PathBuf>) -> Result<u8, Failure> {
     let named = matches.get_one::<PathBuf>("workspace").map(|named| canonical(named)).transpose()?;
     let mut runtime = start(config, named.clone())?;
-    set_autonomy(&mut runtime, matches);
+    set_autonomy(&mut runtime, matches)?;
     let text = |name: &str| matches.get_one::<String>(name).cloned().unwrap_or_default();
     let workspace = named.unwrap_or_else(|| app::workspace_dir(runtime.settings(), runtime.env()));
     let outcome = called(&mut runtime, &workspace, text("name"), text("json"), matches.get_flag("yes"))?;

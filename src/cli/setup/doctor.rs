@@ -132,10 +132,10 @@ fn tell_sandbox(settings: &config::Settings, env: &config::Env) -> bool {
     let advice = match sandbox.tier() {
         Tier::Overlay => "commands run on a copy of the workspace; you are asked about their changes afterwards",
         Tier::Bubblewrap => {
-            "a command that isn't known looks first, read-only; you are asked before one changes anything"
+            "a command that isn't known looks first, read-only; you are asked before one changes anything (not with \"full\")"
         }
         Tier::Landlock => {
-            "a command that isn't known looks first, read-only; you are asked before one changes anything. One that may write \
+            "a command that isn't known looks first, read-only; you are asked before one changes anything (not with \"full\"). One that may write \
              in the workspace can change modes, owners, times and attributes of your files outside"
         }
         Tier::None => {

@@ -86,6 +86,10 @@ fn a_misspelt_table_or_place_fails_closed() {
     }
     let loaded = Home::with("return { security = { autonomy = 'full' }, contxt = {} }").load();
     assert_eq!(loaded.settings.security.autonomy, Full, "another table's name costs nothing");
+    assert_eq!(loaded.settings.security.mistake, "");
+    for broken in ["return { security = { autonomy = 'full', forbidden_paths = 7 } }", "return { security = "] {
+        assert_ne!(Home::with(broken).load().settings.security.mistake, "", "{broken}");
+    }
     // No run begins over what was to be protected.
     for (config, has_mistake) in
         [("noris = { protect = { 'x' } }", true), ("writes = { 'x' }", true), ("contxt = {}", false)]

@@ -27,15 +27,21 @@ pub const PROTECTED: &[(&str, &[&str])] = &[
             ".git/config.worktree",
             ".git/hooks",
             ".git/info/attributes",
+            ".git/lazygit.yml",
             ".git/modules",
+            // Their lines with `exec` run when the operation goes on, and a strategy is a program that does.
             ".git/rebase-merge/git-rebase-todo",
+            ".git/rebase-merge/strategy",
+            ".git/rebase-merge/strategy_opts",
             ".git/remotes",
+            ".git/sequencer/opts",
             ".git/worktrees",
             ".gitattributes",
             // Repositories include it as `../.gitconfig`.
             ".gitconfig",
             ".githooks",
             ".gitmodules",
+            ".lazygit.yml",
             // To whom git-lfs sends what is pushed.
             ".lfsconfig",
         ],
@@ -235,6 +241,7 @@ pub const PROTECTED: &[(&str, &[&str])] = &[
             ".github/hooks",
             ".github/instructions",
             ".github/prompts",
+            ".github/skills",
             ".goose",
             ".goosehints",
             ".grok",
@@ -346,10 +353,12 @@ fn reason(parts: &[&[u8]], matches: impl Fn(&[&[u8]], &str) -> bool) -> Option<&
     found.min().map(|group| PROTECTED[group].0)
 }
 
-/// Returns whether a file makes any directory a bare repository: git looks for it in each directory in which somebody
-/// starts git, and takes the configuration beside it.
+/// Returns whether a file makes any directory a bare repository: git looks for it in each directory in which somebody starts git,
+/// and takes the configuration beside it. Logs and branches of a moved repository may have that name, too.
 fn is_bare_head(parts: &[&[u8]]) -> bool {
-    parts.last() == Some(&&b"HEAD"[..]) && !parts.iter().any(|part| part.eq_ignore_ascii_case(b".git"))
+    let (name, above) = parts.split_last().map_or((&b""[..], &[][..]), |(name, above)| (*name, above));
+    let is_of_git = |part: &&[u8]| part.eq_ignore_ascii_case(b".git");
+    name == b"HEAD" && !above.iter().any(is_of_git) && above.last() != Some(&&b"logs"[..])
 }
 
 /// Returns whether a file has the name of a hook. Programs of that name, such as `.venv/bin/pre-commit`, lie in

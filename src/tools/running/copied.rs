@@ -25,6 +25,8 @@ const FILES_MAX: usize = 200;
 const ALL_BYTES_MAX: u64 = 4 * 1024 * 1024;
 /// Rows of one list.
 const ROWS_MAX: usize = 400;
+/// Longest list of a rebase's steps.
+const TODO_BYTES_MAX: u64 = 1024 * 1024;
 /// Longest config of a new repository.
 const CONFIG_BYTES_MAX: u64 = 4096;
 
@@ -58,22 +60,28 @@ pub fn protection(change: &Change, workspace: &Path, named: &Named) -> Option<&'
         let is_old = change.before.is_some_and(|it| it.is_directory());
         return (is_old && change.path.components().any(is_git)).then_some("who may change what git runs");
     }
-    if is_plain_config(change) {
+    if is_plain_of_git(change) {
         return None;
     }
+    match &change.kind {
+        ChangeKind::Link { target } => link_protection(&change.path, target, workspace, named),
+        _ => known_paths::protected(change.path.as_os_str().as_bytes()).or_else(|| named.reason_below(&change.path)),
+    }
+}
+
+/// The same for a link of the workspace: by its name, and by what it leads to.
+#[must_use]
+pub fn link_protection(path: &Path, target: &Path, workspace: &Path, named: &Named) -> Option<&'static str> {
     const LEADS_OUT: &str = "leads out of the workspace: what is written to it is written there";
-    let ChangeKind::Link { target } = &change.kind else {
-        return known_paths::protected(change.path.as_os_str().as_bytes()).or_else(|| named.reason_below(&change.path));
-    };
     let of_link =
         |path: &Path| known_paths::protected_link(path.as_os_str().as_bytes()).or_else(|| named.reason_below(path));
-    of_link(&change.path).or_else(|| {
+    of_link(path).or_else(|| {
         let Ok(root) = std::fs::canonicalize(workspace) else { return Some(LEADS_OUT) };
         if !is_plain(target) {
             return Some(LEADS_OUT);
         }
         // Links in a circle lead nowhere.
-        let real = end_of(root.join(change.path.parent()?), target)?;
+        let real = end_of(root.join(path.parent()?), target)?;
         match real.strip_prefix(&root) {
             Ok(below) => of_link(below),
             Err(_) => (!is_harmless_outside(&real)).then_some(LEADS_OUT),
@@ -81,16 +89,16 @@ pub fn protection(change: &Change, workspace: &Path, named: &Named) -> Option<&'
     })
 }
 
-/// Whether a link's target goes up only at its beginning. What comes after a name may be above a link of the same command, and so
-/// anywhere.
+/// Returns whether a link's target goes up only at its beginning. What comes after a name may be above a link of the
+/// same command, and so anywhere.
 fn is_plain(target: &Path) -> bool {
     let is_leading = |it: &Component| matches!(it, Component::CurDir | Component::ParentDir);
     target.components().skip_while(is_leading).all(|it| it != Component::ParentDir)
 }
 
-/// Whether a link to a place outside is harmless: it leads to a compiled program, as the interpreter of a Python environment, or
-/// to a file of the system's that this user can neither write nor replace. A directory never is: one that can't be written itself
-/// may hold the whole home.
+/// Returns whether a link to a place outside is harmless: it leads to a compiled program, as the interpreter of a
+/// Python environment, or to a file of the system's that this user can neither write nor replace. A directory never is:
+/// one that can't be written itself may hold the whole home.
 fn is_harmless_outside(real: &Path) -> bool {
     let Ok(data) = std::fs::metadata(real) else { return false };
     let is_compiled = || {
@@ -105,9 +113,50 @@ fn is_harmless_outside(real: &Path) -> bool {
     data.is_file() && (data.mode() & 0o111 != 0 && is_compiled() || is_of_system())
 }
 
-/// Whether a change is the config of a new repository, with nothing in it but what git writes there by itself, and an author.
+/// Returns whether a change is of a file of git's that starts no program: the config of a new repository, or the steps of a rebase.
 #[must_use]
-pub fn is_plain_config(change: &Change) -> bool {
+pub fn is_plain_of_git(change: &Change) -> bool {
+    is_plain_config(change) || is_plain_todo(change)
+}
+
+/// Returns whether a change is the list of a rebase's steps without one that runs a command. Without it the rebase can't go on.
+fn is_plain_todo(change: &Change) -> bool {
+    const STEPS: [&str; 23] = [
+        "pick",
+        "p",
+        "reword",
+        "r",
+        "edit",
+        "e",
+        "squash",
+        "s",
+        "fixup",
+        "f",
+        "drop",
+        "d",
+        "label",
+        "l",
+        "reset",
+        "t",
+        "merge",
+        "m",
+        "break",
+        "b",
+        "noop",
+        "update-ref",
+        "u",
+    ];
+    let ChangeKind::File { bytes, source, .. } = &change.kind else { return false };
+    let is_todo = change.path.ends_with(".git/rebase-merge/git-rebase-todo") && *bytes <= TODO_BYTES_MAX;
+    let is_step = |line: &str| {
+        let word = line.split_whitespace().next().unwrap_or_default();
+        word.is_empty() || word.starts_with('#') || STEPS.contains(&word)
+    };
+    is_todo && std::fs::read_to_string(source).is_ok_and(|text| text.lines().all(is_step))
+}
+
+/// Returns whether a change is the config of a new repository, with nothing in it but what git writes there by itself, and an author.
+fn is_plain_config(change: &Change) -> bool {
     /// Keys of `[core]` and `[extensions]` that git sets by itself for a new repository, and that start no program.
     const KEYS: [&str; 9] = [
         "bare",
@@ -229,7 +278,7 @@ fn limited(rows: &[Row<'_>]) -> Vec<String> {
     shown
 }
 
-/// Whether a changed file's permission bits are other ones, or make a new file a program.
+/// Returns whether a changed file's permission bits are other ones, or make a new file a program.
 fn has_told_mode(change: &Change) -> bool {
     let ChangeKind::File { mode, .. } = &change.kind else { return false };
     match change.before.filter(Stamp::is_file) {
@@ -532,6 +581,31 @@ mod tests {
         ];
         assert_eq!(shown.rows, rows);
         assert_eq!(shown.others, [rows[1], rows[4], rows[5]]);
+    }
+
+    #[test]
+    fn steps_of_a_rebase_that_run_nothing_are_not_protected() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let named = Named::new(dir.path(), dir.path());
+        let source = dir.path().join("todo");
+        for (text, is_protected) in [
+            ("pick 7ffed8f c3\n\n# Rebase\nupdate-ref refs/heads/x\n", false),
+            ("pick 7ffed8f c3\nexec make\n", true),
+            ("  x make\n", true),
+        ] {
+            std::fs::write(&source, text).expect("a file");
+            let kind = ChangeKind::File { mode: 0o644, bytes: text.len() as u64, source: source.clone() };
+            let change = Change {
+                path: ".git/rebase-merge/git-rebase-todo".into(),
+                kind,
+                before: None,
+                is_contested: false,
+                other_names: 0,
+                has_privilege: false,
+                protected: None,
+            };
+            assert_eq!(protection(&change, dir.path(), &named).is_some(), is_protected, "{text}");
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use crate::base::text::in_sentence;
 use crate::files::normal;
 use crate::proto::action::Need;
 use crate::sandbox::{Missed, Outside};
@@ -92,18 +93,21 @@ pub(in crate::tools) fn tried(
     let socket = || {
         let found =
             missed.iter().find_map(|it| if let Missed::Socket(path) = it { service(path, outside) } else { None });
-        found.map(|path| (format!("it tried to connect to {path}"), Need::Socket { path }))
+        found.map(|path| (format!("it tried to connect to {}", in_sentence(&path)), Need::Socket { path }))
     };
     let write = || {
         let found =
             missed.iter().find_map(|it| if let Missed::Write(path) = it { to_write(path, outside) } else { None });
-        found.map(|path| (format!("it tried to write {path}"), Need::Write { path }))
+        found.map(|path| (format!("it tried to write {}", in_sentence(&path)), Need::Write { path }))
     };
     let removal = || {
         let found =
             missed.iter().find_map(|it| if let Missed::Remove(path) = it { to_write(path, outside) } else { None });
         let found = found.filter(|path| Path::new(path).symlink_metadata().is_ok());
-        found.map(|path| format!("it tried to delete or move {path}, which is never done outside the workspace"))
+        found.map(|path| {
+            let path = in_sentence(&path);
+            format!("it tried to delete or move {path}, which is never done outside the workspace")
+        })
     };
     let (line, need) = match network.or_else(socket).or_else(write) {
         Some((line, need)) => (line, Some(need)),
@@ -113,7 +117,7 @@ pub(in crate::tools) fn tried(
     Some(Refusal { line, is_printed: false, need, is_hidden: !is_failed })
 }
 
-/// Whether an address is the loopback of whoever connects to it.
+/// Returns whether an address is the loopback of whoever connects to it.
 fn is_own(address: &SocketAddr) -> bool {
     address.ip().is_loopback() || address.ip().is_unspecified()
 }
@@ -128,12 +132,11 @@ pub(in crate::tools) fn looked(
     is_failed: bool,
 ) -> Option<Refusal> {
     let mut is_outside = false;
+    let own = |path: &Path| Some(in_sentence(&path.strip_prefix(workspace).ok()?.to_string_lossy()));
     let line = match missed {
         Some(missed) => missed.iter().find_map(|it| match it {
-            Missed::Write(path) => Some(format!("it tried to write {}", path.strip_prefix(workspace).ok()?.display())),
-            Missed::Remove(path) => {
-                Some(format!("it tried to delete or move {}", path.strip_prefix(workspace).ok()?.display()))
-            }
+            Missed::Write(path) => Some(format!("it tried to write {}", own(path)?)),
+            Missed::Remove(path) => Some(format!("it tried to delete or move {}", own(path)?)),
             Missed::Name(_) | Missed::Address(_) | Missed::Socket(_) | Missed::Left(_) => None,
         }),
         None => {
@@ -157,7 +160,7 @@ pub(in crate::tools) fn looked(
     Some(Refusal { line, is_printed: missed.is_none(), need, is_hidden: !is_failed })
 }
 
-/// Whether a line names paths outside of the workspace and none in it, apart from the program at its beginning.
+/// Returns whether a line names paths outside of the workspace and none in it, apart from the program at its beginning.
 fn names_outside(line: &str, workspace: &Path, cwd: &Path) -> bool {
     let told = line.split_once(": ").filter(|(first, _)| !first.contains(' ')).map_or(line, |(_, told)| told);
     let is_sign = READ_ONLY_SIGNS.iter().any(|sign| told.to_lowercase().starts_with(sign));
