@@ -120,7 +120,7 @@ impl Sessions {
         self.open.values().filter_map(|slot| slot.handle.as_ref())
     }
 
-    /// Whether a session of this name, or another one with the same conversation, is open.
+    /// Returns whether a session of this name, or another one with the same conversation, is open.
     fn has(&self, name: &str, known: &Known) -> bool {
         let conversation = known.conversation();
         let is_same = |slot: &Slot| conversation.is_some() && slot.known.conversation() == conversation;

@@ -251,7 +251,8 @@ impl Person for AtEditor<'_> {
     }
 }
 
-/// Whether two texts differ in more than what editors change by themselves: the ends of lines, and the last one.
+/// Returns whether two texts differ in more than what editors change by themselves: the ends of lines, and the last
+/// one.
 fn is_other_text(buffer: &str, disk: &str) -> bool {
     let lines = |text: &str| -> Vec<String> {
         text.trim_end_matches(['\r', '\n']).split('\n').map(|line| line.trim_end_matches('\r').to_owned()).collect()

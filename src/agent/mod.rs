@@ -17,6 +17,7 @@
 
 mod asked;
 mod calls;
+mod choice;
 pub mod goal;
 mod person;
 pub mod procedure;
@@ -33,8 +34,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::model::{
-    Countable, Image, Item, Metadata, Mock, Models, Provider, Reach, Request, Response, Spec, StopReason, Task,
-    ToolCall, ToolResult,
+    Countable, Image, Item, Metadata, Models, Provider, Reach, Request, Response, Spec, StopReason, Task, ToolCall,
+    ToolResult,
 };
 use crate::money::Limit;
 use crate::proto::{CommandOutcome, Event, Failure, FailureKind, Message, Shortfall};
@@ -45,6 +46,8 @@ pub use crate::model::{Cancel, Count, Crossing};
 pub use crate::turn::{Options as ConversationOptions, Part, PastSummary, PastTurn};
 pub use calls::runner::{Later, ToolRunner, ToolRunnerOptions};
 pub use calls::snapshots::{changed_line, changed_words};
+use choice::choose;
+pub use choice::unknown_model;
 pub use person::{Nobody, Person};
 pub use purse::MoneyOptions;
 pub use recorder::{Ending, Forgetful, PastCall, Recorder, SummaryUpTo};
@@ -298,7 +301,7 @@ impl Agent {
         self.models.get(name).cloned().map(|provider| Titler::new(provider, money))
     }
 
-    /// Whether one model is farther away than another; the one that answers stands for an empty name.
+    /// Returns whether one model is farther away than another; the one that answers stands for an empty name.
     pub(super) fn is_farther(&self, name: &str, than: &str) -> bool {
         let reach = |name: &str| {
             let name = Some(name).filter(|name| !name.is_empty()).or(self.current.as_deref())?;
@@ -477,7 +480,7 @@ impl Agent {
         self.conversation.scale(self.scale(provider));
     }
 
-    /// Whether a model gets tools.
+    /// Returns whether a model gets tools.
     fn has_tools(&self, provider: &dyn Provider) -> bool {
         self.runner.as_ref().is_some_and(ToolRunner::has_tools)
             && provider.capabilities().tools
@@ -493,7 +496,7 @@ impl Agent {
         self.conversation.attach(notes);
     }
 
-    /// Whether the model that answers takes pictures; its server may be asked.
+    /// Returns whether the model that answers takes pictures; its server may be asked.
     ///
     /// # Errors
     /// Why it gets none.
@@ -510,7 +513,7 @@ impl Agent {
         }
     }
 
-    /// Whether the conversation holds a picture.
+    /// Returns whether the conversation holds a picture.
     pub fn has_image(&self, image: &Image) -> bool {
         self.conversation.has_note(&image.mark())
     }
@@ -547,7 +550,7 @@ impl Agent {
         Err(unknown_model(FailureKind::User, name, &self.models))
     }
 
-    /// Whether a model is set up and chosen.
+    /// Returns whether a model is set up and chosen.
     ///
     /// # Errors
     /// A failure of kind `NoModel`.
@@ -772,33 +775,4 @@ fn shortfall(response: &Response) -> Option<&'static str> {
         StopReason::ContextFull => Some("the answer stopped because the model's context is full"),
         _ => None,
     }
-}
-
-/// The answering model; if none is configured, one whose answer explains that.
-fn choose(models: &Models, name: Option<&str>) -> Result<Arc<dyn Provider>, Failure> {
-    let Some(name) = name else {
-        if models.specs().is_empty() {
-            return Ok(Arc::new(Mock::unconnected()));
-        }
-        return Err(Failure::no_model("several models are configured and none is chosen").hint(format!(
-            ":model NAME chooses one of {}; default_model in the config does so permanently",
-            names(models)
-        )));
-    };
-    models.get(name).cloned().ok_or_else(|| unknown_model(FailureKind::NoModel, name, models))
-}
-
-fn names(models: &Models) -> String {
-    models.specs().iter().map(Spec::name).collect::<Vec<_>>().join(", ")
-}
-
-/// The failure for a name that no model has.
-#[must_use]
-pub fn unknown_model(kind: FailureKind, name: &str, models: &Models) -> Failure {
-    let is_empty = models.specs().is_empty();
-    let hint =
-        if is_empty { "reedclaw onboard finds models".to_owned() } else { format!("configured: {}", names(models)) };
-    // The name is the user's own, but what it holds is drawn on their terminal.
-    let name: String = name.chars().filter(|c| !c.is_control()).take(80).collect();
-    Failure::new(kind, format!("no model is called {name}")).hint(hint)
 }

@@ -12,12 +12,12 @@ use crate::tools::Replies;
 
 /// A person who can be asked while a question is answered. The default answer is no.
 pub trait Person {
-    /// Whether a person is there; otherwise each call that needs their consent is denied.
+    /// Returns whether a person is there; otherwise each call that needs their consent is denied.
     fn can_ask(&self) -> bool {
         false
     }
 
-    /// Whether they can be asked a question of the model's.
+    /// Returns whether they can be asked a question of the model's.
     fn can_reply(&self) -> bool {
         self.can_ask()
     }
@@ -27,12 +27,12 @@ pub trait Person {
         None
     }
 
-    /// Whether a question may go to a more distant model.
+    /// Returns whether a question may go to a more distant model.
     fn consent(&mut self, _: &Crossing) -> bool {
         false
     }
 
-    /// Whether a call may run.
+    /// Returns whether a call may run.
     fn approve(&mut self, _: &Question) -> Answer {
         Answer::No(String::new())
     }
@@ -61,13 +61,13 @@ pub trait Person {
     /// Shows them how far a call has come.
     fn progress(&mut self, _text: &str) {}
 
-    /// Whether a file's text in their editor is, or may be, another than the one on the disk, which is `on_disk`: words for the
-    /// place after its path.
+    /// Returns whether a file's text in their editor is, or may be, another than the one on the disk, which is
+    /// `on_disk`: words for the place after its path.
     fn unsaved(&mut self, _path: &Path, _on_disk: Option<&[u8]>) -> Option<&'static str> {
         None
     }
 
-    /// Whether they have a shell of their own, in which a command can be run.
+    /// Returns whether they have a shell of their own, in which a command can be run.
     fn has_shell(&self) -> bool {
         false
     }

@@ -393,7 +393,7 @@ impl Turn<'_, '_, '_> {
         Ok(())
     }
 
-    /// Whether a server said no because of the tools that went with the question, or may have: they take room.
+    /// Returns whether a server said no because of the tools that went with the question, or may have: they take room.
     fn lacks_tools(&self, request: &Request, error: &ModelError) -> bool {
         let server_text = match &error.fault {
             Fault::Server { server_text, .. }
@@ -408,7 +408,7 @@ impl Turn<'_, '_, '_> {
     }
 }
 
-/// Whether a model gets short instructions: its window is small, or it runs on this machine.
+/// Returns whether a model gets short instructions: its window is small, or it runs on this machine.
 pub(super) fn is_small(capabilities: &Capabilities) -> bool {
     capabilities.reach == Reach::Machine || capabilities.context_tokens.is_some_and(|tokens| tokens <= SMALL_WINDOW)
 }
@@ -422,7 +422,7 @@ fn shortfall(response: &Response) -> Option<Shortfall> {
     }
 }
 
-/// Whether an answer stopped at a limit, wherever it was.
+/// Returns whether an answer stopped at a limit, wherever it was.
 fn is_cut(response: &Response) -> bool {
     shortfall(response) == Some(Shortfall::Length)
 }

@@ -56,7 +56,7 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// Whether it is about the changes of a command on its copy; else it lets one run.
+    /// Returns whether it is about the changes of a command on its copy; else it lets one run.
     #[must_use]
     pub fn is_about_changes(&self) -> bool {
         !self.keeps.is_empty() || !self.removes.is_empty()
@@ -128,7 +128,8 @@ impl Allowed {
         &self.rules
     }
 
-    /// Whether exactly this call is allowed, by the file as it is now: a withdrawal in another session counts at once.
+    /// Returns whether exactly this call is allowed, by the file as it is now: a withdrawal in another session counts
+    /// at once.
     #[must_use]
     pub fn allows(&self, command: &str, cwd: &Path, program: &Path) -> bool {
         let rules = self.read().unwrap_or_default();
@@ -140,7 +141,7 @@ impl Allowed {
         same.any(|rule| *rule == wanted)
     }
 
-    /// Whether all changes of a command on its copy may be applied, by the file as it is now.
+    /// Returns whether all changes of a command on its copy may be applied, by the file as it is now.
     #[must_use]
     pub fn allows_to_keep(&self, command: &str, paths: &KeptPaths) -> bool {
         let is_below = |rule: &Rule, path: &str| {

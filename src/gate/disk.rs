@@ -76,7 +76,7 @@ impl Disk {
         Self { tracked, ..Self::default() }
     }
 
-    /// Whether nothing is at a directory's path below `top` yet, and no link on the way leads elsewhere.
+    /// Returns whether nothing is at a directory's path below `top` yet, and no link on the way leads elsewhere.
     #[must_use]
     pub fn is_new(&self, top: &Path, relative: &Path) -> bool {
         let whole = top.join(relative);

@@ -59,7 +59,7 @@ impl Grant {
         Ok(Self { writes: set_of(writes)?, protected: set_of(protected)?, commands, checks, calls_left })
     }
 
-    /// Whether a judged call lies inside.
+    /// Returns whether a judged call lies inside.
     pub(super) fn covers(&self, call: &Call, verdict: &PolicyVerdict, workspace: &Path, files: &dyn Files) -> bool {
         let may_write = |path: &str| self.may_write(path, workspace, files);
         if verdict.risk == Risk::Blocked || verdict.decision == Decision::Deny {
@@ -94,7 +94,7 @@ impl Grant {
             }
     }
 
-    /// Whether a call changes a file that never changes without a question, by its name or through a link.
+    /// Returns whether a call changes a file that never changes without a question, by its name or through a link.
     pub(super) fn protects(&self, call: &Call, workspace: &Path, files: &dyn Files) -> bool {
         let is_protected = |path: &str| {
             relative(path, workspace).is_some_and(|named| {
@@ -106,7 +106,7 @@ impl Grant {
         changed(&call.action).is_some_and(|paths| paths.iter().any(|path| is_protected(path)))
     }
 
-    /// Whether a command is one of the run's checks.
+    /// Returns whether a command is one of the run's checks.
     pub(super) fn is_check(&self, command: &str) -> bool {
         self.checks.iter().any(|check| check == command)
     }
@@ -129,7 +129,7 @@ impl Grant {
         }
     }
 
-    /// Whether a path may be written: by its name, and where links lead it.
+    /// Returns whether a path may be written: by its name, and where links lead it.
     fn may_write(&self, path: &str, workspace: &Path, files: &dyn Files) -> bool {
         let Some(named) = relative(path, workspace) else { return false };
         let Some(through) = target(named, workspace, files) else { return false };
@@ -141,12 +141,12 @@ impl Grant {
     }
 }
 
-/// Whether a call is one of the model's: a check isn't, and the changes of a command belong to its call.
+/// Returns whether a call is one of the model's: a check isn't, and the changes of a command belong to its call.
 fn is_counted(call: &Call, approver: &Approver) -> bool {
     *approver != Approver::Check && !matches!(call.action, Action::Keep { .. })
 }
 
-/// Whether a directory with all that is in it would go; on a copy of the workspace only the result tells that.
+/// Returns whether a directory with all that is in it would go; on a copy of the workspace only the result tells that.
 fn removes_directory(action: &Action, workspace: &Path) -> bool {
     let deletes = match action {
         Action::Edit { deletes, .. } | Action::Keep { deletes, .. } => deletes.as_slice(),

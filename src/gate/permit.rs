@@ -67,13 +67,14 @@ impl Permit {
         &self.cwd
     }
 
-    /// Whether a person has agreed to its words, now or by a lasting rule.
+    /// Returns whether a person has agreed to its words, now or by a lasting rule.
     #[must_use]
     pub fn is_by_words(&self) -> bool {
         self.is_by_words
     }
 
-    /// Whether a file that the call came upon may be read without asking anybody: for tools that look through many.
+    /// Returns whether a file that the call came upon may be read without asking anybody: for tools that look through
+    /// many.
     #[must_use]
     pub fn may_read(&self, path: &Path) -> bool {
         let (Some(path), Some(cwd)) = (path.to_str(), self.cwd.to_str()) else { return false };
@@ -81,13 +82,13 @@ impl Permit {
         policy::judge(&Action::Read { path: path.to_owned() }, &context).risk == Risk::Low
     }
 
-    /// Whether the network of this machine was part of what was allowed.
+    /// Returns whether the network of this machine was part of what was allowed.
     #[must_use]
     pub fn has_network(&self) -> bool {
         self.has_network
     }
 
-    /// Whether its words name this machine as the place that it speaks to.
+    /// Returns whether its words name this machine as the place that it speaks to.
     #[must_use]
     pub fn names_loopback(&self) -> bool {
         speaks(&self.verdict) && !needs_network(&self.verdict)
@@ -110,7 +111,7 @@ impl Permit {
         unopened(&self.verdict, &self.rules).map(Path::to_owned).collect()
     }
 
-    /// Whether nobody knows what the command does, so that it may only look.
+    /// Returns whether nobody knows what the command does, so that it may only look.
     #[must_use]
     pub fn is_look(&self) -> bool {
         self.is_look
@@ -123,12 +124,12 @@ impl Permit {
     }
 }
 
-/// Whether a call speaks to a machine, be it this one.
+/// Returns whether a call speaks to a machine, be it this one.
 pub(super) fn speaks(verdict: &PolicyVerdict) -> bool {
     verdict.effects.iter().any(|effect| matches!(effect, Effect::Net { .. }))
 }
 
-/// Whether a call speaks to another machine.
+/// Returns whether a call speaks to another machine.
 pub(super) fn needs_network(verdict: &PolicyVerdict) -> bool {
     verdict.needs.iter().any(|need| matches!(need, Need::Network { .. }))
 }

@@ -154,7 +154,7 @@ impl Pins {
         Self { path: state.join("mcp").join("pins.json"), read: Mutex::default() }
     }
 
-    /// Whether a person has allowed a tool as it is now. If the pins can't be read, nothing is allowed.
+    /// Returns whether a person has allowed a tool as it is now. If the pins can't be read, nothing is allowed.
     #[must_use]
     pub fn standing(&self, server: &str, identity: &Value, tool: &Definition) -> PinStanding {
         let pins = self.fresh();
@@ -181,13 +181,13 @@ impl Pins {
         serde_json::from_str(row_of(pins.get(server)?.get(tool), identity)?.definition.get()).ok()
     }
 
-    /// Whether a tool was allowed in any directory, as it was or is.
+    /// Returns whether a tool was allowed in any directory, as it was or is.
     #[must_use]
     pub fn has(&self, server: &str, tool: &str) -> bool {
         self.fresh().get(server).is_some_and(|tools| tools.contains_key(tool))
     }
 
-    /// Whether a person has allowed anything of a server as it is started now.
+    /// Returns whether a person has allowed anything of a server as it is started now.
     #[must_use]
     pub fn knows(&self, server: &str, identity: &Value) -> bool {
         let is = receipts::hash(identity.to_string().as_bytes());

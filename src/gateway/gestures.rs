@@ -73,7 +73,7 @@ impl Gestures {
         }
     }
 
-    /// Whether the gates have let this actor's gestures through a moment ago.
+    /// Returns whether the gates have let this actor's gestures through a moment ago.
     pub fn has_passed(&self, who: &Identity, canvas: &str, now: Instant) -> bool {
         let seen = self.seen.lock();
         let key = (who.tenant.clone(), who.user.clone(), canvas.to_owned());

@@ -197,7 +197,7 @@ impl Program {
         id.ok_or_else(|| GitError::Other(ran.err.trim().replace('\n', " ")))
     }
 
-    /// Whether the repository at a work tree has hooks that check a commit.
+    /// Returns whether the repository at a work tree has hooks that check a commit.
     ///
     /// # Errors
     /// Git can't be started.

@@ -189,7 +189,7 @@ fn fields(schema: &Value) -> Option<Vec<Field>> {
     properties.iter().map(field).collect()
 }
 
-/// Whether a field of text asks for a secret, by its name, title or description.
+/// Returns whether a field of text asks for a secret, by its name, title or description.
 fn is_secret(name: &str, rule: &Value) -> bool {
     let text = |key: &str| rule.get(key).and_then(Value::as_str).unwrap_or_default();
     let is_one = |text: &str| {

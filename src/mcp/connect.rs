@@ -176,7 +176,7 @@ pub(super) async fn connect(
 pub(super) enum NotConnected {
     /// The server wants to know who asks.
     NeedsLogin,
-    /// It was to end before it had started.
+    /// The server was to end before it had started.
     Ended,
     /// In words.
     Failed(String),

@@ -49,14 +49,14 @@ pub(super) async fn manifest(peer: &Peer<RoleClient>, server: &Server) -> Result
     if server.has_resources && info.capabilities.resources.is_some() {
         let list = pages(async |page| peer.list_resources(page).await.map(|list| (list.resources, list.next_cursor)));
         match list.await {
-            Ok(all) => manifest.resources = kept("resources", all, &mut manifest.left_out).map(link).collect(),
+            Ok(all) => manifest.resources = within_limit("resources", all, &mut manifest.left_out).map(link).collect(),
             Err(error) => manifest.left_out.push(format!("its resources can't be listed: {error}")),
         }
     }
     if server.has_prompts && info.capabilities.prompts.is_some() {
         let list = pages(async |page| peer.list_prompts(page).await.map(|list| (list.prompts, list.next_cursor)));
         match list.await {
-            Ok(all) => manifest.prompts = kept("prompts", all, &mut manifest.left_out).map(prompt).collect(),
+            Ok(all) => manifest.prompts = within_limit("prompts", all, &mut manifest.left_out).map(prompt).collect(),
             Err(error) => manifest.left_out.push(format!("its prompts can't be listed: {error}")),
         }
     }
@@ -97,8 +97,8 @@ fn after_pages(what: &str) -> String {
     format!("{what} after the first {PAGES_MAX} pages")
 }
 
-/// The items of a list that are kept; `left_out` says what isn't.
-fn kept<T>(what: &str, (items, is_cut): (Vec<T>, bool), left_out: &mut Vec<String>) -> impl Iterator<Item = T> {
+/// The items of a list up to its limit; `left_out` says how many are left out.
+fn within_limit<T>(what: &str, (items, is_cut): (Vec<T>, bool), left_out: &mut Vec<String>) -> impl Iterator<Item = T> {
     left_out.extend(is_cut.then(|| after_pages(what)));
     left_out.extend((items.len() > ITEMS_MAX).then(|| format!("{what} after the first {ITEMS_MAX}")));
     items.into_iter().take(ITEMS_MAX)
@@ -336,7 +336,7 @@ mod tests {
             };
             let mut left_out = Vec::new();
             let list = runtime.block_on(pages(fetch)).expect("a list");
-            (kept("prompts", list, &mut left_out).count(), left_out)
+            (within_limit("prompts", list, &mut left_out).count(), left_out)
         };
         assert_eq!(fetched(1, PAGES_MAX), (PAGES_MAX, vec![]));
         assert_eq!(fetched(1, PAGES_MAX + 1), (PAGES_MAX, vec!["prompts after the first 100 pages".to_owned()]));

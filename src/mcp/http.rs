@@ -327,7 +327,7 @@ impl Inner {
     }
 }
 
-/// Whether whoever is on the way to an address can read what is sent there.
+/// Returns whether whoever is on the way to an address can read what is sent there.
 pub(super) fn is_open(url: &str) -> bool {
     let is_encrypted = url.get(..8).is_some_and(|scheme| scheme.eq_ignore_ascii_case("https://"));
     !is_encrypted && !super::oauth::is_this_machine(url)
@@ -549,7 +549,7 @@ impl StreamableHttpClient for Http {
     }
 }
 
-/// Whether a server may ask the person something before it answers a request.
+/// Returns whether a server may ask the person something before it answers a request.
 fn may_be_asked(request: &ClientRequest) -> bool {
     use ClientRequest::{CallToolRequest, GetPromptRequest, ReadResourceRequest};
     matches!(request, CallToolRequest(_) | GetPromptRequest(_) | ReadResourceRequest(_))

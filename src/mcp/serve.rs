@@ -335,7 +335,7 @@ impl Keeper {
         });
     }
 
-    /// Whether a manifest is the newest one.
+    /// Returns whether a manifest is the newest one.
     fn offers(&self, seen: &Arc<Manifest>) -> bool {
         let servers = self.shared.lock();
         servers.get(&self.name).and_then(|entry| entry.manifest.as_ref()).is_some_and(|now| Arc::ptr_eq(now, seen))

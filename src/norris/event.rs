@@ -299,7 +299,7 @@ pub enum Event {
 }
 
 impl Event {
-    /// Whether it counts for a run that ended, too.
+    /// Returns whether it counts for a run that ended, too.
     pub(super) fn reopens(&self) -> bool {
         matches!(self, Self::Raised { .. } | Self::Reported)
     }

@@ -145,7 +145,7 @@ pub struct CheckResult {
 }
 
 impl CheckResult {
-    /// Whether it passed.
+    /// Returns whether it passed.
     #[must_use]
     pub fn has_passed(&self) -> bool {
         self.status == Some(0)
@@ -266,19 +266,19 @@ impl Run {
         run
     }
 
-    /// Whether it works: neither ended nor waiting for a person.
+    /// Returns whether it works: neither ended nor waiting for a person.
     #[must_use]
     pub fn is_active(&self) -> bool {
         self.end.is_none() && self.paused.is_none() && !self.is_waiting() && !self.awaits_go()
     }
 
-    /// Whether it has ended in a way that other limits take back.
+    /// Returns whether it has ended in a way that other limits take back.
     #[must_use]
     pub fn may_get_more(&self) -> bool {
         matches!(self.end, Some(End::Budget(_) | End::Stuck(_)))
     }
 
-    /// Whether it rests because its model failed again and again.
+    /// Returns whether it rests because its model failed again and again.
     #[must_use]
     pub fn has_given_up(&self) -> bool {
         self.end.is_none() && self.paused.is_some() && self.model_fails()
@@ -288,14 +288,14 @@ impl Run {
         self.plan_failures >= PLAN_FAILURES_MAX || self.breaks >= BREAKS_MAX
     }
 
-    /// Whether its plan waits for a person who has to see it first.
+    /// Returns whether its plan waits for a person who has to see it first.
     #[must_use]
     pub fn awaits_go(&self) -> bool {
         let asks = self.goal.as_ref().is_some_and(|goal| goal.asks_go);
         asks && !self.has_go && !self.tasks.is_empty() && self.end.is_none() && !self.is_stopped
     }
 
-    /// Whether it waits for a person's yes.
+    /// Returns whether it waits for a person's yes.
     #[must_use]
     pub fn is_waiting(&self) -> bool {
         self.end.is_none() && matches!(self.halt, Some((_, HaltState::Waits)))
@@ -327,7 +327,7 @@ impl Run {
         Event::Planned { text }
     }
 
-    /// Whether the last plan had no tasks.
+    /// Returns whether the last plan had no tasks.
     fn lacks_tasks(&self) -> bool {
         self.plan_failures > 0 && self.last_break == NO_TASKS
     }

@@ -764,7 +764,7 @@ fn looks_of_everyday_tools_are_harmless() {
     }
 }
 
-/// What the config wants to be asked about is, in `full` as well and whatever holds the server.
+/// The config decides, in `full` as well and in each sandbox of the server.
 #[test]
 fn a_servers_tool_that_is_to_be_asked_about_never_runs_unasked() {
     let judged = |is_asked: bool, can_ask: bool, reach: Reach| {

@@ -648,7 +648,7 @@ impl Repl {
     }
 }
 
-/// Whether the words begin with the number of a run.
+/// Returns whether the words begin with the number of a run.
 fn names_run(words: &str) -> bool {
     words.split_whitespace().next().is_some_and(|first| first.parse::<i64>().is_ok())
 }

@@ -56,13 +56,13 @@ fn set_line(repl: &mut Repl, text: &str, point: usize) {
     ]);
 }
 
-/// Whether the shell's own line editor is to complete the line.
+/// Returns whether the shell's own line editor is to complete the line.
 pub(super) fn shell_completes(repl: &Repl) -> bool {
     state::read(&repl.state).shell_completes.swap(false, Ordering::Relaxed)
 }
 
-/// Whether a line has an expansion of the history that bash is to show before it runs (`histverify`): then the line that it makes is
-/// in the editor now.
+/// Returns whether a line has an expansion of the history that bash is to show before it runs (`histverify`): then the
+/// line that it makes is in the editor now.
 pub(super) fn expanded(repl: &mut Repl, line: &str, prompt: &ReedPrompt) -> Result<bool, Flow> {
     if !state::read(&repl.state).names.history.verifies || !(line.contains('!') || line.starts_with('^')) {
         return Ok(false);

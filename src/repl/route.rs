@@ -169,7 +169,7 @@ fn ask_about_offer(repl: &mut Repl, verdict: RouteVerdict, offered: String) -> R
     }
 }
 
-/// Whether this very line is in the history as a command that was run.
+/// Returns whether this very line is in the history as a command that was run.
 fn ran_before(repl: &Repl, line: &str) -> bool {
     let search = Search {
         text: TextMatch::Exact(line.to_owned()),

@@ -118,7 +118,7 @@ pub struct Changes {
 }
 
 impl Changes {
-    /// Whether the program only looked.
+    /// Returns whether the program only looked.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.items.is_empty() && self.left_out.is_empty()
@@ -399,7 +399,7 @@ impl Collector<'_> {
     }
 }
 
-/// Whether permission bits let a program run as somebody else.
+/// Returns whether permission bits let a program run as somebody else.
 fn has_privilege(stamp: &Stamp) -> bool {
     stamp.permissions() & 0o6000 != 0
 }

@@ -129,7 +129,7 @@ pub(super) fn unreachable(
     }
 }
 
-/// Whether a table of sockets, as the kernel prints it in `/proc/net/tcp`, has one that listens at a port.
+/// Returns whether a table of sockets, as the kernel prints it in `/proc/net/tcp`, has one that listens at a port.
 pub(super) fn listens_at(table: &str, port: u16) -> bool {
     /// `TCP_LISTEN` of linux/net/tcp_states.h.
     const LISTENING: &str = "0A";

@@ -153,8 +153,8 @@ pub struct Layer {
 }
 
 impl Layer {
-    /// Whether what a program wrote here, into its home and into `/tmp` takes more disk space than a copy may: 16 GiB, or
-    /// half of what was free. The files are counted only if the file system has lost as much.
+    /// Returns whether what a program wrote here, into its home and into `/tmp` takes more disk space than a copy may:
+    /// 16 GiB, or half of what was free. The files are counted only if the file system has lost as much.
     #[must_use]
     pub fn is_overfull(&self) -> bool {
         let most = COPY_BYTES_MAX.min(self.free / FREE_SHARE);

@@ -245,7 +245,7 @@ impl Sessions {
         Ok(all)
     }
 
-    /// Whether a session other than `id` waits for its person's answer. Only the state directory is looked at.
+    /// Returns whether a session other than `id` waits for its person's answer. Only the state directory is looked at.
     #[must_use]
     pub fn others_ask(&self, id: &str) -> bool {
         let entries = std::fs::read_dir(&self.folder).into_iter().flatten().flatten();

@@ -277,7 +277,7 @@ fn refused_at_each_write(how: &str) {
     }
 }
 
-/// Whether a tip of the session can still be reached by a name.
+/// Returns whether a tip of the session can still be reached by a name.
 fn is_reachable(place: &Path, id: &str, tip: Oid) -> bool {
     let sessions = sessions_at(place);
     let kept = sessions.repo().refs(KEPT).expect("references");

@@ -453,7 +453,7 @@ fn remove_torn(repo: &Repo, name: &str) -> Option<String> {
         .then(|| format!("{name} was damaged, as by a power cut, and named nothing, so it was removed"))
 }
 
-/// Whether a commit can be read, with all that it has and its first parent hasn't.
+/// Returns whether a commit can be read, with all that it has and its first parent hasn't.
 fn is_whole(repo: &Repo, id: Oid) -> bool {
     let Ok(commit) = repo.commit(id) else { return false };
     let before = commit.parents.first().map_or(Ok(empty_tree()), |parent| repo.commit(*parent).map(|it| it.tree));

@@ -35,7 +35,7 @@ pub(super) fn new_id(now_ms: i64) -> String {
     [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
 }
 
-/// Whether a name has the form of an id.
+/// Returns whether a name has the form of an id.
 pub(super) fn is_id(name: &str) -> bool {
     let is_digit = |(at, byte): (usize, u8)| match at {
         8 | 13 | 18 | 23 => byte == b'-',

@@ -60,7 +60,7 @@ pub fn summaries(sessions: &Sessions, commit: Oid) -> Result<Summaries, SessionE
     Ok(found)
 }
 
-/// Whether the person has had summaries made in this repository.
+/// Returns whether the person has had summaries made in this repository.
 #[must_use]
 pub fn has_summaries(sessions: &Sessions) -> bool {
     matches!(sessions.repo.tip(SUMMARIES), Ok(Some(_)))

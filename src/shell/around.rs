@@ -22,7 +22,7 @@ const LOOK_PAUSE_MAX: Duration = Duration::from_secs(1);
 /// Terminals that may print such sequences.
 const WITHOUT_SEQUENCES: [&str; 5] = ["linux", "dumb", "cons25", "vt52", ""];
 
-/// Whether a terminal of this type (`$TERM`) takes operating system commands without printing them.
+/// Returns whether a terminal of this type (`$TERM`) takes operating system commands without printing them.
 #[must_use]
 pub fn takes_sequences(term: &str) -> bool {
     !WITHOUT_SEQUENCES.contains(&term)

@@ -171,7 +171,7 @@ impl Pump {
         self.show(&held);
     }
 
-    /// Whether the start of a line is held back.
+    /// Returns whether the start of a line is held back.
     pub(super) fn holds_line(&self) -> bool {
         self.current.as_ref().and_then(|current| current.verbose.as_ref()).is_some_and(OwnLines::holds)
     }
@@ -398,8 +398,8 @@ impl Pump {
         self.flush_output();
     }
 
-    /// Whether the terminal still belongs to the shell, or to its copy that hasn't become the program yet: both swallow
-    /// Ctrl-C. A builtin, and a subshell, stay so.
+    /// Returns whether the terminal still belongs to the shell, or to its copy that hasn't become the program yet: both
+    /// swallow Ctrl-C. A builtin, and a subshell, stay so.
     pub(super) fn is_shell_in_front(&self) -> bool {
         let Ok(leader) = nix::unistd::tcgetpgrp(&self.shell.master) else { return false };
         let is_shell = i32::try_from(self.shell.child.id()).is_ok_and(|shell| shell == leader.as_raw());

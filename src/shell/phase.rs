@@ -107,7 +107,7 @@ impl Drawn {
 }
 
 impl Current {
-    /// Whether the shell asked for more lines.
+    /// Returns whether the shell asked for more lines.
     pub(super) fn is_incomplete(&self) -> bool {
         self.incomplete
     }

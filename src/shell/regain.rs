@@ -52,12 +52,12 @@ impl Lost {
         self.look_at.into_iter().chain(self.until).min()
     }
 
-    /// Whether nothing was done about it yet.
+    /// Returns whether nothing was done about it yet.
     pub(super) fn is_new(&self) -> bool {
         !self.tried
     }
 
-    /// Whether a prompt of ours is awaited.
+    /// Returns whether a prompt of ours is awaited.
     pub(super) fn is_awaited(&self) -> bool {
         self.until.is_some()
     }
@@ -108,7 +108,7 @@ impl Pump {
         }
     }
 
-    /// Whether a mark means nothing now.
+    /// Returns whether a mark means nothing now.
     pub(super) fn passes_over(&self, mark: &Mark) -> bool {
         match mark {
             // The line that has the integration read anew.
@@ -173,7 +173,7 @@ impl Pump {
         }
     }
 
-    /// Whether a line editor has the terminal: it reads keys, and knows Enter from a line feed.
+    /// Returns whether a line editor has the terminal: it reads keys, and knows Enter from a line feed.
     fn has_line_editor(&self) -> bool {
         let Ok(modes) = termios::tcgetattr(&self.shell.master) else { return false };
         let tells = match self.options.dialect {
@@ -263,7 +263,8 @@ fn place_of(process: u32) -> Option<String> {
     (fields.len() == 9).then(|| [fields[0], fields[7], fields[8]].join(" "))
 }
 
-/// Whether a command line starts a shell of this kind that reads lines from its terminal: it has neither a command nor a script.
+/// Returns whether a command line starts a shell of this kind that reads lines from its terminal: it has neither a
+/// command nor a script.
 fn is_interactive(command_line: &[u8], dialect: Dialect) -> bool {
     const WITH_VALUE: [&str; 8] = ["--rcfile", "--init-file", "-o", "+o", "-O", "+O", "-C", "--init-command"];
     let text = String::from_utf8_lossy(command_line);

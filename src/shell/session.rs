@@ -217,7 +217,7 @@ impl Session {
         self.handle.clone()
     }
 
-    /// Whether the terminal says where the cursor is, as far as is known.
+    /// Returns whether the terminal says where the cursor is, as far as is known.
     #[must_use]
     pub fn terminal_answers(&self) -> bool {
         !self.handle.gate.deaf.load(Ordering::Acquire)

@@ -165,7 +165,7 @@ impl Child {
         let _ = nix::sys::signal::kill(self.0, nix::sys::signal::Signal::SIGINT);
     }
 
-    /// Whether it has been stopped, the first time that it is asked for.
+    /// Returns whether it has been stopped, the first time that it is asked for.
     pub(super) fn has_stopped(&self) -> bool {
         let stopped = waitid(Id::Pid(self.0), WaitPidFlag::WSTOPPED | WaitPidFlag::WNOHANG);
         matches!(stopped, Ok(WaitStatus::Stopped(..)))

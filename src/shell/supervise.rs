@@ -44,8 +44,8 @@ pub struct Front {
 }
 
 impl Front {
-    /// Whether the supervisor shows the name of the program in the foreground: under tmux, which asks for it by the command
-    /// line. Elsewhere the name would only mislead those that look for the program.
+    /// Returns whether the supervisor shows the name of the program in the foreground: under tmux, which asks for it by
+    /// the command line. Elsewhere the name would only mislead those that look for the program.
     #[must_use]
     pub(super) fn shows_program(&self) -> bool {
         self.shows_program

@@ -108,7 +108,7 @@ impl Ignored {
         Self(ignored.fold(0, |mask, signal| mask | 1 << (signal - 1)))
     }
 
-    /// Whether a signal is among them.
+    /// Returns whether a signal is among them.
     #[must_use]
     pub fn has(self, signal: nix::sys::signal::Signal) -> bool {
         self.0 & 1 << (signal as i32 - 1) != 0

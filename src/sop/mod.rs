@@ -292,25 +292,25 @@ impl Act {
         }
     }
 
-    /// Whether it is a call of a tool, which may change something.
+    /// Returns whether it is a call of a tool, which may change something.
     #[must_use]
     pub fn is_call(&self) -> bool {
         matches!(self, Self::Tool { .. } | Self::Shell { .. })
     }
 
-    /// Whether later steps can use its output.
+    /// Returns whether later steps can use its output.
     #[must_use]
     pub fn has_output(&self) -> bool {
         self.is_call() || self.is_run() || matches!(self, Self::Model { .. })
     }
 
-    /// Whether it is a run of its own.
+    /// Returns whether it is a run of its own.
     #[must_use]
     pub fn is_run(&self) -> bool {
         matches!(self, Self::Goal { .. } | Self::Procedure { .. })
     }
 
-    /// Whether nothing in it comes from a model, a trigger or another step.
+    /// Returns whether nothing in it comes from a model, a trigger or another step.
     #[must_use]
     pub fn is_literal(&self) -> bool {
         match self {

@@ -670,14 +670,14 @@ struct Scope<'a> {
     inputs: &'a BTreeMap<String, Input>,
 }
 
-/// Whether a text can be a name or an id.
+/// Returns whether a text can be a name or an id.
 #[must_use]
 pub fn is_name(text: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '_';
     !text.is_empty() && text.len() <= NAME_BYTES_MAX && !text.starts_with('-') && text.chars().all(is_plain)
 }
 
-/// Whether a relative path goes above its beginning.
+/// Returns whether a relative path goes above its beginning.
 fn leads_out(path: &str) -> bool {
     let mut depth = 0i32;
     !path.starts_with('/')
@@ -691,7 +691,7 @@ fn leads_out(path: &str) -> bool {
         })
 }
 
-/// Whether a step may set a variable: none that decides what a program does.
+/// Returns whether a step may set a variable: none that decides what a program does.
 fn is_variable(name: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
     name.starts_with(|c: char| c.is_ascii_uppercase())

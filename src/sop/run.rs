@@ -61,7 +61,7 @@ pub struct StepRun {
 }
 
 impl StepRun {
-    /// Whether it did what it should.
+    /// Returns whether it did what it should.
     #[must_use]
     pub fn has_succeeded(&self) -> bool {
         self.state == StepState::Done
@@ -155,13 +155,13 @@ impl Run {
         }
     }
 
-    /// Whether it works: neither ended nor waiting for a person.
+    /// Returns whether it works: neither ended nor waiting for a person.
     #[must_use]
     pub fn is_active(&self) -> bool {
         self.word() == "running"
     }
 
-    /// Whether nothing is left to do about a step.
+    /// Returns whether nothing is left to do about a step.
     pub(super) fn is_over(&self, at: usize) -> bool {
         let continues =
             self.definition().and_then(|it| it.steps.get(at)).is_some_and(|it| it.on_failure == OnFailure::Continue);
@@ -172,7 +172,7 @@ impl Run {
         }
     }
 
-    /// Whether a failed step has attempts left; what was refused isn't tried again.
+    /// Returns whether a failed step has attempts left; what was refused isn't tried again.
     pub(super) fn has_retry(&self, at: usize) -> bool {
         let most = self.definition().and_then(|it| it.steps.get(at)).map_or(0, |it| it.retry.0);
         self.steps[at].attempts <= most && !self.steps[at].is_denied

@@ -156,7 +156,7 @@ impl Test {
         }
     }
 
-    /// Whether it holds in a run.
+    /// Returns whether it holds in a run.
     ///
     /// # Errors
     /// Its value is missing.

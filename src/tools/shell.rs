@@ -111,7 +111,7 @@ struct Left {
 }
 
 impl Left {
-    /// Whether a job goes on that works on the workspace itself.
+    /// Returns whether a job goes on that works on the workspace itself.
     fn is_working(&mut self) -> bool {
         self.is_followed || self.jobs.iter_mut().any(|job| job.bash.is_working())
     }
@@ -135,8 +135,8 @@ struct Wish<'a> {
 }
 
 impl Wish<'_> {
-    /// Whether it changes the workspace itself because a person agreed to its words: then nothing that an unasked command
-    /// left, such as a function called `make`, may give these words another meaning.
+    /// Returns whether it changes the workspace itself because a person agreed to its words: then nothing that an
+    /// unasked command left, such as a function called `make`, may give these words another meaning.
     fn needs_agreed(&self) -> bool {
         self.is_by_words && matches!(self.terms.view, View::Work)
     }
@@ -145,7 +145,7 @@ impl Wish<'_> {
         if self.needs_agreed() { Area::Agreed } else { Area::Session }
     }
 
-    /// Whether it starts without any trace of earlier commands.
+    /// Returns whether it starts without any trace of earlier commands.
     fn is_fresh(&self) -> bool {
         self.terms.is_wide() || self.is_alone
     }
@@ -579,7 +579,7 @@ fn end_all(left: Left) {
     });
 }
 
-/// Whether a command is to be a job from its start.
+/// Returns whether a command is to be a job from its start.
 fn is_in_background(arguments: &Value) -> bool {
     arguments.get("background").and_then(Value::as_bool).unwrap_or(false)
 }

@@ -225,7 +225,7 @@ impl Conversation {
         self.notes.iter().filter(|note| !self.has_note(note)).map(|note| format!("{}\n\n", note.trim_end())).collect()
     }
 
-    /// Whether a note is the last of its kind in the turns that are still sent.
+    /// Returns whether a note is the last of its kind in the turns that are still sent.
     #[must_use]
     pub fn has_note(&self, note: &str) -> bool {
         let heading = note.lines().next().unwrap_or_default();

@@ -47,7 +47,7 @@ pub(super) struct Chosen {
 }
 
 impl Chosen {
-    /// Whether a call does exactly this, with no higher risk; otherwise the person is asked again.
+    /// Returns whether a call does exactly this, with no higher risk; otherwise the person is asked again.
     pub(super) fn is_of(&self, ticket: &Ticket) -> bool {
         ticket.call().changes[..] == self.files[..]
             && ticket.verdict().risk <= self.risk

@@ -235,7 +235,7 @@ impl ToolRunner {
         self.keeper.look_ahead();
     }
 
-    /// Whether jobs go on that work on the workspace itself.
+    /// Returns whether jobs go on that work on the workspace itself.
     pub(in crate::agent) fn has_jobs(&self) -> bool {
         self.jobs.as_ref().is_some_and(Jobs::are_working)
     }
@@ -246,12 +246,13 @@ impl ToolRunner {
         self.jobs.as_ref()
     }
 
-    /// Whether the last call only looked at something.
+    /// Returns whether the last call only looked at something.
     pub(in crate::agent) fn has_only_looked(&self) -> bool {
         self.has_only_looked
     }
 
-    /// Whether there are any; the config may leave none, or those of servers alone, which may still have to be asked what they have.
+    /// Returns whether there are any; the config may leave none, or those of servers alone, which may still have to be
+    /// asked what they have.
     pub fn has_tools(&self) -> bool {
         let ToolRunnerOptions { registry, servers, .. } = &self.options;
         registry.specs().next().is_some()

@@ -183,7 +183,7 @@ impl ToolRunner {
         files
     }
 
-    /// Whether a source file says that tests are in it, as Rust's attributes do.
+    /// Returns whether a source file says that tests are in it, as Rust's attributes do.
     fn may_hold_tests(&self, name: &str) -> bool {
         let has = |content: &[u8], mark: &[u8]| content.windows(mark.len()).any(|part| part == mark);
         let content = self.tree().read(name, FILE_BYTES_MAX).map(|content| content.bytes).unwrap_or_default();

@@ -127,7 +127,7 @@ pub struct Work<'a> {
     pub turns: Option<&'a mut (dyn Turns + 'static)>,
 }
 
-/// Whether a run can work: tools are there, and the models that it names. A run begins only then.
+/// Returns whether a run can work: tools are there, and the models that it names. A run begins only then.
 ///
 /// # Errors
 /// Says what is missing.
@@ -636,7 +636,8 @@ impl Watch<'_> {
         is_changed
     }
 
-    /// Whether limits of money or tokens that were changed meanwhile are used up: the question itself knows the old ones.
+    /// Returns whether limits of money or tokens that were changed meanwhile are used up: the question itself knows the
+    /// old ones.
     fn is_spent(&self) -> bool {
         let limits = self.run.goal.as_ref().map(|goal| goal.limits.clone()).unwrap_or_default();
         self.journal.used().is_ok_and(|used| {
@@ -659,7 +660,7 @@ fn cut_by(reason: u8, cut: &AtomicU8, cancel: &Cancel) {
     }
 }
 
-/// Whether an event is the end of a call that the policy never allows.
+/// Returns whether an event is the end of a call that the policy never allows.
 fn is_blocked(event: &Event) -> bool {
     let Event::Tool(tool) = event else { return false };
     let Step::Done { outcome, .. } = &tool.step else { return false };

@@ -86,7 +86,7 @@ pub(super) fn wait(
     }
 }
 
-/// Whether a person wants the run to pause or to end.
+/// Returns whether a person wants the run to pause or to end.
 fn is_wanted(journal: &dyn Journal, seen: i64) -> bool {
     let wants = |event: &Event| matches!(event, Event::CancelAsked | Event::Paused { .. });
     journal.events(seen).is_ok_and(|events| events.iter().any(|(_, _, event)| wants(event)))

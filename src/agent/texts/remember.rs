@@ -137,7 +137,7 @@ impl Agent {
         }
     }
 
-    /// Whether the conversation holds no turn yet.
+    /// Returns whether the conversation holds no turn yet.
     #[must_use]
     pub fn is_new(&self) -> bool {
         self.conversation.is_empty()

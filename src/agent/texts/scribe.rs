@@ -96,7 +96,7 @@ pub(in crate::agent) struct Shorter<'a> {
 }
 
 impl Shorter<'_> {
-    /// Whether the next request would exceed the threshold, by the server's count of the previous one.
+    /// Returns whether the next request would exceed the threshold, by the server's count of the previous one.
     pub(in crate::agent) fn is_due(&self, counted: Counted, request_tokens: usize) -> bool {
         !self.has_run && self.compact_at.is_some_and(|most| counted.scale().counted(request_tokens) > most)
     }

@@ -315,8 +315,8 @@ impl Parts {
         json!([path.display().to_string(), is])
     }
 
-    /// Whether a program, a script or a package of the workspace may be what starts: a launcher takes an installed package from
-    /// there first. A `cwd` of the config says where everything is.
+    /// Returns whether a program, a script or a package of the workspace may be what starts: a launcher takes an
+    /// installed package from there first. A `cwd` of the config says where everything is.
     fn is_of_workspace(&self, row: &ServerSettings) -> bool {
         let (Some(word), None) = (row.command.first(), &row.cwd) else { return false };
         let cwd = &self.grant.cwd;
@@ -456,7 +456,8 @@ fn named(argv: &[String], cwd: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Whether the sandbox has a home or a directory for temporary files of its own in the place of a server's directory.
+/// Returns whether the sandbox has a home or a directory for temporary files of its own in the place of a server's
+/// directory.
 fn is_hidden(grant: &Grant) -> bool {
     let Grant { cwd, workspace, readable, writable, homes, .. } = grant;
     let is_shown = std::iter::once(workspace).chain(readable).chain(writable).any(|shown| cwd.starts_with(shown));

@@ -74,7 +74,7 @@ pub fn metrics(call: &Call<'_>) -> Answered<Reply> {
     ))
 }
 
-/// Whether the receipts hold, and how many there are; looked at anew after some seconds.
+/// Returns whether the receipts hold, and how many there are; looked at anew after some seconds.
 fn receipts_state(gateway: &Gateway) -> (bool, u64) {
     let mut known = gateway.receipts.lock();
     if let Some((_, is_valid, last)) = known.filter(|(at, ..)| at.elapsed() < CHECKED) {

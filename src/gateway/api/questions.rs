@@ -64,7 +64,7 @@ pub fn get(call: &Call<'_>) -> Answered<Reply> {
     Ok(Reply::ok(found))
 }
 
-/// Whether the caller may answer a question, or why not.
+/// Returns whether the caller may answer a question, or why not.
 fn may_answer(call: &Call<'_>, question: &Value) -> Answered<Result<(), &'static str>> {
     let who = call.who()?;
     if let Some(id) = share_of(question)

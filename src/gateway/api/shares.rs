@@ -164,7 +164,7 @@ pub fn follow(call: &Call<'_>) -> Answered<Reply> {
     Ok(Reply { status: 200, headers: Vec::new(), content })
 }
 
-/// Whether a session was left by its gateway so short a time ago that it may be back soon.
+/// Returns whether a session was left by its gateway so short a time ago that it may be back soon.
 fn may_return(row: &Value) -> bool {
     let ended = row["ended_ms"].as_i64().unwrap_or_default();
     row["why"] == GATEWAY_ENDED && now_unix_ms().saturating_sub(ended) < RETURN_MS

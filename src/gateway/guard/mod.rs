@@ -35,7 +35,7 @@ impl Names {
         Self { hosts, origins, encrypted }
     }
 
-    /// Whether a request with this `Host` has come through a proxy that encrypts.
+    /// Returns whether a request with this `Host` has come through a proxy that encrypts.
     #[must_use]
     pub fn is_encrypted(&self, host: &str) -> bool {
         self.encrypted.iter().any(|name| name.eq_ignore_ascii_case(host))
@@ -66,7 +66,7 @@ impl Names {
         Ok(())
     }
 
-    /// Whether a request is by no page, or by one of this gateway.
+    /// Returns whether a request is by no page, or by one of this gateway.
     fn is_by_own_page(&self, headers: &HeaderMap) -> bool {
         let mut origins = headers.get_all(header::ORIGIN).iter();
         let is_ours = origins

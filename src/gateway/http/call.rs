@@ -213,13 +213,14 @@ impl Call<'_> {
         self.body[name].as_i64()
     }
 
-    /// Whether the request came by a name that a proxy serves with encryption.
+    /// Returns whether the request came by a name that a proxy serves with encryption.
     #[must_use]
     pub fn is_encrypted(&self) -> bool {
         self.header("host").is_some_and(|host| self.gateway.names.is_encrypted(host))
     }
 
-    /// Whether the client has a version already: one of its `If-None-Match`, which are compared weakly (RFC 9110, 13.1.2).
+    /// Returns whether the client has a version already: one of its `If-None-Match`, which are compared weakly (RFC
+    /// 9110, 13.1.2).
     #[must_use]
     pub fn has_version(&self, tag: &str) -> bool {
         let lines = self.sent.headers.get_all(header::IF_NONE_MATCH).iter().filter_map(|line| line.to_str().ok());

@@ -59,7 +59,7 @@ fn no_nul(place: &str) -> Problem {
     Problem::body(format!("the {place} has the character U+0000, which can't be stored"))
 }
 
-/// Whether a text or name in a value has the character U+0000.
+/// Returns whether a text or name in a value has the character U+0000.
 fn has_nul(value: &Value) -> bool {
     match value {
         Value::String(text) => text.contains('\0'),

@@ -52,7 +52,7 @@ pub fn document() -> Value {
     })
 }
 
-/// Whether a route gives the console's files, which are no part of the contract.
+/// Returns whether a route gives the console's files, which are no part of the contract.
 fn is_page(route: &Route) -> bool {
     route.path == "/" || route.path.starts_with("/ui/")
 }
@@ -120,7 +120,8 @@ fn success(route: &Route, status: u16) -> Value {
     answer
 }
 
-/// Whether an `Accept` of a request lets a route answer: with one of its own types, or with JSON, which errors are.
+/// Returns whether an `Accept` of a request lets a route answer: with one of its own types, or with JSON, which errors
+/// are.
 pub(super) fn is_acceptable(route: &Route, accept: &str) -> bool {
     let kinds = || types(route).iter().copied().chain([JSON]);
     let names = |range: &str| match range.strip_suffix("/*") {

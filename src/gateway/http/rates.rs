@@ -110,7 +110,7 @@ impl Rates {
         true
     }
 
-    /// Whether a bucket is empty, without taking anything.
+    /// Returns whether a bucket is empty, without taking anything.
     pub fn is_empty(&self, name: &str, now: Instant) -> bool {
         let buckets = self.buckets.lock();
         buckets.get(name).is_some_and(|bucket| bucket.level(now) < 1.0)

@@ -19,7 +19,7 @@ use crate::proto::team::{Identity, TeamRole, TokenKind};
 /// The user of this machine, as `reedclaw gateway pair` names them, too.
 const OWN_USER: &str = "me";
 
-/// Whether a path takes bodies of other types than JSON: files of canvases and frames of shared sessions do.
+/// Returns whether a path takes bodies of other types than JSON: files of canvases and frames of shared sessions do.
 #[must_use]
 pub fn is_raw(path: &str) -> bool {
     let parts: Vec<&str> = path.split('/').collect();
@@ -147,7 +147,7 @@ fn allow_service(gateway: &Gateway, sent: &Sent) -> Answered<()> {
     }
 }
 
-/// Whether a process of the gateway's own user asks, by the Unix socket and without a token.
+/// Returns whether a process of the gateway's own user asks, by the Unix socket and without a token.
 fn is_own(sent: &Sent) -> bool {
     sent.is_own && !sent.headers.contains_key(header::AUTHORIZATION)
 }

@@ -96,7 +96,7 @@ impl Keys {
     }
 }
 
-/// Whether a secret looks like such a token.
+/// Returns whether a secret looks like such a token.
 #[must_use]
 pub fn is_jwt(secret: &str) -> bool {
     secret.starts_with("ey") && secret.bytes().filter(|byte| *byte == b'.').count() == 2

@@ -39,7 +39,7 @@ pub struct Ids {
     pub user: Option<String>,
 }
 
-/// Whether a text may be an id.
+/// Returns whether a text may be an id.
 #[must_use]
 pub fn is_id(text: &str) -> bool {
     let is_ours = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b':' | b'-');

@@ -202,7 +202,7 @@ impl LiveShare {
         self.secret_hash == secret_hash
     }
 
-    /// Whether it has ended.
+    /// Returns whether it has ended.
     pub fn is_over(&self) -> bool {
         self.inner().over.is_some()
     }

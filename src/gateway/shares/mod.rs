@@ -134,7 +134,7 @@ impl Shares {
         self.live().get(id).filter(|share| share.owner.tenant == who.tenant).cloned()
     }
 
-    /// Whether there are any.
+    /// Returns whether there are any.
     pub fn are_some(&self) -> bool {
         !self.live().is_empty()
     }
@@ -169,12 +169,12 @@ fn end_without_right(all: &[Arc<LiveShare>], callers: &Callers) {
     }
 }
 
-/// Whether a user may watch a session, of which the row has `owner`, `watch` and `approve`.
+/// Returns whether a user may watch a session, of which the row has `owner`, `watch` and `approve`.
 pub fn may_watch(who: &Identity, row: &Value) -> bool {
     row["owner"] == *who.user || is_named(&row["watch"], &who.user) || may_answer(who, row)
 }
 
-/// Whether a user may answer its questions.
+/// Returns whether a user may answer its questions.
 pub fn may_answer(who: &Identity, row: &Value) -> bool {
     is_named(&row["approve"], &who.user)
 }

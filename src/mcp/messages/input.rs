@@ -37,7 +37,7 @@ impl Input {
 }
 
 impl Probe {
-    /// Whether all that was written is still in the pipe.
+    /// Returns whether all that was written is still in the pipe.
     pub(in crate::mcp) fn is_untouched(&self) -> bool {
         rustix::io::ioctl_fionread(&self.pipe).is_ok_and(|left| left == self.written.load(Ordering::Relaxed))
     }

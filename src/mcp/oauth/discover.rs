@@ -129,7 +129,7 @@ fn places(issuer: &str) -> Result<Vec<String>, String> {
     Ok(places)
 }
 
-/// Whether a document about `named` is about the server, too.
+/// Returns whether a document about `named` is about the server, too.
 fn covers(named: &str, server: &str) -> bool {
     let (Ok(one), Ok(two)) = (origin(named), origin(server)) else { return false };
     let (part, whole) = (path(named), path(server));

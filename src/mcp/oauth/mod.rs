@@ -131,7 +131,7 @@ fn parameter(text: &str, name: &str) -> Option<String> {
     None
 }
 
-/// Whether an address is on this machine, where nobody else can listen.
+/// Returns whether an address is on this machine, where nobody else can listen.
 pub(super) fn is_this_machine(url: &str) -> bool {
     let host = url.parse::<Uri>().ok().and_then(|uri| uri.host().map(str::to_owned)).unwrap_or_default();
     let host = host.trim_start_matches('[').trim_end_matches(']');
@@ -258,7 +258,7 @@ impl Tokens {
     }
 }
 
-/// Whether a token can be put into a header.
+/// Returns whether a token can be put into a header.
 fn is_sendable(token: &str) -> bool {
     !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic())
 }

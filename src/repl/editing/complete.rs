@@ -619,7 +619,7 @@ fn value_start(word: &str) -> usize {
     start
 }
 
-/// Whether a command may follow a word in front of it.
+/// Returns whether a command may follow a word in front of it.
 fn introduces_command(word: &str) -> bool {
     const RUNNERS: [&str; 9] = ["sudo", "doas", "nohup", "exec", "command", "builtin", "env", "nice", "xargs"];
     is_assignment(word) || is_keyword(word) || RUNNERS.contains(&word)

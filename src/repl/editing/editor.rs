@@ -125,13 +125,13 @@ pub(in crate::repl) fn make(
     editor
 }
 
-/// Whether the terminal takes marks of the prompt without printing them.
+/// Returns whether the terminal takes marks of the prompt without printing them.
 fn takes_sequences(env: &Env) -> bool {
     let term = env.get(std::ffi::OsStr::new("TERM")).and_then(|term| term.to_str());
     crate::shell::takes_sequences(term.unwrap_or_default())
 }
 
-/// Whether the keys are vi's: the config says so, or the live shell is in that mode.
+/// Returns whether the keys are vi's: the config says so, or the live shell is in that mode.
 pub(in crate::repl) fn is_vi(settings: &EditorSettings, shell: &ShellKeys) -> bool {
     settings.mode == EditMode::Vi || shell.vi
 }

@@ -83,7 +83,7 @@ impl ProgramsThread {
         let _ = self.requests.send(path);
     }
 
-    /// Whether the list is as fresh as it was asked to be; if not, the pump is nudged when it is.
+    /// Returns whether the list is as fresh as it was asked to be; if not, the pump is nudged when it is.
     pub(in crate::repl) fn is_fresh(&self) -> bool {
         let fresh = || self.progress.answered.load(Ordering::Acquire) >= self.asked.get();
         if fresh() {

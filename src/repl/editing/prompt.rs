@@ -67,7 +67,7 @@ impl Heading {
         (shown.route, shown.shadow) = (route, shadow);
     }
 
-    /// Whether something else than `verdict` was shown for `line` when Enter was pressed.
+    /// Returns whether something else than `verdict` was shown for `line` when Enter was pressed.
     #[must_use]
     pub fn differs(&self, line: &str, verdict: &RouteVerdict) -> bool {
         let shown = self.lock();
@@ -117,7 +117,7 @@ impl Who {
         }
     }
 
-    /// Whether the prompt shows it.
+    /// Returns whether the prompt shows it.
     #[must_use]
     pub fn is_shown(&self, choice: WhoChoice) -> bool {
         match choice {

@@ -119,13 +119,14 @@ impl EditorState {
         self.with_context(line, |context| route::decide(line, &Context { forced: None, ..*context }))
     }
 
-    /// Whether a line of the editor is a question about the last failure: a new line (Alt-Enter) in an empty one.
+    /// Returns whether a line of the editor is a question about the last failure: a new line (Alt-Enter) in an empty
+    /// one.
     #[must_use]
     pub fn asks_about_failure(&self, line: &str) -> bool {
         self.failed && line == "\n"
     }
 
-    /// Whether the settings of bash's own history let a line be kept (`set +o history`, `HISTIGNORE`).
+    /// Returns whether the settings of bash's own history let a line be kept (`set +o history`, `HISTIGNORE`).
     #[must_use]
     pub fn keeps(&self, line: &str) -> bool {
         let words = &self.names.history;
@@ -179,7 +180,7 @@ impl EditorState {
         }
     }
 
-    /// Whether a word names an executable file or a directory.
+    /// Returns whether a word names an executable file or a directory.
     #[must_use]
     pub fn is_runnable(&self, word: &str) -> bool {
         let data = self.resolve(word).and_then(|path| path.metadata().ok());

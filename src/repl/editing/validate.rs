@@ -35,7 +35,8 @@ impl Validator for ShellValidator {
     }
 }
 
-/// Whether the first line began a command that no later line has finished, whatever these look like by themselves.
+/// Returns whether the first line began a command that no later line has finished, whatever these look like by
+/// themselves.
 fn goes_on(text: &str, is_open: &dyn Fn(&str) -> bool) -> bool {
     let Some((first, _)) = text.split_once('\n') else { return false };
     let begins = matches!(first.split('#').next().unwrap_or_default().trim_start().chars().next(), Some('(' | '{'));
@@ -43,7 +44,7 @@ fn goes_on(text: &str, is_open: &dyn Fn(&str) -> bool) -> bool {
     begins && is_open(first) && ends.all(|at| is_incomplete(&text[..at]))
 }
 
-/// Whether bash would ask for more after `text`.
+/// Returns whether bash would ask for more after `text`.
 #[must_use]
 pub fn is_incomplete(text: &str) -> bool {
     // Bash replaces it before it reads the line.
@@ -186,7 +187,8 @@ mod tests {
         assert!(is_incomplete(&format!("{many}echo 'a")) && !is_incomplete(&many));
     }
 
-    /// Whether the end of the last line changes nothing of what is finished. A backslash at the end is another thing before it.
+    /// Returns whether the end of the last line changes nothing of what is finished. A backslash at the end is another
+    /// thing before it.
     fn ends_alike(text: &str) -> bool {
         text.ends_with('\\') || is_incomplete(text) || !is_incomplete(&format!("{text}\n"))
     }

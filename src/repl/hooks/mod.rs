@@ -59,7 +59,7 @@ impl SharedHooks {
         self.0.lock()
     }
 
-    /// Whether a hook has failed since the failures were taken.
+    /// Returns whether a hook has failed since the failures were taken.
     fn has_failed(&self) -> bool {
         !self.lock().failures.is_empty()
     }
@@ -80,7 +80,7 @@ impl SharedHooks {
         self.lock().ignores_space = ignores;
     }
 
-    /// Whether a line, and the answer to it, is kept from the hooks.
+    /// Returns whether a line, and the answer to it, is kept from the hooks.
     pub(super) fn is_private(&self, line: &str) -> bool {
         self.lock().is_private(line)
     }
@@ -189,7 +189,7 @@ impl SharedHooks {
         prompt.with_texts(self.text("prompt"), self.text("right_prompt"))
     }
 
-    /// Whether a hook is there that wants to know where the session is.
+    /// Returns whether a hook is there that wants to know where the session is.
     fn has_any(&self) -> bool {
         fn any<A: Answer>(hooks: &HookSet<A>) -> bool {
             !hooks.keys().is_empty() || ["prompt", "right_prompt", "route", "complete"].iter().any(|it| hooks.has(it))

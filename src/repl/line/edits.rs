@@ -62,7 +62,7 @@ impl Edit {
         Self::ALL.into_iter().find(|edit| edit.menu_name(false) == name)
     }
 
-    /// Whether a number before its key repeats it: readline means another word by the one before Alt-.
+    /// Returns whether a number before its key repeats it: readline means another word by the one before Alt-.
     pub(super) fn repeats(name: &str) -> bool {
         let mut all = Self::ALL.into_iter().filter(|edit| *edit != Self::LastArgument);
         all.any(|edit| [false, true].into_iter().any(|again| edit.menu_name(again) == name))
@@ -80,7 +80,7 @@ impl Edit {
         )
     }
 
-    /// Whether it goes on with what the edit before has begun.
+    /// Returns whether it goes on with what the edit before has begun.
     pub(super) fn continues(self, before: Self) -> bool {
         match self {
             Self::LastArgument => before == self,

@@ -65,7 +65,7 @@ struct Shared {
 }
 
 impl Searching {
-    /// Whether keys are for the search.
+    /// Returns whether keys are for the search.
     pub(super) fn is_open(&self) -> bool {
         self.0.open.load(Ordering::Relaxed)
     }
@@ -161,7 +161,7 @@ impl SearchMenu {
         );
     }
 
-    /// Whether the hits are those of a query.
+    /// Returns whether the hits are those of a query.
     fn has_asked(&self, query: &str) -> bool {
         self.asked.as_ref().is_some_and(|(asked, of)| asked == query && *of == self.searching.scope(0))
     }

@@ -79,7 +79,7 @@ pub(in crate::repl) fn run_block(repl: &mut Repl, argument: &str) -> Flow {
     }
 }
 
-/// Whether a block's language is a shell's, or isn't said.
+/// Returns whether a block's language is a shell's, or isn't said.
 fn is_for_shell(language: &str) -> bool {
     let language = language.to_ascii_lowercase();
     language.is_empty() || SHELLS.contains(&language.as_str())

@@ -737,7 +737,7 @@ impl Repl {
     }
 }
 
-/// Whether a directory lies in what looks like a repository, be it one that can't be used.
+/// Returns whether a directory lies in what looks like a repository, be it one that can't be used.
 fn is_in_repository(directory: &Path) -> bool {
     directory.ancestors().any(|it| it.join(".git").symlink_metadata().is_ok() || it.join("HEAD").exists())
 }

@@ -87,7 +87,7 @@ impl ProjectState {
         self.is_due = true;
     }
 
-    /// Whether the next prompt is a fresh one, and not the one that output or a key has drawn again.
+    /// Returns whether the next prompt is a fresh one, and not the one that output or a key has drawn again.
     pub(in crate::repl) fn take_due(&mut self) -> bool {
         std::mem::take(&mut self.is_due)
     }

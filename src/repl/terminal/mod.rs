@@ -247,7 +247,8 @@ impl Terminal {
         self.last_outcome = Some(outcome);
     }
 
-    /// Whether a line may change what the shell resolves: anything but one plain program, or a builtin that only looks.
+    /// Returns whether a line may change what the shell resolves: anything but one plain program, or a builtin that
+    /// only looks.
     fn may_change_names(&self, line: &str) -> bool {
         const LOOKING: [&str; 10] = [":", "[", "dirs", "echo", "false", "jobs", "pwd", "test", "true", "type"];
         let first = line.split_whitespace().next().unwrap_or_default();

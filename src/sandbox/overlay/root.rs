@@ -328,7 +328,7 @@ impl NewRoot {
         self.existing(path).is_some()
     }
 
-    /// Whether that very file or directory is at its path already.
+    /// Returns whether that very file or directory is at its path already.
     fn shows_itself(&self, source: &Source) -> bool {
         let numbers = |fd: &OwnedFd| nix::sys::stat::fstat(fd).ok().map(|it| (it.st_dev, it.st_ino));
         self.existing(&source.path).and_then(|fd| numbers(&fd)).is_some_and(|own| Some(own) == numbers(&source.fd))

@@ -186,7 +186,7 @@ impl Watch {
     }
 }
 
-/// Whether a program in this network listens at a port; yes if the kernel doesn't say.
+/// Returns whether a program in this network listens at a port; yes if the kernel doesn't say.
 fn listens(port: u16) -> bool {
     let tables = ["/proc/self/net/tcp", "/proc/self/net/tcp6"].map(std::fs::read_to_string);
     tables.iter().all(Result::is_err) || tables.iter().flatten().any(|table| listens_at(table, port))

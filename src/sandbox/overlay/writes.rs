@@ -85,7 +85,8 @@ impl Closed {
         rows.filter_map(missed).collect()
     }
 
-    /// Whether a program that writes there is refused, or writes into a private directory that stands for the true one.
+    /// Returns whether a program that writes there is refused, or writes into a private directory that stands for the
+    /// true one.
     fn closes(&self, path: &Path) -> bool {
         if self.open.iter().any(|open| path.starts_with(open)) {
             return false;

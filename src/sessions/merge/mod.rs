@@ -112,7 +112,7 @@ impl MergePlan {
         self.session_tip
     }
 
-    /// Whether the target gets all that the session changed.
+    /// Returns whether the target gets all that the session changed.
     pub(in crate::sessions) fn is_whole(&self) -> bool {
         self.is_whole
     }
@@ -163,7 +163,7 @@ const RUNNING_NAMES: [&str; 25] = [
     ".gitattributes",
 ];
 
-/// Whether a file later runs on people's machines: by its place or name, or since it is executable or a link.
+/// Returns whether a file later runs on people's machines: by its place or name, or since it is executable or a link.
 fn runs_elsewhere(change: &Changed) -> bool {
     let path = change.path.to_string_lossy();
     let name = change.path.file_name().map(|it| it.to_string_lossy().into_owned()).unwrap_or_default();

@@ -195,8 +195,8 @@ pub fn plan_apply(
     if conflicts.is_empty() { Ok(all) } else { Err(SessionError::Conflicts(conflicts)) }
 }
 
-/// Whether the lines of a text end with CR and LF in the checkout, and with LF alone in git, as its settings for line ends
-/// make it.
+/// Returns whether the lines of a text end with CR and LF in the checkout, and with LF alone in git, as its settings
+/// for line ends make it.
 fn has_crlf_here(old: &Option<(Mode, Vec<u8>)>, now: &Option<(Mode, Vec<u8>)>) -> bool {
     let (Some((Mode::File | Mode::Executable, old)), Some((Mode::File | Mode::Executable, now))) = (old, now) else {
         return false;

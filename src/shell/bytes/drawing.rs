@@ -30,7 +30,7 @@ impl Echo {
         Self { rows, plain: true, ..Self::default() }
     }
 
-    /// Whether the drawing hasn't ended.
+    /// Returns whether the drawing hasn't ended.
     pub(in crate::shell) fn is_open(&self) -> bool {
         self.rows > 0
     }
@@ -71,12 +71,12 @@ fn cut_start(line: &[u8], length: usize) -> Option<usize> {
     OWN_LINES.iter().any(is_cut).then(|| line.len() - length)
 }
 
-/// Whether a row shows anything.
+/// Returns whether a row shows anything.
 fn has_text(row: &[u8]) -> bool {
     ends_open(row, false)
 }
 
-/// Whether a row is a line of our integration.
+/// Returns whether a row is a line of our integration.
 fn is_own(row: &[u8]) -> bool {
     let row = row.trim_ascii_end();
     let start = row.iter().rposition(|byte| *byte == b'\r').map_or(0, |at| at + 1);
@@ -91,7 +91,7 @@ pub(in crate::shell) struct OwnLines {
 }
 
 impl OwnLines {
-    /// Whether the start of a line is held back.
+    /// Returns whether the start of a line is held back.
     pub(in crate::shell) fn holds(&self) -> bool {
         !self.held.is_empty()
     }
@@ -169,8 +169,8 @@ pub(in crate::shell) fn around_abandoned_line(bytes: &[u8]) -> (&[u8], &[u8]) {
     (before, &bytes[end..])
 }
 
-/// Whether the cursor is certainly in the first column after this output, if it was `before`: nothing but colours since the
-/// last full line end. Where a program has moved the cursor itself, nothing is certain.
+/// Returns whether the cursor is certainly in the first column after this output, if it was `before`: nothing but
+/// colours since the last full line end. Where a program has moved the cursor itself, nothing is certain.
 pub(in crate::shell) fn ends_in_first_column(bytes: &[u8], before: bool) -> bool {
     let (mut certain, mut rest) = match memchr::memmem::rfind(bytes, b"\r\n") {
         Some(at) => (true, &bytes[at + 2..]),
@@ -184,7 +184,8 @@ pub(in crate::shell) fn ends_in_first_column(bytes: &[u8], before: bool) -> bool
     certain && rest.is_empty()
 }
 
-/// Whether output leaves the cursor inside a line, judged by its last byte that isn't part of an escape sequence.
+/// Returns whether output leaves the cursor inside a line, judged by its last byte that isn't part of an escape
+/// sequence.
 pub(in crate::shell) fn ends_open(bytes: &[u8], before: bool) -> bool {
     let mut open = before;
     let window = &bytes[bytes.len().saturating_sub(256)..];

@@ -50,7 +50,7 @@ impl Keys {
         Cut { length: bytes.len(), enter: false }
     }
 
-    /// Whether a key ends here at which the editor hands over control.
+    /// Returns whether a key ends here at which the editor hands over control.
     fn stops_here(&mut self, stops: &[Vec<u8>]) -> bool {
         const PREFIX: &[u8] = b"\x18";
         if self.state != State::Ground || self.key == PREFIX {
@@ -61,13 +61,13 @@ impl Keys {
         found
     }
 
-    /// Whether no escape sequence is open, so that a key of our own may be put in.
+    /// Returns whether no escape sequence is open, so that a key of our own may be put in.
     #[must_use]
     pub fn between_keys(&self) -> bool {
         self.state == State::Ground && !self.pasting
     }
 
-    /// Whether all that came so far is whole keys, an escape at the end being the key of that name.
+    /// Returns whether all that came so far is whole keys, an escape at the end being the key of that name.
     pub(in crate::shell) fn at_key_end(&self) -> bool {
         matches!(self.state, State::Ground | State::Escape) && !self.pasting
     }

@@ -67,7 +67,7 @@ impl Modes {
         }
     }
 
-    /// Whether the last piece ended within an escape sequence.
+    /// Returns whether the last piece ended within an escape sequence.
     pub(in crate::shell) fn is_cut(&self) -> bool {
         !self.cut.is_empty()
     }
@@ -146,19 +146,19 @@ impl Modes {
         }
     }
 
-    /// Whether a program draws on the alternate screen.
+    /// Returns whether a program draws on the alternate screen.
     #[must_use]
     pub fn alternate_screen(&self) -> bool {
         self.on & ALTERNATE != 0
     }
 
-    /// Whether a program wants to know of the focus.
+    /// Returns whether a program wants to know of the focus.
     #[must_use]
     pub fn reports_focus(&self) -> bool {
         MODES.iter().enumerate().any(|(bit, (mode, _))| *mode == FOCUS && self.on & (1 << bit) != 0)
     }
 
-    /// Whether the terminal doesn't report the focus any more, or won't after a reset.
+    /// Returns whether the terminal doesn't report the focus any more, or won't after a reset.
     #[must_use]
     pub fn stopped_focus(&self) -> bool {
         self.focus_stopped || self.reports_focus()

@@ -89,7 +89,7 @@ impl Scanner {
         String::from_utf8_lossy(&self.nonce).into_owned()
     }
 
-    /// Whether bytes are held back because a marker may be starting in them.
+    /// Returns whether bytes are held back because a marker may be starting in them.
     #[must_use]
     pub fn holds(&self) -> bool {
         !self.held.is_empty()
@@ -201,7 +201,7 @@ enum Fit {
     No,
 }
 
-/// Whether `seen` is, or may become, `letter ; nonce …`.
+/// Returns whether `seen` is, or may become, `letter ; nonce …`.
 fn fits(seen: &[u8], nonce: &[u8]) -> Fit {
     if nonce.is_empty() {
         return Fit::No;

@@ -52,7 +52,7 @@ pub(super) extern "C" fn begin(stack: usize, room: usize, entry: usize, start: u
     }
 }
 
-/// Whether the program's dynamic section, as elf(5) describes it, names a library.
+/// Returns whether the program's dynamic section, as elf(5) describes it, names a library.
 fn names_libraries(dynamic: usize) -> bool {
     /// `DT_NEEDED` of elf.h.
     const NEEDED: usize = 1;
@@ -94,7 +94,8 @@ fn become_bash(arguments: usize, environment: usize, room: usize) {
     }
 }
 
-/// Whether a path leads to a program other than this one, whose file's data are at `own`. `found` takes the path's.
+/// Returns whether a path leads to a program other than this one, whose file's data are at `own`. `found` takes the
+/// path's.
 fn is_other_program(path: usize, own: usize, found: usize) -> bool {
     const MODE: usize = offset_of!(libc::stat, st_mode);
     const DEVICE: usize = offset_of!(libc::stat, st_dev);
@@ -109,7 +110,7 @@ fn stat(path: usize, to: usize) -> usize {
     call(libc::SYS_newfstatat, [AT_CWD, path, to, 0, 0, 0])
 }
 
-/// Whether the user's config can't be read here, or has the word `program` in it.
+/// Returns whether the user's config can't be read here, or has the word `program` in it.
 fn config_may_name_shell(environment: usize, room: usize) -> bool {
     let named = variable(environment, b"REEDCLAW_CONFIG=");
     if named != 0 && byte(named) != 0 {
@@ -143,7 +144,7 @@ fn config_may_name_shell(environment: usize, room: usize) -> bool {
     may
 }
 
-/// Whether a file has a word, whose first letter comes only once in it, or can't be read.
+/// Returns whether a file has a word, whose first letter comes only once in it, or can't be read.
 fn has_word(file: usize, room: usize, wanted: &[u8]) -> bool {
     let mut matched = 0;
     loop {

@@ -23,29 +23,31 @@ pub(in crate::shell) const EDITOR_READS: Duration = Duration::from_millis(1);
 pub(in crate::shell) const OVERHEARD_LOOK: Duration = Duration::from_millis(20);
 pub(in crate::shell) const OVERHEARD_LOOKS: u32 = 15;
 
-/// Whether keys lie before the editor. Descriptor 0 is its end; to poll it also makes the kernel carry over what was
-/// written last.
+/// Returns whether keys lie before the editor. Descriptor 0 is its end; to poll it also makes the kernel carry over
+/// what was written last.
 pub(in crate::shell) fn editor_has_unread() -> bool {
     poll(&mut [PollFd::new(io::stdin().as_fd(), PollFlags::POLLIN)], PollTimeout::ZERO) != Ok(0)
 }
 
-/// Whether a read of the terminal would return at once.
+/// Returns whether a read of the terminal would return at once.
 pub(in crate::shell) fn is_readable(terminal: &impl AsFd) -> bool {
     poll(&mut [PollFd::new(terminal.as_fd(), PollFlags::POLLIN)], PollTimeout::ZERO).is_ok_and(|count| count > 0)
 }
 
-/// Whether a terminal that was found ready still has keys, after commands were obeyed: one of them may have read the keys, and
-/// another read would wait for the next one.
+/// Returns whether a terminal that was found ready still has keys, after commands were obeyed: one of them may have
+/// read the keys, and another read would wait for the next one.
 pub(in crate::shell) fn keys_are_left(was_ready: bool, commands_came: bool, terminal: &impl AsFd) -> bool {
     was_ready && (!commands_came || is_readable(terminal))
 }
 
-/// Whether the thread of the editor, the process's first, waits for something; where the system doesn't say, it does.
+/// Returns whether the thread of the editor, the process's first, waits for something; where the system doesn't say, it
+/// does.
 fn editor_sleeps() -> bool {
     sleeps(&format!("/proc/self/task/{}", std::process::id()))
 }
 
-/// Whether a process or a thread, named by its place in `/proc`, waits for something; where the system doesn't say, it does.
+/// Returns whether a process or a thread, named by its place in `/proc`, waits for something; where the system doesn't
+/// say, it does.
 pub(in crate::shell) fn sleeps(place: &str) -> bool {
     let stat = std::fs::read_to_string(format!("{place}/stat")).unwrap_or_default();
     // The state stands behind the name in brackets, which may hold anything. Source: proc_pid_stat(5).
@@ -59,7 +61,7 @@ pub(in crate::shell) fn times_slept(place: &str) -> u64 {
     count.and_then(|count| count.trim().parse().ok()).unwrap_or(0)
 }
 
-/// Whether the editor has read all that it was sent, and waits for more.
+/// Returns whether the editor has read all that it was sent, and waits for more.
 pub(in crate::shell) fn editor_idles() -> bool {
     !editor_has_unread() && editor_sleeps()
 }

@@ -96,7 +96,7 @@ impl Feed {
         }
     }
 
-    /// Whether more keys can be taken.
+    /// Returns whether more keys can be taken.
     pub(in crate::shell) fn has_room(&self) -> bool {
         self.held.len() + self.aside.len() < KEPT_BYTES_MAX && self.to_shell.len() < KEPT_BYTES_MAX
     }
@@ -224,7 +224,7 @@ impl Feed {
         is_late && self.gate.shown.swap(false, Ordering::AcqRel)
     }
 
-    /// Whether all has been given to the editor.
+    /// Returns whether all has been given to the editor.
     pub(in crate::shell) fn editor_has_all(&self) -> bool {
         self.to_editor.is_empty() && self.reports.is_empty()
     }
@@ -247,7 +247,7 @@ impl Feed {
         }
     }
 
-    /// Whether keys wait for a command.
+    /// Returns whether keys wait for a command.
     pub(in crate::shell) fn holds_keys(&self) -> bool {
         !self.held.is_empty()
     }
@@ -269,7 +269,7 @@ impl Feed {
         Some(&keys[at + 1..])
     }
 
-    /// Whether a Ctrl-C waits for a command.
+    /// Returns whether a Ctrl-C waits for a command.
     pub(in crate::shell) fn holds_interrupt(&self) -> bool {
         to_legacy(&self.held).contains(&3)
     }

@@ -27,7 +27,7 @@ pub(in crate::tools) fn read(text: &str, schema: &Value) -> Result<(Value, Vec<S
     Ok((fit(value, schema, "", &mut left_out), left_out))
 }
 
-/// Whether two names are the same but for case, hyphens and underscores.
+/// Returns whether two names are the same but for case, hyphens and underscores.
 pub(in crate::tools) fn same_name(left: &str, right: &str) -> bool {
     let letters = |name: &'_ str| -> Vec<u8> {
         name.bytes().filter(|byte| byte.is_ascii_alphanumeric()).map(|byte| byte.to_ascii_lowercase()).collect()
@@ -141,7 +141,8 @@ fn members(fields: Map<String, Value>, schema: &Value, at: &str, left_out: &mut 
     Value::Object(fitting)
 }
 
-/// Whether an optional value is only there because the model filled in every argument: empty, or below the least.
+/// Returns whether an optional value is only there because the model filled in every argument: empty, or below the
+/// least.
 fn says_nothing(value: &Value, schema: &Value) -> bool {
     match value {
         Value::String(text) => {

@@ -42,7 +42,7 @@ impl ToolSet {
         }
     }
 
-    /// Whether a model is told of such a tool.
+    /// Returns whether a model is told of such a tool.
     pub(in crate::tools) fn has(self, offer: Offer, is_small: bool, can_ask: bool) -> bool {
         match offer {
             Offer::Core => true,

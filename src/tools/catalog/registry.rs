@@ -129,7 +129,7 @@ impl Registry {
         problems
     }
 
-    /// Whether tools of servers may be among those that [`Self::keep_only`] left.
+    /// Returns whether tools of servers may be among those that [`Self::keep_only`] left.
     #[must_use]
     pub fn may_have_served(&self) -> bool {
         self.only.as_ref().is_none_or(|only| only.iter().any(|name| name.contains("__")))
@@ -186,7 +186,7 @@ impl Registry {
         Ok((entry.spec.name.clone(), value, plan))
     }
 
-    /// Whether there is a tool that only we call.
+    /// Returns whether there is a tool that only we call.
     #[must_use]
     pub fn has_ours(&self, name: &str) -> bool {
         self.find(name).is_some_and(|entry| entry.is_ours)
@@ -230,7 +230,7 @@ impl Registry {
         meant.filter(|entry| self.is_within(entry))
     }
 
-    /// Whether a model may mean a tool by this name.
+    /// Returns whether a model may mean a tool by this name.
     #[must_use]
     pub fn is_tool(&self, name: &str) -> bool {
         self.meant(name).is_some()

@@ -48,7 +48,7 @@ impl Spill {
         write().map(|()| format!("{PREFIX}{number}")).map_err(|error: std::io::Error| error.to_string())
     }
 
-    /// Whether a path names an output.
+    /// Returns whether a path names an output.
     pub(in crate::tools) fn is_name(path: &str) -> bool {
         path.starts_with(PREFIX)
     }

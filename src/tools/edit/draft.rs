@@ -146,7 +146,7 @@ impl Draft {
         Ok(self.files.len() - 1)
     }
 
-    /// Whether a new file has no file above or below it that an edit before has made.
+    /// Returns whether a new file has no file above or below it that an edit before has made.
     fn may_be_file(&self, at: usize) -> Result<(), ToolError> {
         let Edited { path, place, .. } = &self.files[at];
         let others = || self.files.iter().filter(|it| it.new.is_some() && it.place != *place);
@@ -159,7 +159,8 @@ impl Draft {
         Ok(())
     }
 
-    /// Whether the path names the file itself. By a link it is another file that would go, and the link that would stay.
+    /// Returns whether the path names the file itself. By a link it is another file that would go, and the link that
+    /// would stay.
     fn may_be_gone(&self, at: usize, path: &str, tree: &dyn Tree) -> Result<(), ToolError> {
         let relative = tree.beneath(path).map_err(|error| path_error(path, &error))?;
         let parent = relative.parent().and_then(Path::to_str).filter(|it| !it.is_empty());

@@ -83,7 +83,7 @@ pub(super) fn whole(old: Option<&[u8]>, text: &str) -> Vec<u8> {
     [bom, with_endings(text, all_crlf(old) == Some(true)).as_bytes()].concat()
 }
 
-/// Whether it is no text: no text in an encoding with ASCII in it holds a NUL.
+/// Returns whether it is no text: no text in an encoding with ASCII in it holds a NUL.
 pub(in crate::tools) fn is_binary(content: &[u8]) -> bool {
     memchr(0, content).is_some()
 }
@@ -157,7 +157,7 @@ fn every(content: &[u8], text: &str, take: &mut dyn FnMut(usize)) {
     }
 }
 
-/// Whether the line at a place ends with CR and LF; the one before it, where it has no ending.
+/// Returns whether the line at a place ends with CR and LF; the one before it, where it has no ending.
 fn ends_lines_with_crlf(content: &[u8], at: usize) -> bool {
     let end = memchr(b'\n', &content[at..]).map(|next| at + next).or_else(|| memrchr(b'\n', &content[..at]));
     end.is_some_and(|end| end > 0 && content[end - 1] == b'\r')

@@ -46,7 +46,7 @@ pub(super) struct Reach {
 }
 
 impl Reach {
-    /// Whether an address of the web may be requested, before its name is looked up.
+    /// Returns whether an address of the web may be requested, before its name is looked up.
     ///
     /// # Errors
     /// Why not, in words that follow the address.
@@ -70,7 +70,7 @@ impl Reach {
         }
     }
 
-    /// Whether a machine may be spoken to.
+    /// Returns whether a machine may be spoken to.
     ///
     /// # Errors
     /// Why not, with the address.

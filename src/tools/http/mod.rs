@@ -394,7 +394,7 @@ impl Answer {
     }
 }
 
-/// Whether a type may hold text.
+/// Returns whether a type may hold text.
 fn may_be_text(kind: &str) -> bool {
     const TEXT: &[&str] = &[
         "",
@@ -426,7 +426,7 @@ fn checked(url: &str, reach: &Reach) -> Result<Url, ToolError> {
     Ok(url)
 }
 
-/// Whether a redirect stays with whom was asked: the same name, with or without `www.`.
+/// Returns whether a redirect stays with whom was asked: the same name, with or without `www.`.
 fn is_same_site(from: &Url, to: &Url) -> bool {
     let site = |url: &Url| match &url.host {
         Host::Name(name) => name.strip_prefix("www.").unwrap_or(name).to_owned(),

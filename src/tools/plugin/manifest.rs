@@ -98,7 +98,7 @@ impl Manifest {
         Ok(Self { name, version, capabilities, tools: entries })
     }
 
-    /// Whether its programs may use the network.
+    /// Returns whether its programs may use the network.
     #[must_use]
     pub fn has_network(&self) -> bool {
         self.capabilities.iter().any(|word| word == NETWORK)

@@ -34,7 +34,8 @@ impl Reads {
         }
     }
 
-    /// Whether a file that the model has read holds something else now. Of one that it hasn't read it expects nothing.
+    /// Returns whether a file that the model has read holds something else now. Of one that it hasn't read it expects
+    /// nothing.
     pub(in crate::tools) fn differ(&self, place: &Path, content: &[u8]) -> bool {
         self.known().get(place).is_some_and(|hashed| *hashed != sha256(content))
     }

@@ -181,13 +181,13 @@ impl Bash {
         self.layer.as_ref()
     }
 
-    /// Whether it works on the workspace itself and hasn't ended.
+    /// Returns whether it works on the workspace itself and hasn't ended.
     pub(in crate::tools) fn is_working(&mut self) -> bool {
         self.is_work && self.is_running()
     }
 
-    /// Whether it hasn't ended. What it prints is read, so that it needn't wait for a reader, and programs that it left running
-    /// end with it.
+    /// Returns whether it hasn't ended. What it prints is read, so that it needn't wait for a reader, and programs that
+    /// it left running end with it.
     pub(in crate::tools) fn is_running(&mut self) -> bool {
         if self.state.is_over {
             return false;

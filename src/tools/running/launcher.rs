@@ -28,7 +28,7 @@ pub struct Terms {
 }
 
 impl Terms {
-    /// Whether the program gets more than its copy of the workspace: the network, or a path outside.
+    /// Returns whether the program gets more than its copy of the workspace: the network, or a path outside.
     #[must_use]
     pub fn is_wide(&self) -> bool {
         self.network || !self.readable.is_empty() || !self.writable.is_empty()
@@ -83,7 +83,7 @@ impl Launcher {
         Self { is_bench, ..self }
     }
 
-    /// Whether programs work on the bench of a git session.
+    /// Returns whether programs work on the bench of a git session.
     #[must_use]
     pub fn is_on_bench(&self) -> bool {
         self.is_bench

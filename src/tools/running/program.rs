@@ -75,7 +75,7 @@ struct ProgramOutput {
     complaint: Vec<u8>,
 }
 
-/// Whether it has ended; its end isn't taken note of yet, so that its number stays its own.
+/// Returns whether it has ended; its end isn't taken note of yet, so that its number stays its own.
 fn has_ended(child: &Child) -> bool {
     let pid = Pid::from_raw(i32::try_from(child.id()).unwrap_or(i32::MAX));
     let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;

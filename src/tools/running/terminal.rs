@@ -89,8 +89,8 @@ impl Terminal {
         self.silent_since = Instant::now();
     }
 
-    /// Whether a program of the session that `leader` leads waits for a person: it hangs in reading a line, in two looks one
-    /// after the other, or it has changed the terminal's modes and is silent and idle since.
+    /// Returns whether a program of the session that `leader` leads waits for a person: it hangs in reading a line, in
+    /// two looks one after the other, or it has changed the terminal's modes and is silent and idle since.
     pub(in crate::tools) fn is_awaited(&mut self, leader: u32) -> bool {
         if self.looked.elapsed() < LOOK_EVERY {
             return false;
@@ -120,7 +120,7 @@ impl Terminal {
         &self.written
     }
 
-    /// Whether keys aren't shown, or come one by one.
+    /// Returns whether keys aren't shown, or come one by one.
     fn has_other_modes(&self) -> bool {
         let of_lines = LocalFlags::ECHO | LocalFlags::ICANON;
         tcgetattr(&self.slave).is_ok_and(|modes| !modes.local_flags.contains(of_lines))

@@ -51,7 +51,7 @@ fn text(tree: &dyn Tree, path: &str) -> Result<String, String> {
     String::from_utf8(content.bytes).map_err(|_| format!("{path} is no text"))
 }
 
-/// Whether a tool may have this name: letters, digits and `_`, a letter first.
+/// Returns whether a tool may have this name: letters, digits and `_`, a letter first.
 fn is_name(name: &str) -> bool {
     name.len() <= NAME_CHARS_MAX
         && name.starts_with(|c: char| c.is_ascii_lowercase())

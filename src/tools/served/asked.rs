@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::tool::clean;
+use super::shown::clean;
 use crate::proto::served::{Asks, Field, FieldKind, FormAnswer};
 use crate::render::text::escape_visible;
 use crate::tools::Replies;

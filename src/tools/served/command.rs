@@ -252,7 +252,7 @@ fn rows_or(rows: Vec<Vec<String>>, why_none: impl FnOnce() -> String) -> Done {
     if rows.is_empty() { Done::Lines(vec![why_none()]) } else { Done::Rows(rows) }
 }
 
-/// Whether a part of a server is used.
+/// Returns whether a part of a server is used.
 ///
 /// # Errors
 /// The config leaves it out.

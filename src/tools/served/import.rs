@@ -201,7 +201,7 @@ fn shown(word: &str) -> String {
     }
 }
 
-/// Whether the name of an option, a variable or a header says that its value may be a secret.
+/// Returns whether the name of an option, a variable or a header says that its value may be a secret.
 fn names_secret(name: &str) -> bool {
     let lower = name.to_ascii_lowercase();
     lower.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| SECRETS.contains(&word))

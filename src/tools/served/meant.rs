@@ -2,7 +2,7 @@
 //! or are gone.
 
 use super::Servers;
-use super::shown::changed_lines;
+use super::shown::{changed_error, changed_lines};
 use crate::proto::served::PinStanding;
 use crate::proto::tool::ToolError;
 
@@ -64,10 +64,4 @@ impl Servers {
             None => unknown,
         }
     }
-}
-
-/// The failure of a call of a tool that has changed.
-pub(super) fn changed_error(server: &str, name: &str) -> ToolError {
-    let message = format!("the tool {name} isn't the one that the user allowed");
-    ToolError::new("changed", message, format!("the user can look at it and allow it: :mcp allow {server}"))
 }

@@ -201,7 +201,7 @@ impl Offered {
             && self.manifests.iter().zip(manifests).all(is_same)
     }
 
-    /// Whether there are too many for all of them to be sent.
+    /// Returns whether there are too many for all of them to be sent.
     fn is_much(&self, tokens_max: usize) -> bool {
         self.tokens > tokens_max || self.rows.len() > AT_ONCE_MAX
     }
@@ -331,8 +331,8 @@ impl Servers {
         }
     }
 
-    /// Whether a server may be started to find out what it offers. If the workspace has its program, a person starts it first: a
-    /// repository must not run anything by being opened.
+    /// Returns whether a server may be started to find out what it offers. If the workspace has its program, a person
+    /// starts it first: a repository must not run anything by being opened.
     fn may_start(&self, name: &str) -> bool {
         let Some(row) = self.configured(name) else { return false };
         if row.pin.is_some() || !(row.is_of_workspace)() || self.pins.knows(name, &row.known_identity()) {
@@ -445,7 +445,7 @@ impl Servers {
         self.offers.lock()
     }
 
-    /// Whether the person hasn't heard of a failure yet; from now on they have.
+    /// Returns whether the person hasn't heard of a failure yet; from now on they have.
     fn is_news(&self, server: &str, fault: &Fault) -> bool {
         // The server's own words, in brackets, may hold a time or the number of a process. Ours hold its exit status.
         let (ours, theirs) = fault.why.split_at(fault.why.find(" (").unwrap_or(fault.why.len()));
@@ -584,7 +584,7 @@ impl Servers {
         self.tokens_max.min(self.window_share.load(Ordering::Relaxed))
     }
 
-    /// Whether the configuration wants a tool to be sent with each request.
+    /// Returns whether the configuration wants a tool to be sent with each request.
     fn is_always_sent(&self, server: &str, tool: &Definition) -> bool {
         self.rows().get(server).is_some_and(|row| row.load.contains(&tool.name))
     }
@@ -599,7 +599,7 @@ impl Servers {
         offered.rows.iter().filter(|row| is_sent(row)).map(|row| row.name.clone()).collect()
     }
 
-    /// Whether a tool is, as its server offers it now, the one that a person allowed.
+    /// Returns whether a tool is, as its server offers it now, the one that a person allowed.
     #[must_use]
     pub fn standing(&self, server: &str, tool: &str) -> PinStanding {
         let (Some(row), Some(manifest)) = (self.configured(server), self.mcp.manifest(server)) else {
@@ -612,7 +612,7 @@ impl Servers {
         })
     }
 
-    /// Whether a person has allowed models to read a server's resources, as it is started now.
+    /// Returns whether a person has allowed models to read a server's resources, as it is started now.
     #[must_use]
     fn resources_standing(&self, server: &str) -> PinStanding {
         let Some(row) = self.configured(server) else { return PinStanding::New };
@@ -625,7 +625,7 @@ impl Servers {
         }
     }
 
-    /// Whether a person has allowed models to read a server's instructions as they are now.
+    /// Returns whether a person has allowed models to read a server's instructions as they are now.
     fn instructions_standing(&self, server: &str) -> PinStanding {
         let (Some(row), Some(manifest)) = (self.configured(server), self.mcp.manifest(server)) else {
             return PinStanding::New;
@@ -689,7 +689,8 @@ impl Servers {
         Ok((self.pins.forget(server, tool)?.saturating_sub(others.len()), others))
     }
 
-    /// Whether the configuration has the hash of all tools as they are now. What it allows is the whole of a server, or nothing.
+    /// Returns whether the configuration has the hash of all tools as they are now. What it allows is the whole of a
+    /// server, or nothing.
     fn is_pinned_whole(&self, row: &Configured, manifest: &Arc<Manifest>) -> bool {
         row.pin.is_some() && row.pin == self.whole_pin_of(row, manifest)
     }

@@ -6,7 +6,8 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use super::tool::{clean, failed, outcome};
+use super::shown::clean;
+use super::tool::{failed, outcome};
 use super::{Asked, MCP_WORDS, RESOURCES, Rule, Servers, none_of};
 use crate::gate::Permit;
 use crate::mcp::{Part, manifest_known};

@@ -5,9 +5,10 @@ use serde_json::{Value, json};
 use crate::gate::definition;
 use crate::mcp::{Part, Place};
 use crate::proto::served::{Definition, PinStanding};
+use crate::proto::tool::ToolError;
 use crate::redact::Redactor;
-use crate::render::changed_words;
 use crate::render::text::escape_visible;
+use crate::render::{changed_words, sanitise, strip_controls};
 use crate::tools::catalog::stranger::warnings;
 
 /// Characters of a value of JSON that is shown in one line.
@@ -155,6 +156,17 @@ fn changes(old: &Value, tool: &Definition) -> Vec<(String, String, String)> {
     differing
         .map(|part| (part.to_owned(), text(old.get(part).unwrap_or(&null)), text(new.get(part).unwrap_or(&null))))
         .collect()
+}
+
+/// A server's text without control characters and without those that nobody sees, in which orders to a model can hide.
+pub(super) fn clean(text: &str) -> String {
+    sanitise(&strip_controls(text.as_bytes())).into_owned()
+}
+
+/// The failure of a call of a tool that has changed.
+pub(super) fn changed_error(server: &str, name: &str) -> ToolError {
+    let message = format!("the tool {name} isn't the one that the user allowed");
+    ToolError::new("changed", message, format!("the user can look at it and allow it: :mcp allow {server}"))
 }
 
 #[cfg(test)]

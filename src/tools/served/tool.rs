@@ -4,14 +4,13 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use super::meant::changed_error;
+use super::shown::{changed_error, clean};
 use super::{Asked, Rule, Servers};
 use crate::gate::Permit;
 use crate::mcp::{McpError, Order, Part, Reply};
 use crate::proto::action::Action;
 use crate::proto::served::{Definition, PinStanding, Reach};
 use crate::proto::tool::{Outcome, ToolError};
-use crate::render::{sanitise, strip_controls};
 use crate::schema::Schema;
 use crate::tools::catalog::stranger;
 use crate::tools::{Offer, Place, Plan, Spec, Tool, Work};
@@ -162,7 +161,7 @@ const UNREACHABLE: [&str; 9] = [
     "connecterror",
 ];
 
-/// Whether a tool failed because it wanted to reach another machine.
+/// Returns whether a tool failed because it wanted to reach another machine.
 fn wants_network(outcome: &Outcome) -> bool {
     let text = outcome.output.to_lowercase();
     !outcome.success && UNREACHABLE.iter().any(|part| text.contains(part))
@@ -206,8 +205,8 @@ pub(super) fn outcome(server: &str, reply: Reply, work: &Work<'_>) -> Outcome {
     outcome
 }
 
-/// Whether the texts of a result say the structured result already: as JSON, or each of its values as a text. Libraries put what has
-/// no name of its own into an object with one member.
+/// Returns whether the texts of a result say the structured result already: as JSON, or each of its values as a text.
+/// Libraries put what has no name of its own into an object with one member.
 fn is_said(structured: &Value, texts: &[String]) -> bool {
     let is = |text: &String, value: &Value| match value {
         Value::String(value) => clean(value) == *text,
@@ -219,11 +218,6 @@ fn is_said(structured: &Value, texts: &[String]) -> bool {
     };
     let only = structured.as_object().filter(|object| object.len() == 1).and_then(|object| object.values().next());
     texts.iter().any(|text| is(text, structured)) || is_all(structured) || only.is_some_and(is_all)
-}
-
-/// A server's text without control characters and without those that nobody sees, in which orders to a model can hide.
-pub(super) fn clean(text: &str) -> String {
-    sanitise(&strip_controls(text.as_bytes())).into_owned()
 }
 
 /// Puts a file where it can be read, and says where.

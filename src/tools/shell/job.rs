@@ -34,7 +34,7 @@ impl Jobs {
         Some(act(&mut left))
     }
 
-    /// Whether one works on the workspace itself.
+    /// Returns whether one works on the workspace itself.
     #[must_use]
     pub fn are_working(&self) -> bool {
         self.with(Left::is_working).unwrap_or(false)

@@ -483,7 +483,10 @@ fn a_server_that_a_session_adds_is_called_by_hand_and_stays_the_same_one() {
     let (code, out, err) = run(at(&home), &["mcp", "import", "servers.json"]);
     assert!(code == Some(0) && out.contains("command = { \"x\" }"), "{out}{err}");
     let (code, _, err) = run(at(&home), &["mcp", "import", "gone.json"]);
-    assert!(code == Some(2) && err.contains("gone.json: No such file") && err.contains("mcp import takes"), "{err}");
+    assert!(
+        code == Some(2) && err.contains("gone.json: there is no such file") && err.contains("mcp import takes"),
+        "{err}"
+    );
     let (code, _, err) = run(at(&home), &["mcp", "import"]);
     assert!(code == Some(2) && err.contains("mcp import takes FILE"), "{err}");
     let (code, out, err) = run(at(&home), &["mcp", "connect", "--", "/usr/bin/python3", "-IS", FIXTURE]);

@@ -117,7 +117,7 @@ const ROOMS: &[Room] = &[
     room(
         "sessions",
         6,
-        &["base", "render", "files", "host", "git", "tree"],
+        &["base", "proto", "render", "files", "host", "git", "tree"],
         "turns become commits; who asks and answers is another room's",
     ),
     room(

@@ -126,7 +126,7 @@ fn draft(call: &Call<'_>, event: &Value) -> Answered<EventDraft> {
     })
 }
 
-/// Whether a value has a negative number.
+/// Returns whether a value has a negative number.
 fn has_negative(value: &Value) -> bool {
     match value {
         Value::Number(number) => number.as_f64().is_some_and(|number| number < 0.0),
