@@ -1,5 +1,4 @@
-//! One command: its name found out behind every plain disguise, builtins of the shell, and the acts of its plan carried out
-//! on what is known.
+//! One command: its name found out behind every plain disguise, builtins of the shell, and the acts of its plan.
 
 use std::rc::Rc;
 

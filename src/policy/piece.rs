@@ -231,6 +231,7 @@ impl Text {
     pub(super) fn push_living(&mut self, text: &str) {
         let mut rest = text;
         let mut may_close = !text.contains("://");
+        let closing = |rest: &str| rest.char_indices().skip(1).find(|(_, c)| *c == ']').map(|(at, _)| at);
         while let Some(at) = rest.find(['*', '?', '[']) {
             self.push_str(&rest[..at]);
             let sign = rest.as_bytes()[at];
@@ -238,7 +239,7 @@ impl Text {
             match sign {
                 b'*' => self.push(Piece::Star),
                 b'?' => self.push(Piece::One),
-                _ => match rest.char_indices().skip(1).find(|(_, c)| may_close && *c == ']').map(|(at, _)| at) {
+                _ => match may_close.then(|| closing(rest)).flatten() {
                     Some(end) if !rest[..end].contains('/') => {
                         self.push(Piece::One);
                         rest = &rest[end + 1..];

@@ -241,8 +241,7 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// Returns whether the home or the workspace lies in the same entry of a temporary directory: that is no scratch
-    /// then.
+    /// Returns whether the home or the workspace lies in the same entry of a temporary directory: that is no scratch then.
     fn is_beside_work(&self, place: &Place) -> bool {
         let entry = |base: &Place| {
             let depth = if is_one_of(base.parts.first(), &["tmp"]) { 2 } else { 3 };

@@ -1,5 +1,4 @@
-//! The effects of programs, as data: reads `config/policy/programs.tsv`, and a command's words by it. Must not know
-//! what follows from a risk.
+//! The effects of programs, as data of `config/policy/programs.tsv`. Must not know what follows from a risk.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;

@@ -89,8 +89,7 @@ impl<'a> Context<'a> {
 
 /// The questions that a verdict may ask of the disk. Every answer may be `None` or no, which never makes anything less risky.
 pub trait Files {
-    /// Place to which a path leads once every link on it is followed; for what isn't there yet, where its directory
-    /// leads.
+    /// Place to which a path leads once every link on it is followed; for what isn't there yet, where its directory leads.
     fn canonical(&self, path: &str) -> Option<String>;
 
     /// Returns whether a change of a path changes a file that other programs run by another name: git's configuration

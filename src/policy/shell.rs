@@ -1,5 +1,4 @@
-//! The state of a shell during the walk through a script, the union of the states of two ways, and the limit of work
-//! that a judgement may cost.
+//! The state of a shell during the walk through a script, the union of two states, and the limit of a judgement's work.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;

@@ -1,5 +1,4 @@
-//! Code of other languages. Nothing of it is followed: its string literals that are commands or paths are judged, and all
-//! else makes it unknown.
+//! Code of other languages. It isn't followed: string literals that are commands or paths are judged, all else is unknown.
 
 use super::{Act, Call, block, high};
 use crate::policy::piece::Text;
@@ -326,8 +325,7 @@ pub(super) fn sed(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
     acts.extend(files.map(if is_changed { Act::write } else { Act::read }));
 }
 
-/// Returns whether a script of sed neither runs nor writes: addresses, substitutions, and commands of one letter that
-/// only print.
+/// Returns whether a script of sed neither runs nor writes: addresses, substitutions, and commands of one letter that only print.
 fn only_prints(script: &str) -> bool {
     script.split([';', '\n', '{', '}']).all(|command| {
         let mut rest = command;
