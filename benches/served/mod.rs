@@ -121,6 +121,7 @@ fn gate(plan: &Plan) {
             reach: Reach::Held,
             may_write: true,
             is_destructive: false,
+            is_asked: false,
             is_granted: true,
         },
     };

@@ -525,13 +525,14 @@ fn protected_files_that_a_job_makes_are_put_back() {
                echo evil > .github/workflows/x.yml; echo evil > sub/.git/hooks/pre-push; ln -s ../.bashrc old/lk; \
                ln -s ../../../.bashrc sub/.git/COMMIT_EDITMSG; echo fine > plain.txt";
     let calls = [
-        ("shell", json!({"command": job, "background": true})),
+        ("shell", json!({"command": "sh job.sh", "background": true})),
         ("shell", json!({"command": "touch go; echo mine > AGENTS.md"})),
         ("shell", json!({"job": 1})),
         ("shell", json!({"command": "cat plain.txt"})),
     ];
     let config = "limits = {tool_rounds_once = 30}, security = {autonomy = \"full\", forbidden_commands = {}}";
     let home = home(&[rounds("please", &calls, "that was it")], config);
+    fs::write(work(home.path(), "job.sh"), job).expect("a script");
     let results = results(home.path());
     let told: String = results.iter().map(output).collect();
     for name in [
