@@ -522,7 +522,7 @@ fn a_refused_command_can_run_in_the_persons_own_shell() {
 #[test]
 fn protected_files_that_a_job_makes_are_put_back() {
     let job = "until test -e go; do sleep 0.05; done; echo evil > .envrc; mkdir -p .github/workflows sub/.git/hooks; \
-               echo evil > .github/workflows/x.yml; echo evil > sub/.git/hooks/pre-push; ln -s ../.bashrc old/lk; \
+               echo evil > .github/workflows/x.yml; echo evil > sub/.git/hooks/pre-push; mkdir deep; ln -s ../../.bashrc deep/lk; \
                ln -s ../../../.bashrc sub/.git/COMMIT_EDITMSG; echo fine > plain.txt";
     let calls = [
         ("shell", json!({"command": "sh job.sh", "background": true})),
@@ -539,12 +539,12 @@ fn protected_files_that_a_job_makes_are_put_back() {
         ".envrc: new",
         ".github/workflows/x.yml: new",
         "sub/.git/hooks/pre-push: new",
-        "old/lk: new, a link",
+        "deep/lk: new, a link",
         "sub/.git/COMMIT_EDITMSG: new, a link",
     ] {
         assert!(told.contains(name) && told.contains("were restored"), "{name}: {results:?}");
     }
-    let made = [".envrc", ".github/workflows/x.yml", "sub/.git/hooks/pre-push", "old/lk", "sub/.git/COMMIT_EDITMSG"];
+    let made = [".envrc", ".github/workflows/x.yml", "sub/.git/hooks/pre-push", "deep/lk", "sub/.git/COMMIT_EDITMSG"];
     for name in made {
         assert!(work(home.path(), name).symlink_metadata().is_err(), "{name}");
     }
