@@ -3,6 +3,7 @@
 
 use std::collections::HashSet;
 
+use super::answer::may_begin_call;
 use super::compact::material;
 use super::conversation::{PastTurn, estimate_tokens};
 use crate::proto::{Message, Role};
@@ -130,7 +131,8 @@ pub fn memory_request(turns: &[PastTurn], tokens_max: usize) -> Option<Vec<Messa
 pub fn written_memory(text: &str) -> Option<&str> {
     let text = text.trim();
     let is_nothing = text.trim_end_matches('.').eq_ignore_ascii_case(NOTHING);
-    (!text.is_empty() && !is_nothing).then_some(text)
+    // A small model may call a tool where it was asked for words.
+    (!text.is_empty() && !is_nothing && !may_begin_call(text)).then_some(text)
 }
 
 fn is_within(cwd: &str, place: &str) -> bool {
@@ -191,9 +193,13 @@ mod tests {
         );
         assert!(memory_request(&turns, 12).expect("one").iter().all(|it| !it.content.contains("one")));
         assert_eq!(memory_request(&[blank], 1000), None);
-        for (text, wanted) in
-            [(" Nothing. ", None), ("", None), (" a fact\n", Some("a fact")), ("nothing much", Some("nothing much"))]
-        {
+        for (text, wanted) in [
+            (" Nothing. ", None),
+            ("", None),
+            (" a fact\n", Some("a fact")),
+            ("nothing much", Some("nothing much")),
+            (r#"{"name": "shell", "arguments": {}}"#, None),
+        ] {
             assert_eq!(written_memory(text), wanted);
         }
     }

@@ -3,16 +3,20 @@
 
 use serde_json::{Map, Value};
 
-use super::loose::{loose_json, without_fence};
+use super::loose::loose_json;
 
-/// Tags around calls.
-const TAGS: [&str; 5] = ["tool_call", "tool_calls", "tools", "function_call", "tool"];
+/// Words by which a mark around a call, or a key that holds calls, is known.
+const CALL_WORDS: [&str; 7] = ["tool", "tools", "function", "functions", "call", "calls", "invoke"];
 /// Keys under which the name of a tool is found.
 const NAMES: [&str; 4] = ["name", "tool", "tool_name", "function"];
 /// Keys under which the arguments are found.
 const ARGUMENTS: [&str; 5] = ["arguments", "parameters", "args", "input", "tool_input"];
 /// The most calls that a text is searched for.
 const CALLS_MAX: usize = 32;
+/// Bytes of a mark.
+const MARK_BYTES_MAX: usize = 120;
+/// Places at which a loose value may end.
+const ENDS_MAX: usize = 64;
 
 /// A call found in a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,14 +46,15 @@ pub fn read_calls(text: &str, is_tool: &dyn Fn(&str) -> bool) -> Reading {
         return Reading::Words;
     }
     for start in starts.by_ref() {
-        let calls = all_calls(&text[start..], is_tool);
+        let calls = Reader::new(&text[start..], is_tool).read().unwrap_or_default();
         if !calls.is_empty() {
             return Reading::Calls(text[..start].trim_end().to_owned(), calls);
         }
     }
     // An answer may well hold JSON; only one that begins with what looks like a call was meant as one.
     let begin = text.trim_start();
-    if may_begin_call(begin) && has_call_keys(begin) { Reading::Unclear } else { Reading::Words }
+    let is_meant = may_begin_call(begin) && has_call_keys(begin) || has_mark(text);
+    if is_meant { Reading::Unclear } else { Reading::Words }
 }
 
 /// Returns whether a text that is still arriving may turn out to be a call: it begins as one does, as far as it has
@@ -57,7 +62,7 @@ pub fn read_calls(text: &str, is_tool: &dyn Fn(&str) -> bool) -> Reading {
 #[must_use]
 pub fn may_begin_call(text: &str) -> bool {
     let mut rest = text.trim_start();
-    for _ in 0..3 {
+    for _ in 0..2 {
         if let Some(after) = rest.strip_prefix("```") {
             let Some((info, body)) = after.split_once('\n') else {
                 return after.len() < 12 && after.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
@@ -66,17 +71,12 @@ pub fn may_begin_call(text: &str) -> bool {
                 return false;
             }
             rest = body.trim_start();
-        } else if rest.starts_with('<') {
-            let Some(end) = rest.find('>') else {
-                return TAGS.iter().any(|tag| format!("<{tag}>").starts_with(rest));
-            };
-            if !TAGS.contains(&&rest[1..end]) {
-                return false;
-            }
-            rest = rest[end + 1..].trim_start();
         }
     }
-    if rest.is_empty() || "```".starts_with(rest) {
+    if let Some((mark, _)) = Mark::at(rest) {
+        return mark.is_special() || mark.is_of_call();
+    }
+    if rest.is_empty() || "```".starts_with(rest) || Mark::may_begin(rest) {
         return !text.trim().is_empty();
     }
     let inner = rest.trim_start_matches('[').trim_start();
@@ -85,10 +85,10 @@ pub fn may_begin_call(text: &str) -> bool {
     let Some(quote) = inner.chars().next() else { return true };
     let inner = if quote == '"' || quote == '\'' { &inner[1..] } else { return false };
     let is_key = |key: &&str| match inner.split_once(quote) {
-        Some((name, _)) => name == *key,
+        Some((name, _)) => name == *key || is_call_word(name),
         None => key.starts_with(inner),
     };
-    NAMES.iter().chain(&ARGUMENTS).chain(&["type", "id"]).any(is_key)
+    NAMES.iter().chain(&ARGUMENTS).chain(&["type", "id", "tool_calls", "function_call"]).any(is_key)
 }
 
 /// Places at which a line begins.
@@ -99,54 +99,246 @@ fn line_starts(text: &str) -> impl Iterator<Item = usize> + '_ {
 fn has_call_keys(text: &str) -> bool {
     let has =
         |keys: &[&str]| keys.iter().any(|key| text.contains(&format!("{key}\"")) || text.contains(&format!("{key}'")));
-    TAGS.iter().any(|tag| text.starts_with(&format!("<{tag}>"))) || has(&NAMES) && has(&ARGUMENTS)
+    has(&NAMES) && has(&ARGUMENTS)
 }
 
-/// The calls of a text that holds calls and nothing else but fences and tags; empty if there is anything else.
-fn all_calls(text: &str, is_tool: &dyn Fn(&str) -> bool) -> Vec<WrittenCall> {
-    let mut plain = without_fence(text).to_owned();
-    for tag in TAGS {
-        plain = plain.replace(&format!("<{tag}>"), "\n").replace(&format!("</{tag}>"), "\n");
-    }
-    let mut calls = Vec::new();
-    for value in values(&plain) {
-        match value {
-            Some(Value::Array(items)) if !items.is_empty() => calls.extend(items.iter().map(|it| call_of(it, is_tool))),
-            Some(value) => calls.push(call_of(&value, is_tool)),
-            None => return Vec::new(),
-        }
-    }
-    let all: Option<Vec<WrittenCall>> = calls.into_iter().take(CALLS_MAX).collect();
-    all.unwrap_or_default()
+/// Looks whether a line outside code begins with a mark of a call.
+fn has_mark(text: &str) -> bool {
+    let mut is_code = false;
+    text.trim_start().lines().any(|line| {
+        is_code ^= line.trim_start().starts_with("```");
+        !is_code && Mark::at(line.trim_start()).is_some_and(|(mark, _)| mark.is_of_call())
+    })
 }
 
-/// The JSON values of a text, one after the other; `None` for a part that isn't JSON.
-fn values(text: &str) -> Vec<Option<Value>> {
-    let text = text.trim();
-    if let Ok(value) = loose_json(text) {
-        return vec![Some(value)];
+/// Looks whether one of a name's parts is a word for calls: `tool_call`, `antml:invoke`.
+fn is_call_word(name: &str) -> bool {
+    name.split(['_', '-', '.', ':', '\u{2581}'])
+        .any(|part| CALL_WORDS.iter().any(|word| part.eq_ignore_ascii_case(word)))
+}
+
+/// A mark around a call or around a part of one: a tag, a token of a chat's template (`<|…|>`), a word in brackets
+/// (`[TOOL_CALLS]`).
+struct Mark<'t> {
+    inner: &'t str,
+    is_tag: bool,
+}
+
+impl<'t> Mark<'t> {
+    /// The mark with which a text begins, and the rest.
+    fn at(text: &'t str) -> Option<(Self, &'t str)> {
+        let (inner, rest) = match text.strip_prefix('<') {
+            Some(rest) => rest.split_once('>')?,
+            None => text.strip_prefix('[')?.split_once(']')?,
+        };
+        let is_tag = text.starts_with('<');
+        Self::is_inner(inner, is_tag).then_some((Self { inner, is_tag }, rest))
     }
-    let mut found = Vec::new();
-    let mut rest = text;
-    while !rest.is_empty() {
-        if let Some(fence) = rest.strip_prefix("```") {
-            // Between two fenced calls.
-            rest = fence.trim_start_matches(|c: char| c.is_ascii_alphanumeric() || c == '_').trim_start();
-            continue;
+
+    /// Looks whether a text may be the beginning of a mark.
+    fn may_begin(text: &str) -> bool {
+        let inner = text.strip_prefix('<').or_else(|| text.strip_prefix('['));
+        inner.is_some_and(|inner| inner.is_empty() || Self::is_inner(inner, text.starts_with('<')))
+    }
+
+    fn is_inner(inner: &str, is_tag: bool) -> bool {
+        if !is_tag {
+            return !inner.is_empty() && inner.bytes().all(|it| it.is_ascii_uppercase() || b"_/".contains(&it));
         }
-        let mut strict = serde_json::Deserializer::from_str(rest).into_iter::<Value>();
-        match strict.next() {
-            Some(Ok(value)) => {
-                found.push(Some(value));
-                rest = rest[strict.byte_offset()..].trim_start_matches(|c: char| c.is_whitespace() || c == ',');
-            }
-            _ => {
-                found.push(loose_json(rest).ok());
+        inner.len() <= MARK_BYTES_MAX
+            && inner.starts_with(|c: char| c.is_ascii_alphabetic() || ['/', '|', '\u{ff5c}'].contains(&c))
+            && !inner.contains(['<', '>', '\n', '{'])
+    }
+
+    fn is_special(&self) -> bool {
+        self.inner.starts_with(['|', '\u{ff5c}'])
+    }
+
+    fn is_end(&self) -> bool {
+        self.inner.starts_with('/')
+    }
+
+    /// Its words: `invoke`, `name`, `shell`.
+    fn words(&self) -> impl Iterator<Item = &'t str> + use<'t> {
+        let is_between = |c: char| !c.is_alphanumeric() && !['_', '-', '.', ':', '\u{2581}'].contains(&c);
+        self.inner.split(is_between).filter(|word| !word.is_empty())
+    }
+
+    fn first(&self) -> &'t str {
+        self.words().next().unwrap_or_default()
+    }
+
+    fn is_of_call(&self) -> bool {
+        is_call_word(self.first())
+    }
+}
+
+/// A call of which the name has come.
+struct Begun<'t> {
+    name: String,
+    /// The first word of the mark that named it.
+    mark: Option<&'t str>,
+    /// The name of an argument whose value comes next.
+    key: Option<&'t str>,
+    arguments: Map<String, Value>,
+}
+
+impl Begun<'_> {
+    fn whole(self) -> WrittenCall {
+        WrittenCall { name: self.name, arguments: Value::Object(self.arguments).to_string() }
+    }
+}
+
+/// Reads calls by one rule for all families of models: a call is an object that holds a tool's name and arguments; or a
+/// tool's name, in a mark or directly after one, followed by one object or by marks that each hold an argument. Other marks
+/// are passed over. Words end the reading; they may follow only what stood in marks or a fence.
+struct Reader<'t, 'f> {
+    rest: &'t str,
+    is_tool: &'f dyn Fn(&str) -> bool,
+    calls: Vec<WrittenCall>,
+    begun: Option<Begun<'t>>,
+}
+
+impl<'t, 'f> Reader<'t, 'f> {
+    fn new(rest: &'t str, is_tool: &'f dyn Fn(&str) -> bool) -> Self {
+        Self { rest, is_tool, calls: Vec::new(), begun: None }
+    }
+
+    /// The calls; `None` if a part of them can't be read.
+    fn read(mut self) -> Option<Vec<WrittenCall>> {
+        let (mut is_marked, mut is_after_mark) = (false, false);
+        while self.calls.len() < CALLS_MAX {
+            self.rest = self.rest.trim_start_matches(|c: char| c.is_whitespace() || c == ',');
+            let is_first = self.calls.is_empty() && self.begun.is_none();
+            let was_after_mark = std::mem::take(&mut is_after_mark);
+            if self.rest.is_empty() {
+                break;
+            } else if let Some(after) = self.rest.strip_prefix("```") {
+                self.rest = after.trim_start_matches(|c: char| c.is_ascii_alphanumeric() || c == '_');
+                is_marked |= is_first;
+            } else if let Some((mark, after)) = Mark::at(self.rest) {
+                self.rest = after;
+                let holds_value = self.take_mark(&mark)?;
+                is_marked |= is_first;
+                is_after_mark = !mark.is_end() && !holds_value;
+            } else if self.rest.starts_with(['{', '[']) {
+                self.take_value()?;
+            } else if !(was_after_mark && self.take_name()) {
+                // A call that isn't whole, or JSON in the midst of words.
+                if self.begun.is_some() || !is_marked {
+                    return None;
+                }
                 break;
             }
         }
+        self.end_call();
+        Some(self.calls)
     }
-    found
+
+    fn begin_call(&mut self, name: &str, mark: Option<&'t str>) {
+        self.end_call();
+        self.begun = Some(Begun { name: name.to_owned(), mark, key: None, arguments: Map::new() });
+    }
+
+    fn end_call(&mut self) {
+        self.calls.extend(self.begun.take().map(Begun::whole));
+    }
+
+    /// Takes a mark, and its value if it holds one; returns whether it did.
+    fn take_mark(&mut self, mark: &Mark<'t>) -> Option<bool> {
+        let (first, last) = (mark.first(), mark.words().last().unwrap_or_default());
+        let is_of_call = mark.is_of_call();
+        if !mark.is_tag || mark.is_special() {
+            return Some(false);
+        }
+        if mark.is_end() {
+            let ends = |begun: &Begun<'_>| begun.mark == Some(first) || is_of_call && !begun.arguments.is_empty();
+            if self.begun.as_ref().is_some_and(ends) {
+                self.end_call();
+            }
+            return Some(false);
+        }
+        match &mut self.begun {
+            Some(begun) if !is_of_call && !ARGUMENTS.contains(&first) => {
+                let (value, rest) = self.rest.split_once(&format!("</{first}>"))?;
+                self.rest = rest;
+                if first == last && (first.ends_with("_key") || first.ends_with("_name")) {
+                    begun.key = Some(value.trim());
+                    return Some(true);
+                }
+                let value = value.strip_prefix('\n').unwrap_or(value);
+                let value = value.strip_suffix('\n').unwrap_or(value);
+                let key = begun.key.take().unwrap_or(last);
+                begun.arguments.insert(key.to_owned(), value.into());
+                return Some(true);
+            }
+            _ if (self.is_tool)(last) => self.begin_call(last, Some(first)),
+            _ => {}
+        }
+        Some(false)
+    }
+
+    /// Takes an object: a call, or the arguments of the one that is named; or an array of calls.
+    fn take_value(&mut self) -> Option<()> {
+        let (value, rest) = value_at(self.rest)?;
+        self.rest = rest;
+        match (self.begun.take(), value) {
+            (Some(begun), Value::Object(arguments)) if begun.arguments.is_empty() => {
+                self.calls.push(Begun { arguments, ..begun }.whole());
+            }
+            (Some(_), _) => return None,
+            (None, value) => self.calls.extend(calls_of(&value, self.is_tool)?),
+        }
+        Some(())
+    }
+
+    /// Takes the name of a tool after a mark, or another single word between two marks.
+    fn take_name(&mut self) -> bool {
+        let end = self.rest.find(['<', '[', '{', '\n', '`']).unwrap_or(self.rest.len());
+        let (words, rest) = self.rest.split_at(end);
+        let count = words.split_whitespace().count();
+        let last = words.split_whitespace().last().unwrap_or_default();
+        let name = last.rsplit('=').next().unwrap_or_default();
+        // Numbered, as `shell:0`.
+        let name =
+            name.rsplit_once(':').filter(|it| it.1.bytes().all(|it| it.is_ascii_digit())).map_or(name, |it| it.0);
+        let is_name = count <= 2 && (self.is_tool)(name);
+        if is_name {
+            self.begin_call(name, None);
+        } else if count != 1 || !rest.starts_with('<') {
+            return false;
+        }
+        self.rest = rest;
+        true
+    }
+}
+
+/// The object or array with which a text begins, strict or as small models write it, and the rest.
+fn value_at(text: &str) -> Option<(Value, &str)> {
+    let mut strict = serde_json::Deserializer::from_str(text).into_iter::<Value>();
+    if let Some(Ok(value)) = strict.next() {
+        return Some((value, &text[strict.byte_offset()..]));
+    }
+    let mut ends: Vec<usize> =
+        ["</", "<|", "```", "[/"].iter().flat_map(|it| text.match_indices(it)).map(|it| it.0).collect();
+    ends.sort_unstable();
+    ends.truncate(ENDS_MAX);
+    ends.push(text.len());
+    ends.into_iter().find_map(|end| Some((loose_json(text[..end].trim_end()).ok()?, &text[end..])))
+}
+
+/// The calls of an object or an array, also of one within a key for calls; `None` if anything else is among them.
+fn calls_of(value: &Value, is_tool: &dyn Fn(&str) -> bool) -> Option<Vec<WrittenCall>> {
+    if let Value::Array(items) = value {
+        let calls: Option<Vec<_>> = items.iter().map(|it| call_of(it, is_tool)).collect();
+        return calls.filter(|calls| !calls.is_empty());
+    }
+    if let Some(call) = call_of(value, is_tool) {
+        return Some(vec![call]);
+    }
+    let held = |(key, value): (&String, &Value)| is_call_word(key) && (value.is_array() || value.is_object());
+    let (_, inner) = value.as_object()?.iter().find(|(key, value)| held((key, value)))?;
+    calls_of(inner, is_tool)
 }
 
 fn call_of(value: &Value, is_tool: &dyn Fn(&str) -> bool) -> Option<WrittenCall> {
@@ -199,6 +391,60 @@ mod tests {
         assert_eq!(calls.len(), 2);
         let two = format!("<tool_call>\n{call}\n</tool_call>\n<tool_call>\n{call}\n</tool_call>");
         assert!(matches!(read(&two), Reading::Calls(_, calls) if calls.len() == 2));
+    }
+
+    #[test]
+    fn every_familys_way_to_write_a_call_is_read() {
+        let one = |name: &str, arguments: &str| vec![WrittenCall { name: name.into(), arguments: arguments.into() }];
+        let json = r#"{"name":"shell","arguments":{"command":"ls"}}"#;
+        let function = "<function=shell>\n<parameter=command>\nls\n</parameter>\n</function>";
+        let block = format!("```json\n{json}\n```");
+        for text in [
+            format!("<tool_call>\n{function}\n</tool_call>"),
+            function.to_owned(),
+            "<tool_call>shell\n<arg_key>command</arg_key>\n<arg_value>ls</arg_value>\n</tool_call>".to_owned(),
+            "<function_calls>\n<invoke name=\"shell\">\n<parameter name=\"command\">ls</parameter>\n</invoke>\n</function_calls>"
+                .to_owned(),
+            "<tool_use><name>shell</name><arguments>{\"command\": \"ls\"}</arguments></tool_use>".to_owned(),
+            format!("[TOOL_CALLS][{json}]"),
+            "[TOOL_CALLS]shell[ARGS]{\"command\": \"ls\"}".to_owned(),
+            format!("<|python_tag|>{json}"),
+            "<|tool_call_begin|>functions.shell:0<|tool_call_argument_begin|>{\"command\": \"ls\"}<|tool_call_end|>"
+                .replace("functions.", ""),
+            "<\u{ff5c}tool\u{2581}call\u{2581}begin\u{ff5c}>function<\u{ff5c}tool\u{2581}sep\u{ff5c}>shell\n```json\n{\"command\": \"ls\"}\n```<\u{ff5c}tool\u{2581}call\u{2581}end\u{ff5c}>".to_owned(),
+            "<|channel|>commentary to=shell <|constrain|>json<|message|>{\"command\": \"ls\"}<|call|>".to_owned(),
+            format!(r#"{{"tool_calls": [{json}]}}"#),
+            format!("{block}\n\nThen I will answer."),
+            format!("<tool_call>\n{json}\n</tool_call>\nThe shell says <b>a</b>."),
+            "<tool_call>{'name': 'shell', 'arguments': {'command': 'ls'}}</tool_call> I wait.".to_owned(),
+        ] {
+            assert_eq!(read(&text), Reading::Calls(String::new(), one("shell", r#"{"command":"ls"}"#)), "{text}");
+            let every_start = text.char_indices().map(|(at, _)| &text[..at]).filter(|start| !start.trim().is_empty());
+            every_start.for_each(|start| assert!(may_begin_call(start), "{start} of {text}"));
+        }
+        let two = format!("I look.\n{function}\n<function=file_read><parameter=path>a <b></parameter></function>");
+        let both = [one("shell", r#"{"command":"ls"}"#), one("file_read", r#"{"path":"a <b>"}"#)].concat();
+        assert_eq!(read(&two), Reading::Calls("I look.".into(), both));
+        // What isn't whole, or names no tool, is asked for again.
+        for text in [
+            "<function=shell>\n<parameter=command>\nrm -r bui",
+            "I look.\n<tool_call>\n<function=unknown>\n<parameter=a>b</parameter>\n</function>\n</tool_call>",
+            "<tool_call>{\"name\": \"shell\", \"argum",
+            "<function=shell><parameter=command>a</parameter>b</parameter></function>",
+        ] {
+            assert_eq!(read(text), Reading::Unclear, "{text}");
+        }
+        for text in [
+            "Use <tool_call> for it.",
+            "```html\n<function-list>\n```",
+            "Its marks are:\n\n```\n<tool_call>\n```\n",
+            "<tooltip>a</tooltip>",
+            "<|im_start|>It is 4.",
+            "[WARNING] no",
+            "```python\nx = 1\n```\nshell",
+        ] {
+            assert_eq!(read(text), Reading::Words, "{text}");
+        }
     }
 
     #[test]

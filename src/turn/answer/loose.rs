@@ -23,7 +23,7 @@ pub fn loose_json(text: &str) -> Result<Value, String> {
 }
 
 /// The text inside a block of code, if the block is all there is.
-pub(super) fn without_fence(text: &str) -> &str {
+fn without_fence(text: &str) -> &str {
     let text = text.trim();
     let Some(inner) = text.strip_prefix("```") else { return text };
     let inner = inner.trim_end().strip_suffix("```").unwrap_or(inner);
