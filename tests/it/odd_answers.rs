@@ -109,6 +109,21 @@ fn names_and_texts() -> Vec<(&'static str, Vec<Step>, Next)> {
         ("words before a call", text(&format!("I read it.\n\n```json\n{object}\n```")), Next::Run),
         ("a call as text that was cut off", text(r#"{"name": "shell", "arguments": {"command": "cat no"#), Next::Again),
         ("a call as text at the limit of tokens", cut_answer(&object[..object.len() - 1]), Next::Again),
+        (
+            "a call in tags, after thoughts in tags",
+            text(
+                "<think>\nI read it.\n</think>\n\n<tool_call>\n<function=shell>\n<parameter=command>\ncat note.txt\n</parameter>\n</function>\n</tool_call>",
+            ),
+            Next::Run,
+        ),
+        ("words after a call", text(&format!("```json\n{object}\n```\nThen I will answer.")), Next::Run),
+        (
+            "a call in tags that is cut off",
+            text("I read it.\n<function=shell>\n<parameter=command>cat no"),
+            Next::Again,
+        ),
+        ("thoughts alone", text("<think>hmm</think>"), Next::Again),
+        ("thoughts without an end, and nothing else", text("<think>hmm I must think"), Next::Again),
         ("nothing", text(""), Next::Again),
         ("nothing, at the limit", stream(&[], &json!("length")), Next::Again),
     ]
@@ -208,7 +223,7 @@ fn expect_answers(cases: Vec<(&'static str, Vec<Step>, Next)>) {
         let last = server.request(requests).raw;
         assert!(last.contains(&format!("The code word is {WORD}")), "{name}: the call didn't run: {last}");
         assert!(out.ends_with(&format!("It is {WORD}.\n")), "{name}: {out}");
-        assert!(!out.contains("\"arguments\""), "{name}: a call was shown as text: {out}");
+        assert!(!out.contains("\"arguments\"") && !out.contains('<'), "{name}: a call was shown as text: {out}");
     }
 }
 

@@ -71,6 +71,9 @@ impl Decoder {
         let room = RAW_BYTES_MAX.saturating_sub(self.raw.len()).min(bytes.len());
         self.raw.extend_from_slice(&bytes[..room]);
         let result = self.feed_form(bytes);
+        if !matches!(result, Ok(Progress::More)) {
+            self.got.end_text();
+        }
         self.limited(result)
     }
 
@@ -81,6 +84,7 @@ impl Decoder {
             Form::Object(bytes) => self.take_object(&bytes),
             Form::Events(mut reader) => self.finish_events(&mut reader),
         };
+        self.got.end_text();
         self.limited(result)
     }
 

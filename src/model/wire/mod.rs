@@ -3,11 +3,13 @@
 
 mod anthropic;
 mod gemini;
+mod inline;
 mod openai;
 mod responses;
 #[cfg(test)]
 mod tests;
 
+pub(super) use inline::Fresh;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
@@ -128,21 +130,27 @@ pub(super) struct Gathered {
     /// Longer than [`ANSWER_BYTES_MAX`]; the rest was dropped.
     pub is_over_limit: bool,
     kept_bytes: usize,
-}
-
-/// Text and thoughts, as far as they came.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Fresh {
-    pub text: String,
-    pub thought: String,
+    inline: inline::Inline,
 }
 
 impl Gathered {
     /// Takes more of the text.
     pub(super) fn say(&mut self, piece: &str) {
         let piece = self.within_limit(piece);
-        self.text.push_str(piece);
-        self.fresh.text.push_str(piece);
+        let fresh = self.inline.push(piece);
+        self.add(&fresh);
+    }
+
+    /// Takes the end of the text: what may have been a mark is none.
+    pub(super) fn end_text(&mut self) {
+        let fresh = self.inline.finish();
+        self.add(&fresh);
+    }
+
+    fn add(&mut self, fresh: &Fresh) {
+        self.text.push_str(&fresh.text);
+        self.fresh.text.push_str(&fresh.text);
+        self.fresh.thought.push_str(&fresh.thought);
     }
 
     /// Takes more of the thoughts.
