@@ -329,6 +329,12 @@ impl Agent {
         self.answer_schema = schema;
     }
 
+    /// Returns whether tools go with the next question.
+    #[must_use]
+    pub fn offers_tools(&self) -> bool {
+        choose(&self.models, self.current.as_deref()).is_ok_and(|it| self.has_tools(&*it))
+    }
+
     /// Sends W3C's header `traceparent` with the requests of the next questions.
     pub fn trace_as(&mut self, trace: Option<String>) {
         self.trace = trace;
@@ -362,7 +368,7 @@ impl Agent {
         self.learn_keys();
         let question = &self.secrets.hide("your question", question);
         self.make_ready(question, cancel, sink);
-        let has_tools = choose(&self.models, self.current.as_deref()).is_ok_and(|it| self.has_tools(&*it));
+        let has_tools = self.offers_tools();
         let mut record = Record { recorder: &mut *self.recorder, has_failed: false };
         record.keep(sink, |it| it.question(question, self.current.as_deref()));
         let provider = match choose(&self.models, self.current.as_deref()) {

@@ -334,6 +334,11 @@ impl AtCli {
                 schema.as_value()
             ));
         }
+        // The server holds the model to it, if it can: at once where no tool can be wanted before the answer.
+        let schema = self.face().schema.as_ref().map(|schema| schema.as_value().to_string());
+        if !runtime.agent().offers_tools() {
+            runtime.agent_mut().answer_as(schema.clone());
+        }
         let code = self.ask(runtime, &question, &mut person);
         let Some(problems) = self.face().misfit.take() else { return Ok(code) };
         let notice = format!("[schema] the answer doesn't match the schema; the model is asked once more: {problems}");
@@ -342,8 +347,7 @@ impl AtCli {
         let again = format!(
             "That doesn't match the schema: {problems}. Answer with the corrected JSON value and nothing else."
         );
-        // This time the server holds the model to it, if it can.
-        runtime.agent_mut().answer_as(self.face().schema.as_ref().map(|schema| schema.as_value().to_string()));
+        runtime.agent_mut().answer_as(schema);
         Ok(self.ask(runtime, &again, &mut person))
     }
 

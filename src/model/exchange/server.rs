@@ -65,17 +65,17 @@ impl Server {
     }
 
     /// Omits a field that the server has refused; returns whether that changes anything.
-    fn leave_out(&self, fault: &Fault) -> bool {
+    fn leave_out(&self, fault: &Fault, has_schema: bool) -> bool {
         let Fault::Rejected { server_text, .. } = fault else { return false };
         let mut without = self.without.lock();
         let before = *without;
         let server_text = server_text.to_ascii_lowercase();
+        // A format in the text of OpenAI's, a schema in Gemini's config, a tool that must be called at Anthropic's.
+        let words =
+            ["response_format", "text.format", "json_schema", "jsonschema", "grammar", "tool_choice", "input_schema"];
+        without.answer_schema |= has_schema && words.iter().any(|word| server_text.contains(word));
         match self.endpoint.protocol {
-            Protocol::OpenAi => {
-                without.stream_options |= server_text.contains("stream_options");
-                let words = ["response_format", "json_schema", "grammar"];
-                without.response_format |= words.iter().any(|word| server_text.contains(word));
-            }
+            Protocol::OpenAi => without.stream_options |= server_text.contains("stream_options"),
             Protocol::Responses => {
                 without.encrypted_reasoning |= server_text.contains("encrypted") || server_text.contains("include");
             }
@@ -196,7 +196,7 @@ impl Provider for Server {
             if has_begun {
                 return Err(failed(fault));
             }
-            if self.leave_out(&fault) {
+            if self.leave_out(&fault, request.answer_schema.is_some()) {
                 continue;
             }
             let delay = retry::delay(&fault, tries, random(), host::now_unix_ms());

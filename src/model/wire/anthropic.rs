@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use super::{Bad, Gathered, Problem, ThinkingForm, Without, own_parts, raw, tokens};
+use super::{ANSWER_TOOL, Bad, Gathered, Problem, ThinkingForm, Without, own_parts, raw, tokens};
 use crate::base::base64;
 use crate::model::endpoint::{Endpoint, Thinking};
 use crate::model::request::{Item, Request, StopReason, Usage};
@@ -26,6 +26,8 @@ struct Body<'a> {
     system: Option<Value>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tools: Vec<Tool<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_choice: Option<Value>,
     messages: Vec<Message>,
     #[serde(skip_serializing_if = "Option::is_none")]
     temperature: Option<f64>,
@@ -78,13 +80,24 @@ pub(super) fn body(request: &Request, endpoint: &Endpoint, without: Without) -> 
         let input_schema = super::schema(tool)?;
         Ok(Tool { name: &tool.name, description: &tool.description, input_schema, cache_control })
     });
-    let (max_tokens, thinking, output_config) = thinking(request, endpoint, without.thinking);
+    let mut tools = tools.collect::<serde_json::Result<Vec<_>>>()?;
+    let mut form = without.thinking;
+    // The arguments of a tool are an object always.
+    let answer_schema = super::answer_schema(request, without).filter(|schema| schema["type"] == "object");
+    if let Some(schema) = &answer_schema {
+        let input_schema = raw(&schema.to_string())?;
+        tools.push(Tool { name: ANSWER_TOOL, description: "Gives the answer.", input_schema, cache_control: None });
+        // A model that must call a tool can't think.
+        form = ThinkingForm::Unsaid;
+    }
+    let (max_tokens, thinking, output_config) = thinking(request, endpoint, form);
     let thinks = thinking.as_ref().is_some_and(|thinking| thinking["type"] != "disabled");
     serde_json::to_vec(&Body {
         model: request.model.as_deref().unwrap_or(&endpoint.model),
         max_tokens,
         system: system.map(|text| json!([{"type": "text", "text": text, "cache_control": cache_mark()}])),
-        tools: tools.collect::<serde_json::Result<_>>()?,
+        tools,
+        tool_choice: answer_schema.map(|_| json!({"type": "tool", "name": ANSWER_TOOL})),
         messages,
         // A model that thinks takes no other temperature than its own.
         temperature: request.temperature.or(endpoint.temperature).filter(|_| !thinks),
@@ -238,6 +251,8 @@ enum Kind {
         name: String,
         arguments: String,
     },
+    /// An answer that a schema holds, as the arguments of a tool.
+    Answer(String),
     /// Complete from the start: redacted thoughts, results of the server's own tools, unknown blocks.
     Other,
 }
@@ -293,6 +308,11 @@ impl super::Read for Reader {
                 let input: ToolInput<'_> = serde_json::from_str(opening)?;
                 *arguments = input.input.map(|input| input.get().to_owned()).unwrap_or_default();
             }
+            if let Some(Block { kind: Kind::Answer(text), opening, .. }) = self.blocks.last_mut() {
+                let input: ToolInput<'_> = serde_json::from_str(opening)?;
+                *text = input.input.map(|input| input.get().to_owned()).unwrap_or_default();
+                got.say(text);
+            }
         }
         if let Some(reason) = answer.stop_reason {
             got.stopped(stop_reason(&reason), &reason);
@@ -305,8 +325,10 @@ impl super::Read for Reader {
     fn finish(&mut self, got: &mut Gathered) {
         for block in std::mem::take(&mut self.blocks) {
             match block.kind {
-                Kind::Text(text) if text.is_empty() => {}
-                Kind::Text(text) => got.parts.push(json!({"type": "text", "text": text}).to_string()),
+                Kind::Text(text) | Kind::Answer(text) if text.is_empty() => {}
+                Kind::Text(text) | Kind::Answer(text) => {
+                    got.parts.push(json!({"type": "text", "text": text}).to_string())
+                }
                 Kind::Thinking { text, signature } => {
                     let part = json!({"type": "thinking", "thinking": text, "signature": signature});
                     got.parts.push(part.to_string());
@@ -345,6 +367,7 @@ impl Reader {
                 got.think(&text);
                 Kind::Thinking { text, signature: block.signature.unwrap_or_default() }
             }
+            "tool_use" if block.name.as_deref() == Some(ANSWER_TOOL) => Kind::Answer(String::new()),
             "tool_use" => Kind::ToolUse {
                 id: block.id.unwrap_or_default(),
                 name: block.name.unwrap_or_default(),
@@ -379,6 +402,11 @@ impl Block {
             }
             (Kind::Thinking { signature, .. }, Some("signature_delta")) => {
                 signature.push_str(got.within_limit(delta.signature.as_deref().unwrap_or_default()));
+            }
+            (Kind::Answer(text), Some("input_json_delta")) => {
+                let piece = delta.partial_json.as_deref().unwrap_or_default();
+                text.push_str(piece);
+                got.say(piece);
             }
             (Kind::ToolUse { arguments, .. }, Some("input_json_delta")) => {
                 arguments.push_str(got.within_limit(delta.partial_json.as_deref().unwrap_or_default()));

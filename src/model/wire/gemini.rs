@@ -68,6 +68,10 @@ pub(super) fn body(request: &Request, endpoint: &Endpoint, without: Without) -> 
     if let Some(thinking) = endpoint.thinking.filter(|_| without.thinking == ThinkingForm::Usual) {
         config.insert("thinkingConfig".into(), thinking_config(thinking, &endpoint.model));
     }
+    if let Some(schema) = super::answer_schema(request, without) {
+        config.insert("responseMimeType".into(), json!("application/json"));
+        config.insert("responseJsonSchema".into(), schema);
+    }
     serde_json::to_vec(&Body {
         system_instruction: request.system.as_ref().map(|text| json!({"parts": [{"text": text}]})),
         contents,

@@ -28,8 +28,8 @@ pub(super) const ANSWER_BYTES_MAX: usize = 4 * 1024 * 1024;
 pub(super) struct Without {
     /// `stream_options`.
     pub stream_options: bool,
-    /// `response_format`.
-    pub response_format: bool,
+    /// The schema that the answer must fit.
+    pub answer_schema: bool,
     /// `include` of encrypted reasoning.
     pub encrypted_reasoning: bool,
     /// The form for thinking that it refused.
@@ -190,6 +190,15 @@ impl Gathered {
         let arguments = if arguments.trim().is_empty() { "{}" } else { arguments };
         self.calls.push(ToolCall { id, name: name.to_owned(), arguments: arguments.to_owned() });
     }
+}
+
+/// Name of the tool by whose arguments a model answers that is held to a schema in this way.
+const ANSWER_TOOL: &str = "reedclaw_answer";
+
+/// The schema that an answer must fit, unless the server has refused to hold the model to it.
+fn answer_schema(request: &Request, without: Without) -> Option<Value> {
+    let schema = request.answer_schema.as_ref().filter(|_| !without.answer_schema)?;
+    serde_json::from_str(schema).ok()
 }
 
 /// Prefix of the ids that we make up because the server sent none.

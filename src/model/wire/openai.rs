@@ -61,8 +61,6 @@ pub(super) fn body(request: &Request, endpoint: &Endpoint, without: Without) -> 
         Some(effort) => json!({"enable_thinking": true, "reasoning_effort": effort}),
         None => json!({"enable_thinking": false}),
     });
-    let answer_schema = request.answer_schema.as_ref().filter(|_| !without.response_format);
-    let answer_schema = answer_schema.and_then(|schema| serde_json::from_str::<Value>(schema).ok());
     let tools = request.tools.iter().map(|tool| {
         let parameters = super::schema(tool)?;
         let function = Function { name: &tool.name, description: &tool.description, parameters };
@@ -82,7 +80,7 @@ pub(super) fn body(request: &Request, endpoint: &Endpoint, without: Without) -> 
         max_completion_tokens,
         reasoning_effort: thinking.map(|thinking| thinking.effort().unwrap_or("none")),
         chat_template_kwargs: switch,
-        response_format: answer_schema
+        response_format: super::answer_schema(request, without)
             .map(|schema| json!({"type": "json_schema", "json_schema": {"name": "answer", "schema": schema}})),
         tools: tools.collect::<serde_json::Result<_>>()?,
     })
@@ -217,6 +215,10 @@ impl Reader {
             self.take_delta(delta, got);
         }
         if let Some(reason) = choice.finish_reason {
+            // A gateway's word for a provider that broke off.
+            if reason == "error" {
+                return Err(Bad::Reported(Problem { message: "the provider broke off".into(), ..Problem::default() }));
+            }
             got.stopped(stop_reason(&reason), &reason);
         }
         Ok(())

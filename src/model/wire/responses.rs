@@ -25,6 +25,8 @@ struct Body<'a> {
     max_output_tokens: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reasoning: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<Value>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tools: Vec<Tool<'a>>,
 }
@@ -63,6 +65,8 @@ pub(super) fn body(request: &Request, endpoint: &Endpoint, without: Without) -> 
         temperature: request.temperature.or(endpoint.temperature),
         max_output_tokens: super::output_tokens_max(request, endpoint),
         reasoning,
+        text: super::answer_schema(request, without)
+            .map(|schema| json!({"format": {"type": "json_schema", "name": "answer", "schema": schema}})),
         tools: tools.collect::<serde_json::Result<_>>()?,
     })
 }

@@ -339,6 +339,59 @@ fn each_protocol_gets_the_form_that_its_documents_want() {
 }
 
 #[test]
+fn each_protocol_holds_a_model_to_a_schema_in_its_own_way() {
+    let schema = json!({"type": "object", "properties": {"port": {"type": "integer"}}});
+    let request = Request {
+        answer_schema: Some(schema.to_string()),
+        messages: vec![Item::User("q".into())],
+        ..Request::default()
+    };
+    let sent = |request: &Request, protocol, without| -> Value {
+        serde_json::from_slice(&body(request, &endpoint(protocol), without).expect("a body")).expect("JSON")
+    };
+    let of = |protocol| sent(&request, protocol, Without::default());
+    assert_eq!(of(Protocol::OpenAi)["response_format"]["json_schema"]["schema"], schema);
+    assert_eq!(of(Protocol::Responses)["text"]["format"]["schema"], schema);
+    let config = json!({"responseMimeType": "application/json", "responseJsonSchema": schema});
+    assert_eq!(of(Protocol::Gemini)["generationConfig"], config);
+    let anthropic = of(Protocol::Anthropic);
+    assert_eq!(anthropic["tool_choice"], json!({"type": "tool", "name": ANSWER_TOOL}));
+    assert_eq!(anthropic["tools"][0]["input_schema"], schema);
+    // Such a tool takes an object alone, and a server that refuses a schema gets none.
+    let list = Request { answer_schema: Some(r#"{"type":"array"}"#.into()), ..request.clone() };
+    assert!(sent(&list, Protocol::Anthropic, Without::default()).get("tool_choice").is_none());
+    for protocol in [Protocol::OpenAi, Protocol::Responses, Protocol::Gemini, Protocol::Anthropic] {
+        let plain = sent(&request, protocol, Without { answer_schema: true, ..Without::default() });
+        assert!(!plain.to_string().contains("port"), "{plain}");
+    }
+    // What comes by the tool is the answer's text, in pieces and whole; the next request has it as text.
+    let events = [
+        json!({"type": "message_start", "message": {}}),
+        json!({"type": "content_block_start", "index": 0,
+            "content_block": {"type": "tool_use", "id": "t", "name": ANSWER_TOOL, "input": {}}}),
+        json!({"type": "content_block_delta", "index": 0, "delta": {"type": "input_json_delta", "partial_json": "{\"port\""}}),
+        json!({"type": "content_block_delta", "index": 0, "delta": {"type": "input_json_delta", "partial_json": ":22}"}}),
+        json!({"type": "message_stop"}),
+    ];
+    let stream: String = events.iter().map(|event| format!("data: {event}\n\n")).collect();
+    let whole = json!({"content": [{"type": "tool_use", "id": "t", "name": ANSWER_TOOL, "input": {"port": 22}}]});
+    for answer in [stream, whole.to_string()] {
+        let (text, _, end) = read(Protocol::Anthropic, &[answer.as_bytes()]);
+        let end = end.expect("an answer");
+        assert_eq!((text.as_str(), end.text.as_str(), end.calls.len()), (r#"{"port":22}"#, r#"{"port":22}"#, 0));
+        let parts = end.state.expect("its parts").parts;
+        assert_eq!(parts, [json!({"type": "text", "text": r#"{"port":22}"#}).to_string()]);
+    }
+}
+
+#[test]
+fn a_provider_that_breaks_off_is_no_good_end() {
+    let stream =
+        format!("data: {}\n\n", json!({"choices": [{"delta": {"content": "part"}, "finish_reason": "error"}]}));
+    assert!(matches!(read(Protocol::OpenAi, &[stream.as_bytes()]).2, Err(Fault::ErrorInAnswer { .. })));
+}
+
+#[test]
 fn a_longer_conversation_begins_with_the_bytes_of_the_shorter_one() {
     let short = Request { messages: vec![Item::User("q".into())], ..with_tools() };
     let mut messages = short.messages.clone();
