@@ -92,7 +92,11 @@ pub(super) fn of_answer(kind: FailureKind) -> u8 {
         FailureKind::NoModel => NO_MODEL,
         FailureKind::Refused => REFUSED,
         FailureKind::Budget => BUDGET,
-        FailureKind::User | FailureKind::Config | FailureKind::Unavailable | FailureKind::Internal => FAILED,
+        FailureKind::User
+        | FailureKind::Config
+        | FailureKind::Unreachable
+        | FailureKind::Unavailable
+        | FailureKind::Internal => FAILED,
     }
 }
 

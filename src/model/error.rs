@@ -258,6 +258,11 @@ impl ModelError {
             Fault::Redirected { .. } => FailureKind::Refused,
             Fault::ContextOverflow { .. } | Fault::Cancelled => FailureKind::User,
             Fault::Internal { .. } => FailureKind::Internal,
+            Fault::Refused
+            | Fault::NameNotResolved
+            | Fault::ConnectTimeout(_)
+            | Fault::Unreachable { .. }
+            | Fault::Tls { .. } => FailureKind::Unreachable,
             _ => FailureKind::Unavailable,
         }
     }

@@ -114,7 +114,7 @@ fn a_closed_port_is_reported_with_its_address() {
     assert_eq!(error.fault, Fault::Refused);
     let failure = error.to_failure();
     assert_eq!(failure.message, format!("model local at 127.0.0.1:{port}: connection refused"));
-    assert_eq!(failure.kind, FailureKind::Unavailable);
+    assert_eq!(failure.kind, FailureKind::Unreachable);
     assert!(failure.hint.contains("models.local.endpoint"));
 }
 

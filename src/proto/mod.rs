@@ -177,7 +177,9 @@ pub enum FailureKind {
     Refused,
     /// Would go over a budget.
     Budget,
-    /// Something outside is not there or does not answer.
+    /// The model's server can't be reached.
+    Unreachable,
+    /// Something else outside is not there, or does not answer as it should.
     Unavailable,
     /// A fault of ReedClaw.
     Internal,

@@ -177,6 +177,7 @@ pub fn kind(kind: FailureKind) -> &'static str {
         FailureKind::NoModel => "no_model",
         FailureKind::Refused => "refused",
         FailureKind::Budget => "budget",
+        FailureKind::Unreachable => "unreachable",
         FailureKind::Unavailable => "unavailable",
         FailureKind::Internal => "internal",
     }

@@ -170,8 +170,8 @@ impl Drawing {
                 console.notice(told);
             }
             Event::Failed { text, failure } => {
-                let is_absent = matches!(failure.kind, FailureKind::NoModel | FailureKind::Unavailable);
-                // A request that was paid for has reached a model, whatever became of the answer.
+                let is_absent = matches!(failure.kind, FailureKind::NoModel | FailureKind::Unreachable);
+                // A request that was paid for has reached a model, whatever became of the next one.
                 self.reply.is_unanswered = text.is_empty() && is_absent && self.reply.spent.is_none();
                 self.end(text, false);
                 console.failure(&failure);

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use reedclaw::manual::{Answer, Hit, Known, Manual, Options};
 
 use crate::pty::{Key, Session, Spawn, left_of_cursor};
-use crate::server::{Server, answer};
+use crate::server::{Server, Step, answer, refusal};
 
 const QUESTIONS: &str = include_str!("../data/manual/questions.tsv");
 
@@ -324,13 +324,29 @@ fn a_question_that_no_model_answers_is_answered_from_here() {
 fn a_model_that_was_reached_is_not_answered_for() {
     let server = Server::start();
     (0..2).for_each(|_| server.reply(answer("")));
-    let session = Session::spawn(with_a_page(server.shell("", "")));
+    let session = Session::spawn(with_a_page(server.shell("retries = 0", "")));
     session.expect_prompt();
     session.line("how do I make nested directories?");
     session.expect_text("the model gave no answer, though it was asked twice");
     session.run("echo on-$((1+1))");
     session.expect_line("on-2");
     assert!(!session.screen_text().contains("from this machine"), "{}", session.screen_text());
+    for (refused, told) in [
+        (refusal("400 Bad Request", "no such field"), "HTTP 400"),
+        (refusal("500 Internal Server Error", "it broke"), "HTTP 500"),
+        (
+            vec![Step::Raw(b"HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\n<html>".to_vec())],
+            "doesn't follow the server's protocol",
+        ),
+    ] {
+        server.reply(refused);
+        session.line("how do I make nested directories?");
+        session.expect_text(told);
+        session.run("echo on-$((2+1))");
+        session.expect_line("on-3");
+        assert!(!session.screen_text().contains("from this machine"), "{}", session.screen_text());
+        session.run("clear");
+    }
 }
 
 #[test]

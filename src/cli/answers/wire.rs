@@ -58,12 +58,13 @@ mod tests {
     use crate::proto::{Event, Failure, FailureKind, SessionEvent, Shortfall, Spent, TurnCommitted};
     use crate::schema::Schema;
 
-    const KINDS: [FailureKind; 7] = [
+    const KINDS: [FailureKind; 8] = [
         FailureKind::User,
         FailureKind::Config,
         FailureKind::NoModel,
         FailureKind::Refused,
         FailureKind::Budget,
+        FailureKind::Unreachable,
         FailureKind::Unavailable,
         FailureKind::Internal,
     ];

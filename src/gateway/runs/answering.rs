@@ -245,7 +245,9 @@ fn of_failure(failure: &Failure) -> Problem {
         FailureKind::Refused => (403, "forbidden"),
         FailureKind::Budget => (403, "budget"),
         // A key that the server refuses is the config's fault, and the server's answer. Without a model nobody can answer, either.
-        FailureKind::Config | FailureKind::Unavailable | FailureKind::NoModel => (502, "upstream"),
+        FailureKind::Config | FailureKind::Unreachable | FailureKind::Unavailable | FailureKind::NoModel => {
+            (502, "upstream")
+        }
         FailureKind::Internal => (500, "internal"),
     };
     // A hint that names a command of the shell helps nobody here.
@@ -357,7 +359,7 @@ fn show(gateway: &Gateway, run: &LiveRun, event: &Event) {
             Event::Failed { text, failure } => {
                 shown.text.clone_from(text);
                 shown.end = Some(("failed", Some(failure.clone())));
-                if matches!(failure.kind, FailureKind::Config | FailureKind::Unavailable) {
+                if matches!(failure.kind, FailureKind::Config | FailureKind::Unreachable | FailureKind::Unavailable) {
                     gateway.metrics.provider_errors.fetch_add(1, Ordering::Relaxed);
                 }
             }
