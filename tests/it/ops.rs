@@ -169,6 +169,7 @@ fn the_log_has_events_and_no_text_of_a_person_or_model() {
         calling("clock", "time", &json!({"zone": "UTC"}), "answer-words"),
         calling("write", "file_write", &json!({"path": "new-name.txt", "content": "file-content"}), "I may not"),
         calling("odd", "no_such_tool\n", &json!({"x": "argument-words"}), "no"),
+        calling("named", "functions.readFile", &json!({"path": "new-name.txt"}), "no"),
     ]);
     let agent = |message: &str| {
         let mut agent = command(home.path(), &["agent", "-m", message]);
@@ -180,6 +181,7 @@ fn the_log_has_events_and_no_text_of_a_person_or_model() {
     assert!(err.contains("reedclaw: info: tool_completed tool=\"time\""), "{err}");
     agent("write it");
     agent("odd one");
+    agent("by another name: named");
     let events = log_events(home.path());
     let first: Vec<&str> = names(&events).into_iter().take(14).collect();
     assert_eq!(
@@ -218,6 +220,8 @@ fn the_log_has_events_and_no_text_of_a_person_or_model() {
     assert_eq!(decided("file_write"), ["medium", "deny", "policy"]);
     assert_eq!((&of("tool_denied")["tool"], &of("tool_denied")["level"]), (&json!("file_write"), &json!("warn")));
     assert_eq!((&of("tool_failed")["tool"], &of("tool_failed")["code"]), (&json!("?"), &json!("no-such-tool")));
+    let named = |event: &&Value| event["event"] == "tool_failed" && event["tool"] == "file_read";
+    assert!(events.iter().any(|event| named(&event)), "a call by another name has its tool's: {events:?}");
     let whole = std::fs::read_to_string(home.path().join(".local/state/reedclaw/reedclaw.log")).expect("the log");
     let told =
         ["sk-secret", "question-words", "answer-words", "new-name", "file-content", "argument-words", "UTC", "no_such"];

@@ -314,8 +314,7 @@ impl ToolRunner {
         }
         self.meet(&wish.name, sink);
         self.has_only_looked = true;
-        let known = self.options.registry.specs().find(|spec| spec.name == wish.name);
-        let tool = known.map_or_else(|| UNKNOWN.to_owned(), |spec| spec.name.clone());
+        let tool = self.options.registry.name_of(&wish.name).unwrap_or(UNKNOWN).to_owned();
         let mut logged = Logged::new(tool, conversation);
         let mut timed = Timed::new(person);
         let mut outcome = self.carried_out(wish, wanted, conversation, cancel, &mut timed, &mut |event| {
