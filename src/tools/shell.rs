@@ -490,6 +490,7 @@ impl Tool for Shell {
                     "job": {"type": "integer", "minimum": 1, "deprecated": true},
                     "kill": {"type": "boolean", "deprecated": true},
                 },
+                "anyOf": [{"required": ["command"]}, {"required": ["job"]}],
                 "additionalProperties": false,
             }),
         }

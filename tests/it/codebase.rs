@@ -97,11 +97,12 @@ fn lines_are_found_by_texts_and_expressions() {
     let home = home();
     let search = |arguments: Value| -> Vec<(String, u64, u64)> {
         let (lines, _) = lines(home.path(), "search_text", &arguments);
-        let found = lines.iter().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        let number = |value: &Value| value.as_u64().expect("a number");
-        found
-            .map(|it| (it["path"].as_str().expect("a path").to_owned(), number(&it["line"]), number(&it["column"])))
-            .collect()
+        let fields = |line: &String| {
+            let (place, _) = line.split_once(": ")?;
+            let [path, line, column] = place.split(':').collect::<Vec<_>>()[..] else { return None };
+            Some((path.to_owned(), line.parse().ok()?, column.parse().ok()?))
+        };
+        lines.iter().filter_map(fields).collect()
     };
     let at = |found: &[(&str, u64, u64)]| -> Vec<(String, u64, u64)> {
         found.iter().map(|(path, line, column)| ((*path).to_owned(), *line, *column)).collect()
@@ -122,9 +123,10 @@ fn lines_are_found_by_texts_and_expressions() {
     assert_eq!(search(json!({"query": "needle", "limit": 2})), at(&everywhere[..2]));
     let (some, facts) = lines(home.path(), "search_text", &json!({"query": "needle", "limit": 4}));
     let first = json!({"path": "README.md", "line": 1, "column": 1, "preview": "needle.*"});
-    assert_eq!(serde_json::from_str::<Value>(&some[0]).expect("JSON"), first);
+    assert_eq!(some[0], "README.md:1:1: needle.*");
     assert!(some[4].starts_with("[4 of "), "{some:?}");
-    assert_eq!(facts, json!({"results": 4, "is_all": false, "binary_files": 1}));
+    assert_eq!((&facts["results"], &facts["is_all"], &facts["binary_files"]), (&json!(4), &json!(false), &json!(1)));
+    assert_eq!((&facts["matches"][0], facts["matches"].as_array().map(Vec::len)), (&first, Some(4)));
     let (none, _) = lines(home.path(), "search_text", &json!({"query": "no such words"}));
     assert!(none.len() == 1 && none[0].starts_with("[no line matches"), "{none:?}");
 }

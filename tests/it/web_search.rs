@@ -7,6 +7,7 @@ use std::thread::JoinHandle;
 use serde_json::{Value, json};
 
 use crate::home::{TestHome, command};
+use crate::server::{Server, answer};
 
 /// Answers one request with a body; gives the request.
 fn serve(body: &'static str) -> (u16, JoinHandle<String>) {
@@ -68,4 +69,17 @@ fn without_a_service_or_its_key_the_search_reports_it() {
     assert!(done.contains("no web search is set up"), "{done}");
     let done = search("search = \"brave\"", "").to_string();
     assert!(done.contains("BRAVE_API_KEY isn't set"), "{done}");
+}
+
+#[test]
+fn a_model_on_this_machine_is_offered_the_search_that_was_chosen() {
+    let chosen = "tools = {search = \"searxng\", search_url = \"http://127.0.0.1:9\"}";
+    for (tools, is_offered) in [(chosen, true), ("tools = {search = \"off\"}", false)] {
+        let server = Server::start();
+        server.reply(answer("yes"));
+        let home = TestHome::for_commands().asks(&server, "m", "", tools).done();
+        let out = command(home.path(), &["agent", "-m", "find it"]).output().expect("it runs");
+        assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+        assert_eq!(server.request(1).body["tools"].to_string().contains("web_search"), is_offered, "{tools}");
+    }
 }

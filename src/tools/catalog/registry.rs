@@ -176,7 +176,8 @@ impl Registry {
             .map_err(|error| wrong(format!("the arguments are no JSON: {error}")))?;
         let problems = entry.schema.problems(&value);
         if !problems.is_empty() {
-            return Err(wrong(problems.join("; ")));
+            let unknown = left_out.iter().map(|name| format!("unknown: {name}"));
+            return Err(wrong(problems.into_iter().chain(unknown).collect::<Vec<_>>().join("; ")));
         }
         if let Some(path) = unexpanded(&value) {
             let hint = "write the path itself, relative to the workspace; variables aren't expanded here".to_owned();
@@ -242,8 +243,9 @@ impl Registry {
     }
 
     fn unknown(&self, name: &str) -> ToolError {
-        let names: Vec<&str> = self.specs().map(|spec| spec.name.as_str()).collect();
-        let hint = format!("there is {}", names.join(", "));
+        // More than these would fill a small window; a model that was offered others has their names.
+        let names: Vec<&str> = self.offered(ToolSet::Core, true, false).map(|spec| spec.name.as_str()).collect();
+        let hint = format!("for most work there is {}", names.join(", "));
         ToolError::new("no-such-tool", format!("there is no tool called {name}"), hint)
     }
 }

@@ -15,6 +15,9 @@ pub(in crate::tools) fn schema_text(schema: &Value) -> String {
 
 fn write(schema: &Value, text: &mut String) {
     let Value::Object(fields) = schema else { return put(schema, text) };
+    if let Some(present) = present(fields) {
+        return write(&present, text);
+    }
     let mut told: Vec<(&String, &Value)> = fields.iter().filter(|(name, value)| is_told(name, value)).collect();
     told.sort_by_key(|(name, _)| ["type", "description", "properties"].iter().position(|it| it == name).unwrap_or(3));
     object(&told, text, |name, value, text| match (name, value) {
@@ -24,6 +27,19 @@ fn write(schema: &Value, text: &mut String) {
         ("items", _) => write(value, text),
         _ => put(value, text),
     });
+}
+
+/// A schema whose alternatives need old arguments, but for one: the same with that one alone.
+fn present(fields: &Map<String, Value>) -> Option<Value> {
+    let is_old = |name: &Value| name.as_str().is_some_and(|it| fields["properties"][it]["deprecated"] == true);
+    let is_present = |it: &&Value| !it["required"].as_array().into_iter().flatten().any(is_old);
+    let alternatives = fields.get("anyOf")?.as_array()?;
+    let left: Vec<&Value> = alternatives.iter().filter(is_present).collect();
+    let [Value::Object(only)] = left[..] else { return None };
+    let mut fields = fields.clone();
+    fields.remove("anyOf");
+    fields.extend(only.clone());
+    Some(Value::Object(fields))
 }
 
 fn is_told(name: &str, value: &Value) -> bool {
@@ -86,5 +102,10 @@ mod tests {
             + r#""deprecated":{"type":"array","items":{"type":"string"}},"least":{"type":"integer","minimum":2}},"#
             + r#""required":["path","new"]}"#;
         assert_eq!(schema_text(&schema), expected);
+        // An alternative that only old callers know isn't told.
+        let mut either = schema;
+        either["anyOf"] = json!([{"required": ["path", "new"]}, {"required": ["file"]}]);
+        either.as_object_mut().expect("an object").remove("required");
+        assert_eq!(schema_text(&either), expected);
     }
 }

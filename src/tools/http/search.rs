@@ -131,6 +131,11 @@ impl WebSearch {
 }
 
 impl Tool for WebSearch {
+    fn offer(&self) -> Offer {
+        // Who has chosen a service wants it used; without one a call could only fail.
+        if self.service == SearchService::Off { Offer::Never } else { Offer::Core }
+    }
+
     fn spec(&self) -> Spec {
         Spec {
             name: "web_search".into(),
@@ -146,10 +151,6 @@ impl Tool for WebSearch {
                 "additionalProperties": false,
             }),
         }
-    }
-
-    fn offer(&self) -> Offer {
-        if self.service == SearchService::Off { Offer::Never } else { Offer::Usual }
     }
 
     fn plan(&self, arguments: &Value, _: Place<'_>) -> Result<Plan, ToolError> {

@@ -33,7 +33,7 @@ pub(in crate::tools) struct Search;
 impl Tool for Search {
     fn spec(&self) -> Spec {
         let description = "Searches files for a text, or with `regex` for a regular expression within a line (as ripgrep \
-                           has them). Gives each line that matches: {path, line, column, preview}. Hidden, binary and \
+                           has them). Gives each line that matches as path:line:column: text. Hidden, binary and \
                            ignored files are left out, unless `path` names them.";
         Spec {
             name: "search_text".into(),
@@ -121,7 +121,7 @@ fn searched(permit: &Permit, work: &Work<'_>) -> Result<Outcome, ToolError> {
     });
     hits.sort_unstable_by(|left, right| (&left.path, left.line).cmp(&(&right.path, right.line)));
     let count = hits.len();
-    let mut lines = Vec::new();
+    let (mut lines, mut matches) = (Vec::new(), Vec::new());
     let mut judged: Option<(Arc<PathBuf>, bool)> = None;
     for hit in hits {
         let may = match &judged {
@@ -131,6 +131,7 @@ fn searched(permit: &Permit, work: &Work<'_>) -> Result<Outcome, ToolError> {
         judged = Some((Arc::clone(&hit.path), may));
         if may && lines.len() < limit(permit.arguments()) {
             lines.push(hit.line());
+            matches.push(hit.fields());
         }
     }
     let given = lines.len();
@@ -142,13 +143,18 @@ fn searched(permit: &Permit, work: &Work<'_>) -> Result<Outcome, ToolError> {
     }
     note(end, &mut lines, work)?;
     let is_all = given == count && end == End::Whole;
-    Ok(outcome(&lines, given, is_all).with("binary_files", binary.into_inner()))
+    Ok(outcome(&lines, given, is_all).with("binary_files", binary.into_inner()).with("matches", matches))
 }
 
 impl Hit {
     fn line(&self) -> String {
         let Self { path, line, column, preview } = self;
-        json!({"path": shown(path), "line": line, "column": column, "preview": preview}).to_string()
+        format!("{}:{line}:{column}: {preview}", shown(path))
+    }
+
+    fn fields(&self) -> Value {
+        let Self { path, line, column, preview } = self;
+        json!({"path": shown(path), "line": line, "column": column, "preview": preview})
     }
 }
 
