@@ -148,13 +148,15 @@ impl Check<'_> {
             None => [&key[..key.len() - 1], &[meant]].concat(),
         };
         if let Some((meant, strict)) = schema::strictest(&meant) {
-            self.problems.key(&meant, format!("using {}, the strictest, until then", strict.in_words()));
+            let told = format!("using {} {}, the strictest, until it is mended", meant.join("."), strict.in_words());
+            self.problems.key(key, told);
             checked.tree.insert(meant, strict);
             return;
         }
         let strictest = schema::strictest_in(&meant);
         if !strictest.is_empty() {
-            self.problems.key(&meant, "using the strictest of its settings until then".to_owned());
+            let told = format!("using the strictest settings of {} until it is mended", meant.join("."));
+            self.problems.key(key, told);
             checked.tree.extend(strictest);
         }
     }

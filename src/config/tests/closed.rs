@@ -11,7 +11,12 @@ fn mistakes_in_security_fail_closed() {
         ("autonomy = 'Readonly'", Readonly, SandboxChoice::Prefer, "using \"readonly\", the strictest"),
         ("autonomy = 7", Readonly, SandboxChoice::Prefer, "using \"readonly\", the strictest"),
         ("sandbox = 'requried'", Supervised, SandboxChoice::Require, "using \"require\", the strictest"),
-        ("autonmy = 'readonly'", Readonly, SandboxChoice::Prefer, "using \"readonly\", the strictest, until then"),
+        (
+            "autonmy = 'readonly'",
+            Readonly,
+            SandboxChoice::Prefer,
+            "using security.autonomy \"readonly\", the strictest, until it is mended",
+        ),
         ("high = 'deyn'", Supervised, SandboxChoice::Prefer, "using \"deny\", the strictest"),
         (
             "autonomy = 'full', programs = 7",
@@ -20,7 +25,7 @@ fn mistakes_in_security_fail_closed() {
             "security.autonomy \"readonly\", the strictest",
         ),
         ("forbidden_paths = 7", Readonly, SandboxChoice::Prefer, "security.autonomy \"readonly\", the strictest"),
-        ("autonomy = 'full', programms = {}", Readonly, SandboxChoice::Prefer, "the strictest, until then"),
+        ("autonomy = 'full', programms = {}", Readonly, SandboxChoice::Prefer, "the strictest, until it is mended"),
         ("workspace_only = 0", Supervised, SandboxChoice::Prefer, "using true, the strictest"),
         // Nothing was forbidden, and tools could do what they liked.
         (
@@ -76,7 +81,10 @@ fn a_misspelt_table_or_place_fails_closed() {
     use crate::proto::action::Autonomy::{Full, Readonly};
     for (config, told) in [
         ("securty = { autonomy = 'full' }", "securty: unknown key; did you mean security?"),
-        ("Security = { forbidden_commands = { 'curl' } }", "security: using the strictest of its settings until then"),
+        (
+            "Security = { forbidden_commands = { 'curl' } }",
+            "Security: using the strictest settings of security until it is mended",
+        ),
         ("security = { 'readonly', autonomy = 'full' }", "security.autonomy: using security.autonomy \"readonly\""),
         ("autonmy = 'readonly'", "autonmy: unknown key; did you mean security.autonomy?"),
     ] {
@@ -131,7 +139,11 @@ fn a_list_that_restricts_tools_never_falls_open() {
         ("agent = 5", words(&[]), "using {}, the strictest"),
         ("agent = { file_read = true }", words(&[]), "is not part of a list; ignored"),
         ("agent = { 'time', x = 1 }", words(&["time"]), "is not part of a list; ignored"),
-        ("agnt = { 'time' }", words(&[]), "tools_allow.agent: using {}, the strictest, until then"),
+        (
+            "agnt = { 'time' }",
+            words(&[]),
+            "tools_allow.agnt: using tools_allow.agent {}, the strictest, until it is mended",
+        ),
     ] {
         let loaded = Home::with(format!("return {{ tools_allow = {{ {config} }} }}")).load();
         assert_eq!(loaded.settings.tools.allow_agent, tools, "{config}");
