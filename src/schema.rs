@@ -122,7 +122,8 @@ impl Schema {
     /// That it is none, or what is wrong with the value.
     pub fn read<'a>(&self, answer: &'a str) -> Result<&'a str, Vec<String>> {
         let text = unfenced(answer);
-        let value = serde_json::from_str(text).map_err(|error| vec![format!("it isn't JSON: {error}")])?;
+        let value = serde_json::from_str(text)
+            .map_err(|error| vec![format!("it isn't JSON at line {} column {}", error.line(), error.column())])?;
         let problems = self.problems(&value);
         if problems.is_empty() { Ok(text) } else { Err(problems) }
     }

@@ -145,7 +145,7 @@ pub(super) fn outside_the_shell(failure: Failure) -> Failure {
 
 /// A hint or a notice in which options and subcommands replace meta commands.
 pub(super) fn without_meta_commands(hint: &str) -> String {
-    const INSTEAD: [(&str, &str); 12] = [
+    const INSTEAD: [(&str, &str); 13] = [
         (":models lists", "reedclaw config show says"),
         (":model NAME", "--model NAME"),
         ("start again with :new", "leave out --conversation"),
@@ -155,6 +155,7 @@ pub(super) fn without_meta_commands(hint: &str) -> String {
         (":session diff", "reedclaw session diff ID"),
         (":session sync", "reedclaw session sync ID"),
         (":session tools", "reedclaw session tools ID"),
+        (":skills trust", "in the shell: :skills trust"),
         (":mcp allow", "reedclaw mcp allow"),
         (":mcp login", "reedclaw mcp login"),
         // Not of `:sessions`, the conversations, which no subcommand lists.

@@ -239,7 +239,8 @@ impl Surroundings {
             tell("Worked on most: ", &survey.hot);
         }
         tell("Its readme begins:\n", &seen.readme);
-        card
+        // A heading alone says nothing.
+        if card.len() == CARD.len() { String::new() } else { card }
     }
 
     /// Begins to look at every file, unless the result for this commit is known; returns the commit.

@@ -152,7 +152,9 @@ fn the_conversation_is_printed_again_with_its_answers() {
         server.reply(answer(&format!("An answer about {word}.")));
         session.run(&format!("what is {word}?"));
     }
-    for (line, has_both) in [(":transcript", true), (":history turns", true), (":transcript 1", false)] {
+    for (line, has_both) in
+        [(":transcript", true), (":history turns", true), (":transcript 1", false), (":history turns 1", false)]
+    {
         session.run(":clear");
         session.run(line);
         session.expect_line("An answer about blue.");

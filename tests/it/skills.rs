@@ -36,7 +36,7 @@ fn a_projects_skills_and_templates_count_once_they_are_trusted_and_as_they_were(
     assert!(!first.contains("squeezes") && !first.contains("Boil water"), "{first}");
 
     session.run(":p sour tea");
-    session.expect_text("sour is the project's, and you haven't trusted it");
+    session.expect_text("sour is the project's, and isn't trusted as it is now");
     session.run(":p brew two cups");
     assert!(server.request(2).content(-1).ends_with("Brew two cups now"));
 

@@ -190,7 +190,7 @@ pub(in crate::repl) fn history_command(repl: &mut Repl, argument: &str) {
     let (word, rest) = argument.split_once(char::is_whitespace).unwrap_or((argument, ""));
     let rest = rest.trim();
     match (word, rest.parse::<i64>(), Format::of(Path::new(rest))) {
-        ("turns", _, _) if rest.is_empty() => transcript(repl, ""),
+        ("turns", number, _) if rest.is_empty() || number.is_ok() => transcript(repl, rest),
         ("prune", _, _) if rest.is_empty() => prune_history(repl),
         ("delete", Ok(number), _) => delete_line(repl, number),
         ("export", _, Some(format)) => export_history(repl, rest, format),

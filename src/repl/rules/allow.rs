@@ -102,5 +102,8 @@ pub(in crate::repl) fn list_tools(repl: &mut Repl) {
     let escaped = |row: Vec<String>| row.iter().map(|cell| escape_visible(cell)).collect();
     let rows: Vec<Vec<String>> = rows.into_iter().map(escaped).collect();
     repl.console.write(&table(&rows, repl.console.width_columns()));
-    repl.console.notice(&format!("they work in {}", escape_visible(&workspace.display().to_string())));
+    repl.console.notice(&format!(
+        "they work in {}; tools.set decides which of them a model is told of",
+        escape_visible(&workspace.display().to_string())
+    ));
 }

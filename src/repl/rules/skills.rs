@@ -123,7 +123,9 @@ pub(in crate::repl) fn prompt_template(repl: &mut Repl, argument: &str, hidden: 
     let Some(template) = skills.template(name) else {
         let is_untrusted = skills.project.templates.iter().any(|it| it.name == name);
         let (message, hint) = match is_untrusted {
-            true => (format!("{name} is the project's, and you haven't trusted it"), ":skills trust shows it and asks"),
+            true => {
+                (format!("{name} is the project's, and isn't trusted as it is now"), ":skills trust shows it and asks")
+            }
             false => (format!("there is no prompt template {name}"), ":skills lists them"),
         };
         skills_failure(repl, message, hint);
