@@ -284,7 +284,7 @@ async fn begin_failure(error: ClientInitializeError, process: Option<(&Process, 
         _ => false,
     };
     if let (Some((process, probe)), true) = (process, is_closed) {
-        let status = process.status_within(GRACE).await;
+        let status = process.end().await;
         let is_untouched = status.is_some() && probe.is_untouched();
         return if is_untouched { Failure::Unread(how_ended(status)) } else { Failure::Protocol(how_ended(status)) };
     }
@@ -392,8 +392,13 @@ impl Process {
         Ok((receiver(output)?, Input::new(input)?, receiver(errors)?))
     }
 
-    /// Waits a moment for the program's end and its last words, and says how it ended.
+    /// Words for how the program ended, once it has and its last words were read.
     async fn ended(&self) -> String {
+        how_ended(self.end().await)
+    }
+
+    /// Waits a moment for the program's end and its last words.
+    async fn end(&self) -> Option<WaitStatus> {
         let status = self.status_within(GRACE).await;
         // A child of it may keep standard error open.
         for _ in 0..LAST_WORDS.as_millis() / LOOK.as_millis() {
@@ -402,7 +407,7 @@ impl Process {
             }
             tokio::time::sleep(LOOK).await;
         }
-        how_ended(status)
+        status
     }
 
     /// Its status as soon as it has ended. The program isn't reaped: its number must stay its own until `drop`.
