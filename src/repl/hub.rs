@@ -81,7 +81,7 @@ pub(super) struct Spending {
 pub(super) struct Memories {
     /// The memory that is being written.
     pub(super) job: Option<(ToRemember, MemoryJob)>,
-    /// Whether the session has looked for conversations that an earlier session left to be remembered.
+    /// True if the session has looked for conversations that an earlier session left to be remembered.
     pub(super) has_caught_up: bool,
 }
 

@@ -79,9 +79,9 @@ impl Screen {
 pub(super) struct Reply {
     /// The answer, as far as it came.
     pub text: String,
-    /// Whether it came to its end.
+    /// True if it came to its end.
     pub whole: bool,
-    /// Whether a limit or a filter cut it off, so that its commands may be half of what the model meant.
+    /// True if a limit or a filter cut it off, so that its commands may be half of what the model meant.
     pub is_cut: bool,
     /// Nobody could be asked, or nobody answered.
     pub is_unanswered: bool,

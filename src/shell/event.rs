@@ -15,7 +15,7 @@ pub struct Options {
     pub start: Start,
     /// The integration that it gets.
     pub dialect: Dialect,
-    /// Whether the terminal draws characters outside ASCII.
+    /// True if the terminal draws characters outside ASCII.
     pub unicode: bool,
     /// The options that may change while it runs.
     pub wanted: Wanted,
@@ -28,9 +28,9 @@ pub struct Wanted {
     pub capture_head_bytes: usize,
     /// Bytes of a command's output kept from its end.
     pub capture_tail_bytes: usize,
-    /// Whether the shell's own prompt is wanted with each prompt.
+    /// True if the shell's own prompt is wanted with each prompt.
     pub shell_prompt: bool,
-    /// Whether the end of a command is announced to somebody who looks elsewhere.
+    /// Announcement of a command's end to somebody who looks elsewhere; `None` if it is off.
     pub notify: Option<Notify>,
 }
 
@@ -98,7 +98,7 @@ pub enum Event {
     Finished {
         /// Its end.
         outcome: CommandOutcome,
-        /// Whether the cursor is certainly in the first column.
+        /// True if the cursor is certainly in the first column.
         first_column: bool,
     },
     /// The shell says that the line needs more lines; nothing has run.

@@ -14,14 +14,14 @@ pub enum Phase {
     Prompting {
         /// Since when.
         since: Instant,
-        /// Whether the shell has read its start-up files just now.
+        /// True if the shell has read its start-up files just now.
         first: bool,
     },
     /// Readline reads: a line can be handed over.
     Reading,
     /// Readline completes for us; what it draws is for nobody.
     Completing {
-        /// Whether the answer is here; readline then draws its prompt once more.
+        /// True if the answer is here; readline then draws its prompt once more.
         answered: bool,
     },
     /// A line was handed over and hasn't started.
@@ -33,7 +33,7 @@ pub enum Phase {
     Running {
         /// Time to look whether the shell was replaced.
         look_at: Option<Instant>,
-        /// Whether its output is still recorded.
+        /// True if its output is still recorded.
         recording: bool,
     },
 }
@@ -51,13 +51,13 @@ pub struct Current {
     pub(super) echo: Echo,
     /// The shell prints the lines that it reads, or may from now on.
     pub(super) verbose: Option<OwnLines>,
-    /// Whether the shell asked for more lines.
+    /// True if the shell asked for more lines.
     pub(super) incomplete: bool,
     /// The state of a Ctrl-C in the place of a line.
     pub(super) interrupt: Option<Interrupt>,
-    /// Whether the last byte shown wasn't a line feed.
+    /// True if the last byte shown wasn't a line feed.
     pub(super) open_line: bool,
-    /// Whether the cursor is certainly in the first column.
+    /// True if the cursor is certainly in the first column.
     pub(super) first_column: bool,
 }
 
@@ -69,7 +69,7 @@ pub(super) struct Interrupt {
     pub(super) sleeps: u64,
     /// Number of looks at which the shell had woken since, and waited for a line again.
     pub(super) passed_over: u32,
-    /// Whether anything came but its drawing.
+    /// True if anything came but its drawing.
     pub(super) has_shown: bool,
 }
 
@@ -79,7 +79,7 @@ pub(super) struct Drawn {
     bytes: Vec<u8>,
     /// The number of rows above the last one; `None` where the prompt is ours.
     rows: Option<usize>,
-    /// Whether it has reached the terminal.
+    /// True if it has reached the terminal.
     pub(super) is_seen: bool,
 }
 

@@ -132,7 +132,7 @@ pub struct Pump {
     pub(super) report_after: Option<Instant>,
     /// The bytes read last from the shell's terminal; reused, because it is large.
     buffer: Vec<u8>,
-    /// Whether names are wanted with the next prompt.
+    /// True if names are wanted with the next prompt.
     pub(super) want_names: bool,
     scanner_deadline: Option<Instant>,
     /// The completion that is waited for: its number, and who waits.
@@ -140,7 +140,7 @@ pub struct Pump {
     completions: u64,
     /// The key that the shell's own line editor is pressing.
     pub(super) pressed: Option<Pressed>,
-    /// Whether the shell was let go on after such a key since its line editor read last.
+    /// True if the shell was let go on after such a key since its line editor read last.
     pub(super) release_acknowledged: bool,
     /// Number of events that were sent.
     sent_events: u64,
@@ -154,17 +154,17 @@ pub struct Pump {
     /// The shell's command line when it started, to notice that it was replaced by `exec`.
     pub(super) command_line: Vec<u8>,
     pub(super) replaced: bool,
-    /// Whether readline's last prompt reached the terminal.
+    /// True if readline's last prompt reached the terminal.
     pub(super) prompt_marked: bool,
-    /// Whether that mark may still come, now that it was given up.
+    /// True if that mark may still come, now that it was given up.
     pub(super) prompt_mark_late: bool,
     /// The reports to the terminal.
     pub(super) around: Around,
-    /// Whether the shell prints the lines that it reads.
+    /// True if the shell prints the lines that it reads.
     pub(super) verbose: bool,
-    /// Whether the shell reads lines without its line editor.
+    /// True if the shell reads lines without its line editor.
     pub(super) plain: bool,
-    /// Whether the last line's start was marked.
+    /// True if the last line's start was marked.
     pub(super) start_marked: bool,
     /// State of a prompt of the shell's that isn't ours.
     pub(super) lost: Lost,

@@ -39,9 +39,9 @@ pub(super) struct Lost {
     look_at: Option<Instant>,
     /// Time until which its hooks should be back.
     until: Option<Instant>,
-    /// Whether that was tried since the last prompt of ours.
+    /// True if that was tried since the last prompt of ours.
     tried: bool,
-    /// Whether the integration was read anew since.
+    /// True if the integration was read anew since.
     reread: bool,
     /// Number of looks that are left for the first prompt of another shell in the shell's place.
     newcomer_looks: u32,

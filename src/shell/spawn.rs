@@ -85,7 +85,7 @@ impl Dialect {
 pub struct Start {
     /// The shell's program.
     pub program: PathBuf,
-    /// Whether it is a login shell.
+    /// True if it is a login shell.
     pub login: bool,
     /// Options of the command line that are the shell's own (`--norc`, `-x`, `-o vi` …).
     pub arguments: Vec<OsString>,

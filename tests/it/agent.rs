@@ -158,7 +158,7 @@ const DEAF: &str = r#"use Socket; socket(my $s, PF_INET, SOCK_STREAM, 0) or die;
     bind($s, sockaddr_in(0, INADDR_LOOPBACK)) or die; listen($s, 0) or die; $| = 1;
     my ($port) = sockaddr_in(getsockname($s)); print "$port\n"; <STDIN>;"#;
 
-/// Whether somebody waits for a connection to this port (`SYN_SENT` in the kernel's table).
+/// Returns whether somebody waits for a connection to this port (`SYN_SENT` in the kernel's table).
 fn knocks(port: u16) -> bool {
     let table = std::fs::read_to_string("/proc/net/tcp").expect("the table of connections");
     table.lines().any(|line| {

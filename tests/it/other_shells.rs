@@ -267,7 +267,7 @@ impl OtherShell {
     }
 }
 
-/// Whether a row counts matches as fzf does: `  12/34`.
+/// Returns whether a row counts matches as fzf does: `  12/34`.
 fn is_counter(row: &str) -> bool {
     let row = row.trim().split(' ').next().unwrap_or_default();
     row.split_once('/')

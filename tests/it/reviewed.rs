@@ -163,7 +163,7 @@ fn called(home: &Path, sandbox: &str, autonomy: &str, line: &str) -> String {
     said(command).1
 }
 
-/// Whether this sandbox works here.
+/// Returns whether this sandbox works here.
 fn works(home: &Path, sandbox: &str) -> bool {
     let _ = called(home, sandbox, "readonly", "true");
     let mut doctor = hermetic(&program(), home);

@@ -26,7 +26,7 @@ pub struct Candidate {
     pub value: String,
     /// A description, if one is known.
     pub description: Option<String>,
-    /// Whether a space follows it.
+    /// True if a space follows it.
     pub append_space: bool,
 }
 

@@ -36,9 +36,9 @@ pub(in crate::repl) struct Shape<'a> {
     pub(in crate::repl) settings: &'a Settings,
     /// The environment at the start.
     pub(in crate::repl) env: &'a Env,
-    /// Whether colours are used.
+    /// True if colours are used.
     pub(in crate::repl) color: bool,
-    /// Whether characters outside ASCII are drawn.
+    /// True if characters outside ASCII are drawn.
     pub(in crate::repl) unicode: bool,
     /// The agent, which knows the models.
     pub(in crate::repl) agent: &'a Agent,

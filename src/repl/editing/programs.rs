@@ -28,7 +28,7 @@ pub(in crate::repl) struct ProgramsThread {
 struct Progress {
     /// Number of requests that it has answered.
     answered: AtomicU64,
-    /// Whether the loop waits for an answer.
+    /// True if the loop waits for an answer.
     awaited: AtomicBool,
 }
 

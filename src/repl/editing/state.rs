@@ -30,7 +30,7 @@ pub struct EditorState {
     pub home: Option<PathBuf>,
     /// Place to which Ctrl-T sends the line.
     pub forced: Option<Route>,
-    /// Whether the model's last answer ended with a question.
+    /// True if the model's last answer ended with a question.
     pub model_asked: bool,
     /// Place where programs are looked for while their list isn't made yet.
     pub first_path: Option<OsString>,

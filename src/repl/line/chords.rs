@@ -50,13 +50,13 @@ pub(in crate::repl) struct ChordMode {
     /// Keys whose meaning the user has set.
     own: Vec<Chord>,
     pending: Pending,
-    /// Whether the key before was Esc.
+    /// True if the key before was Esc.
     is_escaped: bool,
     /// The edit of the key before.
     last: Option<Edit>,
     /// An operator of vi's that waits for a motion.
     operator: Option<char>,
-    /// Whether vi's `f`, `t`, `r` or the like waits for a character.
+    /// True if vi's `f`, `t`, `r` or the like waits for a character.
     awaits_character: bool,
     /// The text that vi's insert mode has taken since a command began it.
     typing: Option<Typed>,
@@ -79,7 +79,7 @@ struct Typed {
     text: Option<String>,
 }
 
-/// Whether vi's Esc was read and not carried out yet. reedline reads all keys that have come before it does the first,
+/// A flag that vi's Esc was read and not carried out yet. reedline reads all keys that have come before it does the first,
 /// and edits by the rules of the mode that the last one leads to: text and Esc in one go came out in the wrong order.
 #[derive(Clone, Default)]
 pub(in crate::repl) struct Escape(Arc<AtomicBool>);

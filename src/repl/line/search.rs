@@ -111,7 +111,7 @@ pub(in crate::repl) struct SearchMenu {
     /// The query of the hits.
     asked: Option<(String, Scope)>,
     hits: Vec<Row>,
-    /// Whether the history may have more hits than were read.
+    /// True if the history may have more hits than were read.
     has_more: bool,
     /// The hits as reedline wants them.
     values: Vec<Suggestion>,

@@ -43,7 +43,7 @@ const EDITORS: [&str; 2] = ["sensible-editor", "vi"];
 /// Exit code after the terminal has gone: 128 + SIGHUP.
 const HUNG_UP: i32 = 129;
 
-/// Whether the loop goes on.
+/// The decision whether the loop goes on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Flow {
     Continue,
@@ -69,9 +69,9 @@ impl Beside {
 /// The settings that the terminal needs itself.
 pub(super) struct Options {
     editor: EditorSettings,
-    /// Whether the prompt is the shell's own.
+    /// True if the prompt is the shell's own.
     shell_prompt: bool,
-    /// Whether a line that begins with a space stays out of the history.
+    /// True if a line that begins with a space stays out of the history.
     ignore_space: bool,
 }
 
@@ -115,17 +115,17 @@ pub(super) struct Terminal {
     /// The duration of the last line, if it was a command.
     pub(super) took: Option<Duration>,
     pub(super) shell_prompt: Option<ShellPrompt>,
-    /// Whether the shell has read its start-up files.
+    /// True if the shell has read its start-up files.
     pub(super) ready: bool,
-    /// Whether the shell has reported its names.
+    /// True if the shell has reported its names.
     pub(super) named: bool,
-    /// Whether a start-up file has written a part of a line, as one does that asks.
+    /// True if a start-up file has written a part of a line, as one does that asks.
     pub(super) start_asks: bool,
-    /// Whether the editor must be made anew, so that it doesn't draw over a row of a start-up file.
+    /// True if the editor must be made anew, so that it doesn't draw over a row of a start-up file.
     pub(super) is_editor_stale: bool,
     /// The rows of the prompt and the line that was entered last.
     pub(super) drawn_rows: Option<usize>,
-    /// Whether the cursor is certainly in the first column: nothing has run yet, or a line was entered and ran as a command
+    /// True if the cursor is certainly in the first column: nothing has run yet, or a line was entered and ran as a command
     /// that left it there.
     pub(super) first_column: bool,
     /// The end of the command in the foreground.

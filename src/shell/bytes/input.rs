@@ -32,7 +32,7 @@ const SEQUENCE_BYTES_MAX: usize = 64;
 pub struct Cut {
     /// Number of bytes of this piece.
     pub length: usize,
-    /// Whether the piece ends with an Enter that submits.
+    /// True if the piece ends with an Enter that submits.
     pub enter: bool,
 }
 

@@ -21,7 +21,7 @@ pub enum Mark {
     Prompt {
         /// The shell's `$?`, where it says so: all there is when the person has taken the hook of `D` away.
         status: Option<i32>,
-        /// Whether the shell prints nothing more before it reads.
+        /// True if the shell prints nothing more before it reads.
         quiet: bool,
         /// The number of rows above the last one of a prompt that the shell draws itself, as it can't be ours (`readonly PS1`).
         own_rows: Option<usize>,
@@ -33,9 +33,9 @@ pub enum Mark {
     Reading {
         /// As with `P`, for when both hooks are gone.
         status: Option<i32>,
-        /// Whether the shell prints the lines that it reads (`set -v`).
+        /// True if the shell prints the lines that it reads (`set -v`).
         verbose: bool,
-        /// Whether it reads without its line editor (bash after `set +o emacs`).
+        /// True if it reads without its line editor (bash after `set +o emacs`).
         plain: bool,
     },
     /// `C`: a command is about to run; its output starts here.

@@ -44,9 +44,9 @@ pub struct Feed {
     got: Keys,
     /// Bytes on their way to the shell.
     pub(in crate::shell) to_shell: Vec<u8>,
-    /// Whether the command in the foreground has been sent keys, which it may leave unread.
+    /// True if the command in the foreground has been sent keys, which it may leave unread.
     pub(in crate::shell) forwarded: bool,
-    /// Whether the command in the foreground may have asked the terminal where the cursor is.
+    /// True if the command in the foreground may have asked the terminal where the cursor is.
     position_asked: bool,
     wake_wanted: bool,
     wake_sent: bool,
@@ -55,7 +55,7 @@ pub struct Feed {
     wakes_seen: u64,
     /// Time when held keys are the editor's after all.
     pub(in crate::shell) deadline: Option<Instant>,
-    /// Whether the terminal has ever said where the cursor is, or is known not to.
+    /// The terminal's answers to questions about the cursor so far.
     hearing: Hearing,
     /// A question of the editor was answered in the terminal's place: what the terminal says to it after all is for nobody.
     answered_for: bool,

@@ -32,7 +32,7 @@ pub(in crate::shell) struct Keyboard {
     editor: PtyMaster,
     feed: Feed,
     events: Sender<Event>,
-    /// Whether somebody was sent each signal, and what wakes us then.
+    /// The signals that it heeds, each with a flag that it has arrived.
     signals: [(i32, Arc<AtomicBool>); 4],
     signal_pipe: UnixStream,
     /// Time to look whether the editor has overheard keys, and how many looks are left.

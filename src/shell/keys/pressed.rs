@@ -8,11 +8,11 @@ const DRAWN_BYTES_MAX: usize = 16 * 1024;
 pub(in crate::shell) struct Pressed {
     /// The number of its request.
     pub(in crate::shell) id: u64,
-    /// Whether the line was asked for while the shell may run a command first.
+    /// True if the line was asked for while the shell may run a command first.
     pub(in crate::shell) is_released: bool,
     /// The last row of the prompt, as it is drawn.
     prompt: String,
-    /// Whether only the line editor itself is left to draw, for nobody, until a line starts.
+    /// True if only the line editor itself is left to draw, for nobody, until a line starts.
     pub(in crate::shell) draws_unseen: bool,
     /// The output since the line editor drew its prompt.
     drawn: Vec<u8>,

@@ -234,7 +234,7 @@ impl Outside {
         found
     }
 
-    /// Whether a probe reached the port: it sends a word. Another test may look for a free port and connect to this one.
+    /// Returns whether a probe reached the port: it sends a word. Another test may look for a free port and connect to this one.
     fn has_probe_connected(&self) -> bool {
         std::iter::from_fn(|| self.tcp.accept().ok()).any(|(mut stream, _)| {
             let mut word = [0_u8; 3];

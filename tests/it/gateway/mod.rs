@@ -352,7 +352,7 @@ pub fn read_rows(home: &Path, sql: &str) -> Vec<String> {
     statement.query_map([], text).expect(sql).collect::<Result<_, _>>().expect(sql)
 }
 
-/// Whether a home's database is on a server.
+/// Returns whether a home's database is on a server.
 pub fn is_on_server(home: &Path) -> bool {
     home.join(DATABASE).exists()
 }

@@ -208,7 +208,7 @@ pub(super) fn usage_after(command: &Command, words: &str) -> String {
     usage
 }
 
-/// Whether a command without arguments fails for want of this one: one that only an option replaces is no optional one.
+/// Returns whether a command without arguments fails for want of this one: one that only an option replaces is no optional one.
 fn is_missed(command: &Command, name: &str) -> bool {
     let Err(error) = command.clone().try_get_matches_from([command.get_name()]) else { return false };
     let Some(ContextValue::Strings(missing)) = error.get(ContextKind::InvalidArg) else { return false };

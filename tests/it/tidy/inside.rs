@@ -218,13 +218,13 @@ fn paths(tokens: &[Token], module: &[&str]) -> Vec<Vec<String>> {
     found
 }
 
-/// Whether the path at `at` stands in a `pub use`: showing a name isn't using it.
+/// Returns whether the path at `at` stands in a `pub use`: showing a name isn't using it.
 fn is_shown_use(tokens: &[Token], at: usize) -> bool {
     let Some(start) = at.checked_sub(1).filter(|&before| tokens[before].text == "use") else { return false };
     start > 0 && matches!(tokens[start - 1].text.as_str(), "pub" | ")")
 }
 
-/// Whether the path at `at` says who may see something, as in `pub(in crate::room)`.
+/// Returns whether the path at `at` says who may see something, as in `pub(in crate::room)`.
 fn is_visibility(tokens: &[Token], at: usize) -> bool {
     at > 1 && tokens[at - 1].text == "in" && tokens[at - 2].text == "("
 }

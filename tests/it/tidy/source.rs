@@ -79,7 +79,7 @@ fn end_of_raw_string(chars: &[char], at: usize) -> usize {
         .map_or(chars.len(), |i| i + 1 + hashes)
 }
 
-/// Whether a text is one name of Rust.
+/// Returns whether a text is one name of Rust.
 pub fn is_name(text: &str) -> bool {
     text.starts_with(|c: char| c.is_alphabetic() || c == '_') && text.chars().all(is_word)
 }

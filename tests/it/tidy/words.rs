@@ -40,10 +40,8 @@ const WHETHER: &[(&str, usize)] = &[
     ("ledger", 1),
     ("mcp", 3),
     ("norris", 2),
-    ("repl", 20),
     ("sandbox", 3),
     ("sessions", 9),
-    ("shell", 32),
     ("sop", 3),
     ("tools", 11),
 ];

@@ -26,7 +26,7 @@ use super::{Gateway, run, token};
 use checker::{Append, End, History, Row, check};
 use client::{Member, Seed, World, stand_still};
 
-/// Whether the runs are as long as the design has them.
+/// Returns whether the runs are as long as the design has them.
 pub fn is_long() -> bool {
     std::env::var_os("REEDCLAW_TEST_LONG").is_some_and(|value| value == "1")
 }
