@@ -21,10 +21,13 @@ pub struct Spill {
 }
 
 impl Spill {
-    /// Keeps outputs below `parent`, in a directory of this process that is made with the first one.
+    /// Keeps outputs below `parent`, in a directory of its own that is made with the first one.
     #[must_use]
     pub fn new(parent: &Path) -> Self {
-        Self { directory: parent.join(format!("outputs-{}", std::process::id())), count: AtomicUsize::new(0) }
+        // A gateway has several at once, whose outputs are nothing to each other.
+        static MADE: AtomicUsize = AtomicUsize::new(0);
+        let number = MADE.fetch_add(1, Ordering::Relaxed);
+        Self { directory: parent.join(format!("outputs-{}-{number}", std::process::id())), count: AtomicUsize::new(0) }
     }
 
     /// Keeps an output; gives its name.
@@ -63,5 +66,21 @@ impl Spill {
 impl Drop for Spill {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.directory);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn outputs_of_one_are_nothing_to_another() {
+        let place = tempfile::tempdir().expect("a place");
+        let (mine, theirs) = (Spill::new(place.path()), Spill::new(place.path()));
+        let name = mine.keep("mine").expect("it is kept");
+        assert_eq!((mine.read(&name).as_deref(), theirs.read(&name)), (Some("mine"), None));
+        theirs.keep("theirs").expect("it is kept");
+        drop(theirs);
+        assert_eq!(mine.read(&name).as_deref(), Some("mine"));
     }
 }
