@@ -154,6 +154,7 @@ pub(in crate::app) fn launcher(
     let grant = Arc::new(grant);
     let seen = Arc::clone(&grant);
     let (start, hold, layer) = (chosen.clone(), chosen.clone(), chosen.clone());
+    let (env, place) = (env.clone(), workspace.to_owned());
     let failed = |error: sandbox::SandboxError| format!("{}; {}", error.message, error.hint);
     Launcher::new(
         move |program, arguments, terms: &Terms| {
@@ -168,6 +169,8 @@ pub(in crate::app) fn launcher(
                 area: if terms.is_wide() { sandbox::Area::Agreed } else { terms.area },
                 ..Grant::clone(&grant)
             };
+            // Other projects may have begun since.
+            grant.masked.extend(others_workspaces(&env, &place));
             grant.readable.extend(terms.readable.iter().cloned());
             grant.writable.extend(terms.writable.iter().cloned());
             grant.env.extend(terms.variables.iter().map(|(name, value)| (name.into(), value.clone())));
