@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::{Around, Attaching, ChannelKind, Remembered, Runtime, Skills};
+use super::{Around, Attached, Attaching, ChannelKind, Remembered, Runtime, Skills};
 use crate::agent::{Agent, Cancel, Person, ToolRunner};
 use crate::base::text::counted;
 use crate::config::Env;
@@ -282,8 +282,12 @@ impl Runtime {
         let jails = around.jails();
         let servers = agent.runner().and_then(|runner| runner.servers().cloned());
         let servers = servers.as_deref();
-        let mut attached =
-            Attaching { settings, env, config: config.path.as_deref(), cwd, jails, servers }.attach(question);
+        // Over HTTP others ask than this machine's user, whose files they would name: a model reads files there by its tools alone,
+        // which pass the gates.
+        let mut attached = match channel {
+            ChannelKind::Gateway => Attached::default(),
+            _ => Attaching { settings, env, config: config.path.as_deref(), cwd, jails, servers }.attach(question),
+        };
         told.extend(attached.notices);
         attached.images.append(&mut brought_images);
         let (shown, marks) = take_images(agent, attached.images);
