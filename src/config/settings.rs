@@ -224,6 +224,8 @@ pub struct ReceiptSettings {
     pub path: Option<PathBuf>,
     /// `true` if each is sealed with a key.
     pub hmac: bool,
+    /// The directory of anchors and keys; none means the state directory. No setting says so: a gateway's tenant has one.
+    pub anchors: Option<PathBuf>,
 }
 
 /// The rights of a model.
@@ -370,6 +372,7 @@ pub(super) fn build(defaults: &Tree, own: &Own, problems: &mut Problems) -> Resu
             enabled: values.bool(&["receipts", "enabled"])?,
             path: values.path(&["receipts", "path"]),
             hmac: values.bool(&["receipts", "hmac"])?,
+            anchors: None,
         },
         workspace_dir: values.path(&["workspace_dir"]),
         security: security(&values)?,

@@ -181,6 +181,10 @@ pub struct WebhookSettings {
     pub secret_env: String,
     /// The question that it asks.
     pub question: String,
+    /// The tenant in which it asks.
+    pub tenant: String,
+    /// The tenant's project.
+    pub project: String,
 }
 
 impl GatewaySettings {
@@ -193,7 +197,11 @@ impl GatewaySettings {
         });
         let hook = |name: &String| {
             let text = |key: &str| values.text(&["gateway", "hooks", name, key]).unwrap_or_default();
-            (name.clone(), WebhookSettings { secret_env: text("secret_env"), question: text("question") })
+            let id =
+                |key: &str, usual: &str| Some(text(key)).filter(|id| !id.is_empty()).unwrap_or_else(|| usual.into());
+            let (secret_env, question) = (text("secret_env"), text("question"));
+            let (tenant, project) = (id("tenant", "local"), id("project", "default"));
+            (name.clone(), WebhookSettings { secret_env, question, tenant, project })
         };
         Ok(Self {
             hooks: named.map(hook).collect(),

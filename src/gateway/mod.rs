@@ -18,6 +18,7 @@ mod ask;
 mod database;
 mod gestures;
 mod guard;
+mod homes;
 mod http;
 mod identity;
 mod relay;
@@ -28,7 +29,6 @@ mod stream;
 #[cfg(test)]
 mod tests;
 
-use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
@@ -49,12 +49,14 @@ use crate::share::SOCKET_NAME;
 pub use api::ROUTES;
 pub use ask::figures_at;
 pub use database::{database_target, migrate, of_ledger, open, open_existing};
+pub use homes::Parts;
 pub use http::openapi::document as openapi;
 pub use http::route::Route;
 pub use identity::is_id;
-pub use state::{Gateway, Parts};
+pub use state::Gateway;
 
 use guard::{Names, Reach};
+use homes::Homes;
 use http::front::{self, Listeners};
 use http::inputs::Schemas;
 use http::metrics::Metrics;
@@ -183,6 +185,7 @@ fn assembled(
     let readers = Arc::new(Pool::start("gw-read", READ.0, READ.1).map_err(threads)?);
     let callers = Arc::new(Callers::new(&ledger, &parts.settings.gateway.auth)?);
     let limits = parts.settings.gateway.limits;
+    let homes = Homes::new(&parts, &ledger.system_id().map_err(|error| of_ledger(&error))?);
     let places = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
     Ok(Gateway {
         node_id: ledger.node().to_owned(),
@@ -208,8 +211,7 @@ fn assembled(
         streams: Streams::new(places(limits.user_streams), places(limits.tenant_streams)),
         metrics: Metrics::default(),
         stopping: watch::Sender::new(false),
-        receipts: Mutex::new(None),
-        anchored: Mutex::new(None),
+        homes,
         passing: Arc::default(),
         unserved: BTreeMap::new(),
     })

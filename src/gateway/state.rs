@@ -1,10 +1,6 @@
 //! The state that all requests of a gateway share.
 
-use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::fs::DirBuilder;
-use std::os::unix::fs::DirBuilderExt as _;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -13,6 +9,7 @@ use tokio::sync::watch;
 
 use super::gestures::Gestures;
 use super::guard::{Names, Reach};
+use super::homes::{Home, Homes, Parts};
 use super::http::inputs::{Schemas, time_text};
 use super::http::metrics::Metrics;
 use super::http::problem::{Answered, Problem};
@@ -28,24 +25,9 @@ use super::shares::Shares;
 use super::stream::{Feeds, Rights};
 use crate::agent::ToolRunner;
 use crate::app::{self, ChannelKind, RunnerOf};
-use crate::base::hash;
-use crate::config::{Env, Settings};
 use crate::gate::Ceiling;
 use crate::ledger::Ledger;
 use crate::proto::team::{Identity, Mode};
-use crate::store::Store;
-
-/// The parts of a runtime that requests use.
-pub struct Parts {
-    /// The settings.
-    pub settings: Settings,
-    /// The environment.
-    pub env: Env,
-    /// History and conversations.
-    pub store: Arc<Mutex<Store>>,
-    /// The config's file, if one was read.
-    pub config: Option<PathBuf>,
-}
 
 /// A gateway that serves.
 pub struct Gateway {
@@ -79,10 +61,8 @@ pub struct Gateway {
     pub(super) passing: Arc<Passing>,
     /// The tenants whose routes name back-ends that this program doesn't have, each with those routes.
     pub(super) unserved: BTreeMap<String, Vec<String>>,
-    /// The time when the end of the receipts was written into a log, and its number.
-    pub(super) anchored: Mutex<Option<(Instant, u64)>>,
-    /// Cached: whether the receipts hold, and how many do.
-    pub(super) receipts: Mutex<Option<(Instant, bool, u64)>>,
+    /// The homes of the projects' agents.
+    pub(super) homes: Homes,
 }
 
 impl Gateway {
@@ -127,12 +107,12 @@ impl Gateway {
             return Ok(runner);
         }
         let parts = &self.parts;
-        let workspace = self.workspace(who)?;
+        let home = self.home(who)?;
         let built = app::tool_runner(&RunnerOf {
-            settings: &parts.settings,
+            settings: &home.settings,
             env: &parts.env,
-            workspace: &workspace,
-            store: &parts.store,
+            workspace: &home.workspace,
+            store: &home.store,
             channel: Some(ChannelKind::Gateway),
             config: parts.config.as_deref(),
             ceiling: Ceiling::default(),
@@ -143,17 +123,13 @@ impl Gateway {
         Ok(built.runner)
     }
 
-    /// The workspace of a project: the configured one for this machine's own, else a directory that no other project shares.
-    pub(super) fn workspace(&self, who: &Identity) -> Answered<PathBuf> {
-        if (who.tenant.as_str(), who.project.as_str()) == ("local", "default") {
-            return Ok(app::workspace_dir(&self.parts.settings, &self.parts.env));
-        }
-        let failed = |why: String| Problem::new(500, "internal", format!("there is no workspace: {why}"));
-        let all = app::team_workspaces(&self.parts.env).ok_or_else(|| failed("no HOME is set".into()))?;
-        // A name may be `..`, and a hash can't.
-        let name = hash::sha256_hex(format!("{}\0{}", who.tenant, who.project).as_bytes());
-        let path = all.join(&name[..32]);
-        DirBuilder::new().recursive(true).mode(0o700).create(&path).map_err(|error| failed(error.to_string()))?;
-        Ok(path)
+    /// The home of the agents of the caller's project.
+    pub(super) fn home(&self, who: &Identity) -> Answered<Arc<Home>> {
+        self.homes.of(&self.parts, who)
+    }
+
+    /// The same, and `None` if no agent has worked there yet: who only looks leaves nothing behind.
+    pub(super) fn known_home(&self, who: &Identity) -> Answered<Option<Arc<Home>>> {
+        self.homes.existing(&self.parts, who)
     }
 }

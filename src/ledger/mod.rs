@@ -226,6 +226,14 @@ impl Ledger {
         }
     }
 
+    /// The id of the database, which it has had since it was made.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn system_id(&self) -> Result<String, LedgerError> {
+        Ok(self.view("")?.query_row("SELECT system_id FROM instance", params![], |row| row.get(0))?)
+    }
+
     /// The name of the engine.
     #[must_use]
     pub fn engine(&self) -> &'static str {

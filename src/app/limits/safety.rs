@@ -23,6 +23,7 @@ pub fn receipt_options(settings: &Settings, env: &Env) -> Result<Option<receipts
         return Ok(None);
     }
     let state = config::state_directory(env).ok_or_else(no_state)?;
+    let state = receipts.anchors.clone().unwrap_or(state);
     let path = receipts.path.clone().unwrap_or_else(|| receipts::default_path(&state));
     Ok(Some(receipts::Options { hmac: receipts.hmac, syslog: true, ..receipts::Options::new(path, state) }))
 }

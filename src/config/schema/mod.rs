@@ -648,6 +648,13 @@ pub const ROWS: &[Row] = &[
         "the question that a webhook asks the model",
         GATEWAY,
     ),
+    row(
+        "gateway.hooks.NAME.tenant",
+        Kind::Text { empty: true },
+        "the tenant in which it asks; empty: `local`",
+        GATEWAY,
+    ),
+    row("gateway.hooks.NAME.project", Kind::Text { empty: true }, "the project; empty: `default`", GATEWAY),
     row("gateway.auth.issuer", Kind::Text { empty: true }, "who makes the tokens of another sign-in", GATEWAY),
     row("gateway.auth.audience", Kind::Text { empty: true }, "whom these tokens are for", GATEWAY),
     row(

@@ -1,5 +1,5 @@
-//! The endpoints about this machine: health, status, metrics, tools, receipts, the search of earlier conversations, the
-//! emergency stop.
+//! Health, status, metrics, tools, the emergency stop, and what agents leave in the home of a project: receipts and
+//! conversations.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::app;
 use crate::gateway::Gateway;
-use crate::gateway::Parts;
+use crate::gateway::homes::{Home, Parts};
 use crate::gateway::http::call::{Call, Reply};
 use crate::gateway::http::problem::{Answered, Problem};
 use crate::host;
@@ -42,14 +42,15 @@ pub fn health(call: &Call<'_>) -> Answered<Reply> {
 /// `GET /status`.
 pub fn status(call: &Call<'_>) -> Answered<Reply> {
     let gateway = call.gateway;
-    let (is_valid, last_seq) = receipts_state(gateway);
+    let who = call.who()?;
+    let home = gateway.known_home(who)?;
+    let (is_valid, last_seq) = home.map_or((true, 0), |home| receipts_state(gateway, &home));
     let began = Instant::now();
     let is_well = gateway.ledger.is_well();
     let lag_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
     // Only this line is about the machine's clock: what ends, ends by the database's.
     let skew_ms = gateway.ledger.now_ms().ok().map(|now| host::now_unix_ms() - now);
     let streams = gateway.streams.count();
-    let who = call.who()?;
     // That of this machine's user is nothing to other tenants, and where theirs lie, neither.
     let workspace = (who.tenant == "local").then(|| app::workspace_dir(&gateway.parts.settings, &gateway.parts.env));
     let (positions, kill_switches) = (gateway.ledger.head(who)?.0, gateway.ledger.safety().kill_switches(who)?);
@@ -66,7 +67,7 @@ pub fn status(call: &Call<'_>) -> Answered<Reply> {
 
 /// `GET /metrics`.
 pub fn metrics(call: &Call<'_>) -> Answered<Reply> {
-    let (is_valid, _) = receipts_state(call.gateway);
+    let is_valid = call.gateway.homes.open().iter().all(|home| receipts_state(call.gateway, home).0);
     let waiting = call.gateway.work.waiting();
     Ok(Reply::text(
         "text/plain; version=0.0.4",
@@ -74,13 +75,13 @@ pub fn metrics(call: &Call<'_>) -> Answered<Reply> {
     ))
 }
 
-/// Returns whether the receipts hold, and how many there are; looked at anew after some seconds.
-fn receipts_state(gateway: &Gateway) -> (bool, u64) {
-    let mut known = gateway.receipts.lock();
+/// Returns whether a home's receipts hold, and how many there are; looked at anew after some seconds.
+fn receipts_state(gateway: &Gateway, home: &Home) -> (bool, u64) {
+    let mut known = home.checked.lock();
     if let Some((_, is_valid, last)) = known.filter(|(at, ..)| at.elapsed() < CHECKED) {
         return (is_valid, last);
     }
-    let options = app::receipt_options(&gateway.parts.settings, &gateway.parts.env).ok().flatten();
+    let options = home.receipts(&gateway.parts).ok().flatten();
     let report = options.and_then(|options| receipts::verify(&options, &Check::default()).ok());
     let state = report.map_or((true, 0), |report| {
         (matches!(report.verdict, Verdict::Whole | Verdict::Unconfirmed { .. }), report.receipts)
@@ -116,11 +117,12 @@ pub fn tools(call: &Call<'_>) -> Answered<Reply> {
 
 /// `GET /memory/search`.
 pub fn search(call: &Call<'_>) -> Answered<Reply> {
-    crate::gateway::api::runs::only_local(call.who()?)?;
     let words = call.asked("q").filter(|words| !words.trim().is_empty());
     let words = words.ok_or_else(|| Problem::body("q is missing in the query"))?;
-    let mut store = call.gateway.parts.store.lock();
-    let hits = crate::ops::memory::recall(&mut store, &words, call.limit()?)
+    let limit = call.limit()?;
+    let Some(home) = call.gateway.known_home(call.who()?)? else { return Ok(Reply::ok(json!({"items": []}))) };
+    let mut store = home.store.lock();
+    let hits = crate::ops::memory::recall(&mut store, &words, limit)
         .map_err(|error| Problem::new(503, "database_unavailable", error.to_string()).header("Retry-After", "1"))?;
     let item = |hit: &crate::store::Hit| {
         let role = if hit.role == Role::User { "user" } else { "assistant" };
@@ -133,15 +135,13 @@ pub fn search(call: &Call<'_>) -> Answered<Reply> {
 
 /// `GET /receipts`: oldest first, after a number.
 pub fn receipts(call: &Call<'_>) -> Answered<Reply> {
-    crate::gateway::api::runs::only_local(call.who()?)?;
     let (after, limit) = (call.number("after")?.unwrap_or(0), call.limit()?);
     let (tool, status) = (call.asked("tool"), call.asked("status"));
-    let parts = &call.gateway.parts;
     let failed = |message: String| Problem::new(503, "database_unavailable", message).header("Retry-After", "1");
-    let options = app::receipt_options(&parts.settings, &parts.env).map_err(|failure| failed(failure.message))?;
-    let Some(options) = options else {
-        return Ok(Reply::ok(json!({"items": [], "next": null, "verified_to": 0})));
-    };
+    let none = || Ok(Reply::ok(json!({"items": [], "next": null, "verified_to": 0})));
+    let Some(home) = call.gateway.known_home(call.who()?)? else { return none() };
+    let options = home.receipts(&call.gateway.parts).map_err(|failure| failed(failure.message))?;
+    let Some(options) = options else { return none() };
     let mut stored = receipts::newest(&options, RECEIPTS_MAX).map_err(|error| failed(error.to_string()))?;
     stored.sort_by_key(|it| it.number);
     let wanted = stored.iter().filter_map(|it| {
@@ -158,7 +158,7 @@ pub fn receipts(call: &Call<'_>) -> Answered<Reply> {
     items.truncate(limit);
     let next = items.last().filter(|_| has_more).map(|(number, _)| number.to_string());
     let items: Vec<Value> = items.into_iter().map(|(_, item)| item).collect();
-    Ok(Reply::ok(json!({"items": items, "next": next, "verified_to": receipts_state(call.gateway).1})))
+    Ok(Reply::ok(json!({"items": items, "next": next, "verified_to": receipts_state(call.gateway, &home).1})))
 }
 
 /// `POST /estop`: stops all tools of this machine (the file that every session looks at), or of a tenant, a project, or one

@@ -84,7 +84,7 @@ pub fn node(call: &Call<'_>) -> Answered<Reply> {
 }
 
 fn procedures(call: &Call<'_>) -> Answered<Vec<Card>> {
-    let workspace = call.gateway.workspace(call.who()?)?;
+    let workspace = call.gateway.homes.workspace(call.who()?)?;
     let skills = Skills::around(&call.gateway.parts.env, &workspace);
     let cards = skills.usable().map(|text| {
         let card = json!({"name": text.name, "description": text.description,

@@ -12,6 +12,7 @@ use super::chained::{TeamChain, boards};
 use super::live::{Job, LiveRun};
 use super::person::Remote;
 use crate::app::{Channel, ChannelKind, Request, Resume, Runtime, Skills};
+use crate::config::Settings;
 use crate::gate::Chain;
 use crate::gateway::Gateway;
 use crate::gateway::http::call::{Progress, Reply};
@@ -28,6 +29,8 @@ use crate::store::ConversationId;
 
 /// A conversation without a question for so long leaves the memory; the next question reads it from the store.
 const PARKED: Duration = Duration::from_secs(5 * 60);
+/// Conversations that wait there for their next question.
+const PARKED_MAX: usize = 64;
 
 /// The flag of a tenant whose personal data no model gets.
 const PERSONAL: &str = "pii";
@@ -55,7 +58,7 @@ pub fn begin(gateway: &Arc<Gateway>, conversation: Option<i64>, job: Job) -> Ans
     let busy = || Problem::new(409, "in_progress", "the conversation answers another question");
     let mut job = job;
     if let Some(id) = conversation {
-        let key = (job.run.who.project.clone(), id);
+        let key = (job.run.who.tenant.clone(), job.run.who.project.clone(), id);
         let mut threads = live.threads.lock();
         if let Some(thread) = threads.get(&key) {
             match thread.try_send(job) {
@@ -98,12 +101,13 @@ fn serve(
         if key.is_none()
             && let Some(id) = runtime.agent().conversation()
         {
-            let new = (who.project.clone(), id.0);
+            let new = (who.tenant.clone(), who.project.clone(), id.0);
             let mut threads = gateway.live.threads.lock();
             threads.insert(new.clone(), jobs.clone());
             key = Some(new);
         }
-        next = received.recv_timeout(PARKED).ok();
+        let is_full = gateway.live.threads.lock().len() > PARKED_MAX;
+        next = received.recv_timeout(if is_full { Duration::ZERO } else { PARKED }).ok();
         if next.is_none()
             && let Some(key) = &key
         {
@@ -114,20 +118,27 @@ fn serve(
     }
 }
 
-/// A runtime for a conversation, as the shell's.
+/// A runtime for a conversation, as the shell's, in the home of its project.
 fn started(gateway: &Gateway, who: &Identity, conversation: Option<i64>) -> Result<Runtime, Failure> {
     let parts = &gateway.parts;
-    let workspace = gateway.workspace(who).map_err(|problem| Failure::unavailable(problem.message))?;
+    let home = gateway.home(who).map_err(|problem| Failure::unavailable(problem.message))?;
+    let workspace = &home.workspace;
     let mut runtime = Runtime::start(&Request {
         config: parts.config.clone(),
         resume: conversation.map(Resume::Id),
         channel: ChannelKind::Gateway,
         cwd: workspace.exists().then(|| workspace.clone()),
-        store: Some(Arc::clone(&parts.store)),
+        store: Some(Arc::clone(&home.store)),
         ..Request::default()
     })?;
-    runtime.take_tools(&workspace);
-    let _ = Skills::around(runtime.env(), &workspace);
+    if !home.is_machines {
+        let settings = runtime.settings().clone();
+        runtime.replace_settings(Settings { receipts: home.settings.receipts.clone(), ..settings });
+        // Around the workspace lie directories of this machine's user, which are nothing to other projects.
+        runtime.carry_project(false);
+    }
+    runtime.take_tools(workspace);
+    let _ = Skills::around(runtime.env(), workspace);
     Ok(runtime)
 }
 
@@ -145,7 +156,7 @@ fn fail(gateway: &Gateway, job: &Job, failure: Failure) {
 fn answer(gateway: &Arc<Gateway>, http: &Http, runtime: &mut Runtime, job: Job) {
     let run = &job.run;
     let most = usize::try_from(gateway.parts.settings.gateway.runs_max).unwrap_or(1);
-    if !gateway.live.take_turn(most, &run.cancel) {
+    if !gateway.live.turns.take(&run.who.tenant, most, &run.cancel) {
         let failure = Failure::refused("it was cancelled before it began");
         return fail(gateway, &job, failure);
     }
@@ -156,7 +167,7 @@ fn answer(gateway: &Arc<Gateway>, http: &Http, runtime: &mut Runtime, job: Job) 
     let question = runtime.agent().redacted(&job.message);
     let new = NewRun { run_id: run.run_id.clone(), question, origin: job.origin.clone() };
     if let Err(error) = gateway.ledger.runs().begin(&run.who, &new) {
-        gateway.live.end_turn();
+        gateway.live.turns.end(&run.who.tenant);
         let _ = job.steps.send(Progress::Done(Box::new(Err(error.into()))));
         return run.over();
     }
@@ -166,7 +177,7 @@ fn answer(gateway: &Arc<Gateway>, http: &Http, runtime: &mut Runtime, job: Job) 
     if let Some(model) = &job.model
         && let Err(failure) = runtime.agent_mut().use_model(model)
     {
-        gateway.live.end_turn();
+        gateway.live.turns.end(&run.who.tenant);
         show(gateway, run, &Event::Failed { text: String::new(), failure });
         return end(gateway, &job);
     }
@@ -204,7 +215,7 @@ fn answer(gateway: &Arc<Gateway>, http: &Http, runtime: &mut Runtime, job: Job) 
     run.shown().conversation = runtime.agent().conversation().map(|id| id.0);
     runtime.agent_mut().answer_as(None);
     crate::app::make_title(runtime.agent(), runtime.store());
-    gateway.live.end_turn();
+    gateway.live.turns.end(&run.who.tenant);
     end(gateway, &job);
 }
 

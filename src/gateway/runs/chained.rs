@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::app;
 use crate::canvas::{self, OpError, State};
 use crate::chain::{self, Stop, Wish};
 use crate::gate::{Blocked, Call as ToolWish, Chain};
@@ -236,13 +235,16 @@ impl TeamChain {
     }
 }
 
-/// Writes the end of this machine's chain of receipts into the log, as a witness that somebody who changes the chain here can't
+/// Writes the end of a project's chain of receipts into its tenant's log, as a witness that somebody who changes the chain here can't
 /// change: once in so many receipts or minutes, with the call that finds it due.
 fn anchor_receipts(gateway: &Gateway, who: &Identity) {
-    let options = app::receipt_options(&gateway.parts.settings, &gateway.parts.env).ok().flatten();
-    let Some((seq, hash)) = options.and_then(|options| receipts::end(&options)) else { return };
+    let Ok(Some(home)) = gateway.known_home(who) else { return };
+    let Some((seq, hash)) = home.receipts(&gateway.parts).ok().flatten().and_then(|options| receipts::end(&options))
+    else {
+        return;
+    };
     {
-        let mut anchored = gateway.anchored.lock();
+        let mut anchored = home.anchored.lock();
         let (at, last) = *anchored.get_or_insert((gateway.started, seq));
         if seq < last + receipts::ANCHOR_EVERY && (seq == last || at.elapsed() < ANCHOR_EVERY) {
             return;

@@ -1,16 +1,16 @@
 //! Runs that outlive their connection: the events of each, kept for those who come back, and the conversations that are live.
 
-use parking_lot::{Condvar, Mutex, MutexGuard};
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
-use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::watch;
 
 use super::running::Place;
+use super::turns::Turns;
 use crate::agent::Cancel;
 use crate::gateway::http::call::Progress;
 use crate::proto::Failure;
@@ -114,10 +114,9 @@ pub struct Job {
 #[derive(Default)]
 pub struct Live {
     runs: Mutex<BTreeMap<String, Arc<LiveRun>>>,
-    /// The threads of conversations, by project and conversation.
-    pub(super) threads: Mutex<BTreeMap<(String, i64), SyncSender<Job>>>,
-    turns: Mutex<usize>,
-    freed: Condvar,
+    /// The threads of conversations, by tenant, project and conversation.
+    pub(super) threads: Mutex<BTreeMap<(String, String, i64), SyncSender<Job>>>,
+    pub(super) turns: Turns,
 }
 
 impl Live {
@@ -136,24 +135,6 @@ impl Live {
             runs.remove(id);
         }
         runs.insert(run.run_id.clone(), Arc::clone(run));
-    }
-
-    /// Takes one of `most` turns, or waits for one. False if it was cancelled meanwhile.
-    pub(super) fn take_turn(&self, most: usize, cancel: &Cancel) -> bool {
-        let mut taken = self.turns.lock();
-        while *taken >= most {
-            if cancel.is_cancelled() {
-                return false;
-            }
-            self.freed.wait_for(&mut taken, Duration::from_millis(100));
-        }
-        *taken += 1;
-        true
-    }
-
-    pub(super) fn end_turn(&self) {
-        *self.turns.lock() -= 1;
-        self.freed.notify_one();
     }
 }
 

@@ -7,4 +7,5 @@ pub mod live;
 pub mod person;
 pub mod runners;
 pub mod running;
+pub mod turns;
 pub mod work;

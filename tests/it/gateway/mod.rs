@@ -24,6 +24,7 @@ mod server;
 mod sharing;
 mod stores;
 mod streams;
+mod tenants;
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -6,7 +6,7 @@ use super::streams::Reader;
 use super::{Client, Gateway, allowed, home_with, is_on_server, run, token, verify};
 use crate::server::{Server, Step, answer, end, head, piece, refusal, tool_call};
 
-fn home_of(server: &Server) -> tempfile::TempDir {
+pub fn home_of(server: &Server) -> tempfile::TempDir {
     let models = format!("models = {{tiny = {{endpoint = \"{}\"}}}}", server.endpoint());
     home_with(&format!("{models}, memory = {{auto = false}}, context = {{project = false}}"))
 }
@@ -195,7 +195,7 @@ fn a_kill_switch_closes_the_question_of_a_run() {
 }
 
 #[test]
-fn a_provider_that_fails_and_a_tenant_that_has_no_conversations_are_told() {
+fn a_provider_that_fails_and_words_that_nobody_knows_are_told() {
     let server = Server::start();
     let home = home_of(&server);
     let gateway = Gateway::start(home.path());
@@ -205,17 +205,10 @@ fn a_provider_that_fails_and_a_tenant_that_has_no_conversations_are_told() {
     assert_eq!((failed.status, failed.code().as_str()), (502, "upstream"), "{failed:?}");
     assert_eq!(anna.post("/chat", &json!({"message": "?", "model": "none"})).status, 422);
     assert_eq!(anna.post("/chat", &json!({"message": "?", "persona": "pirate"})).status, 422);
-    assert_eq!(run(home.path(), &["gateway", "tenant", "add", "acme"]).0, Some(0));
-    let carl = gateway.client(&token(home.path(), "carl", "admin", &["--tenant", "acme"])).with("X-Tenant-Id", "acme");
-    for path in ["/memory/search?q=hello", "/receipts"] {
-        assert_eq!(carl.get(path).code(), "feature_off", "{path}");
-    }
-    assert_eq!(carl.post("/chat", &json!({"message": "Hello?"})).code(), "feature_off");
-    assert_eq!(carl.get("/runs").json()["items"], json!([]));
 }
 
 /// A request of a webhook, signed at a time by a secret.
-fn signature(secret: &str, time: i64, body: &str) -> String {
+pub fn signature(secret: &str, time: i64, body: &str) -> String {
     let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, secret.as_bytes());
     let tag = ring::hmac::sign(&key, format!("{time}.{body}").as_bytes());
     let hex: String = tag.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
