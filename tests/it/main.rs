@@ -84,6 +84,7 @@ mod sessions_summaries;
 mod sessions_tools;
 mod skills;
 mod sop;
+mod sop_kills;
 mod sshd;
 mod state;
 mod story;
