@@ -32,7 +32,7 @@ const WATCH_EVERY: Duration = Duration::from_millis(200);
 pub(in crate::cli) fn definition() -> Command {
     let run = |command: Command, is_required: bool| {
         command
-            .arg(Arg::new("goal").value_name("GOAL").required(is_required).help("The goal, in your words"))
+            .arg(Arg::new("goal").value_name("GOAL").num_args(1..).required(is_required).help("The goal, in your words"))
             .args(run_args())
     };
     let id = || {
@@ -265,7 +265,8 @@ fn begin(matches: &ArgMatches, name: &str, options: Begin) -> u8 {
 
 fn begun_run(matches: &ArgMatches, name: &str, options: Begin) -> Result<ReadyRun, Failure> {
     let Begin { config, path, model } = options;
-    let text = matches.get_one::<String>(name).cloned().unwrap_or_default();
+    let words = matches.get_many::<String>(name).into_iter().flatten();
+    let text = words.map(String::as_str).collect::<Vec<_>>().join(" ");
     if let Some(path) = matches.try_get_one::<PathBuf>("report").ok().flatten() {
         check_report(path)?;
     }

@@ -75,7 +75,8 @@ fn a_run_works_task_by_task_until_its_check_passes() {
     ];
     let home = home(&answers, "");
     let check = "test -e one && test -e two && test -e three";
-    let (status, text) = run(home.path(), &["norris", "make three files", "--check", check]);
+    // Its words needn't be one argument.
+    let (status, text) = run(home.path(), &["norris", "make", "three", "files", "--check", check]);
     assert_eq!(status, 0, "{text}");
     assert_eq!((read(home.path(), "one"), read(home.path(), "three")), ("1\n".into(), "3\n".into()), "{text}");
     // Tokens and times differ.
