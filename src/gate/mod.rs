@@ -591,8 +591,13 @@ impl Gate {
     }
 
     fn program(&self, call: &Call, cwd: &Path) -> Option<PathBuf> {
-        let first = command(call)?.split_whitespace().next()?;
-        find_program(first, &self.options.path, cwd)
+        self.program_of(command(call)?.split_whitespace().next()?, cwd)
+    }
+
+    /// The program that a shell in a directory would run for a word.
+    #[must_use]
+    pub fn program_of(&self, word: &str, cwd: &Path) -> Option<PathBuf> {
+        find_program(word, &self.options.path, cwd)
     }
 
     /// Makes the question about a call.

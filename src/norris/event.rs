@@ -141,6 +141,15 @@ pub struct Halt {
     pub conversation: Option<i64>,
 }
 
+/// The second run of a check that has passed, with files that may be its tests as they were when the work began.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Again {
+    /// These files.
+    pub files: Vec<String>,
+    /// Its exit status; none if it couldn't run with them, or didn't end by itself.
+    pub status: Option<i32>,
+}
+
 /// An event of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
@@ -215,11 +224,17 @@ pub enum Event {
         tail: String,
         /// Milliseconds.
         took_ms: u64,
+        /// The second run, if it passed and files that may be its tests have changed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        again: Option<Again>,
     },
     /// The digests of the files that the checks depend on; the first ones are what later ones are compared with.
     Inputs {
         /// By path.
         digests: BTreeMap<String, String>,
+        /// The tree that a git session has then; empty without one.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        base: String,
     },
     /// The digests of the files that the checks only reach, by scripts of theirs or since tests may be in them: nothing guards
     /// these; the first ones are what later ones are compared with.

@@ -14,8 +14,8 @@ use std::collections::BTreeMap;
 use crate::base::time::work_ms;
 
 pub use anchor::{anchor, plan_question};
-pub use event::{Event, Goal, Grant, Halt, Limits};
-pub use next::{Effect, Rest, Used};
+pub use event::{Again, Event, Goal, Grant, Halt, Limits};
+pub use next::{Effect, Rest, Used, names_of};
 pub use tasks::{TASKS_MAX, proposed_checks, task_count, tasks};
 
 /// Bytes of a goal.
@@ -142,6 +142,8 @@ pub struct CheckResult {
     pub tail: String,
     /// Milliseconds.
     pub took_ms: u64,
+    /// Its second run, with files that may be its tests as they were when the work began.
+    pub again: Option<Again>,
 }
 
 impl CheckResult {
@@ -149,6 +151,11 @@ impl CheckResult {
     #[must_use]
     pub fn has_passed(&self) -> bool {
         self.status == Some(0)
+    }
+
+    /// The files without whose changes it doesn't pass, or isn't known to.
+    fn bent(&self) -> Option<&Again> {
+        self.again.as_ref().filter(|again| again.status != Some(0))
     }
 }
 
@@ -229,6 +236,8 @@ pub struct Run {
     pub reached: Vec<String>,
     /// Reasons why not all files that the checks depend on are compared.
     pub unseen: Vec<String>,
+    /// The tree that its git session had before the work began; empty without one.
+    pub base: String,
     /// Its session and its person's program have the report of its end.
     pub is_reported: bool,
     /// The newest limit that was reached.
@@ -382,10 +391,11 @@ impl Run {
             Event::Delegated => self.steps += 1,
             Event::Worked { text, tree } => self.worked(text, tree),
             Event::Broke { why, limit, is_loop } => self.broke(why, limit.as_deref(), *is_loop),
-            Event::Checked { check, status, tail, took_ms } => {
-                self.checked(*check, CheckResult { status: *status, tail: tail.clone(), took_ms: *took_ms });
+            Event::Checked { check, status, tail, took_ms, again } => {
+                let (status, took_ms) = (*status, *took_ms);
+                self.checked(*check, CheckResult { status, tail: tail.clone(), took_ms, again: again.clone() });
             }
-            Event::Inputs { digests } => self.compare_inputs(digests),
+            Event::Inputs { digests, base } => self.compare_inputs(digests, base),
             Event::Reached { digests, unseen } => self.compare_reached(digests, unseen),
             Event::Go { checks } => self.go(checks),
             Event::Halted { .. }
@@ -398,24 +408,26 @@ impl Run {
                     self.notes.push(text.clone());
                 }
             }
-            Event::Paused { why } => {
-                self.paused = Some(why.clone());
-                self.cut();
-            }
+            Event::Paused { why } => self.pause(why),
             Event::Resumed => {
                 (self.paused, self.is_estop) = (None, false);
                 (self.breaks, self.plan_failures, self.noes) = (0, 0, 0);
             }
             Event::StopAsked => self.is_stopped = true,
             Event::Estop => {
-                (self.paused, self.is_estop) = (Some("the emergency stop is on".into()), true);
-                self.cut();
+                self.is_estop = true;
+                self.pause("the emergency stop is on");
             }
             Event::Clocked { active_ms } => self.active_ms = *active_ms,
             Event::Raised { limits } => self.raise(limits),
             Event::Ended { end, why } => self.finish(End::of(end, why)),
             Event::Reported => self.is_reported = true,
         }
+    }
+
+    fn pause(&mut self, why: &str) {
+        self.paused = Some(why.to_owned());
+        self.cut();
     }
 
     fn finish(&mut self, end: End) {
@@ -589,7 +601,11 @@ impl Run {
             return;
         }
         self.last_results.clone_from(&self.results);
+        let is_bent = !goal.allow_check_edits && self.results.iter().any(|result| result.bent().is_some());
         if self.results.iter().all(CheckResult::has_passed) {
+            if is_bent {
+                return;
+            }
             for task in self.tasks.iter_mut().filter(|task| task.state == TaskState::Claimed) {
                 task.state = TaskState::Checked;
             }
@@ -627,9 +643,10 @@ impl Run {
         self.stuck = Some(why);
     }
 
-    fn compare_inputs(&mut self, digests: &BTreeMap<String, String>) {
+    fn compare_inputs(&mut self, digests: &BTreeMap<String, String>, base: &str) {
         let Some(first) = &self.inputs else {
             self.inputs = Some(digests.clone());
+            base.clone_into(&mut self.base);
             return;
         };
         // A file that a check names and that isn't there yet may be the goal.
@@ -658,6 +675,18 @@ impl Run {
 /// The names whose digests aren't those of the start any more.
 fn changed(first: &BTreeMap<String, String>, now: &BTreeMap<String, String>) -> Vec<String> {
     first.iter().filter(|(name, digest)| now.get(*name) != Some(digest)).map(|(name, _)| name.clone()).collect()
+}
+
+/// Returns whether a path is one at which programs look for tests.
+#[must_use]
+pub fn looks_like_test(path: &str) -> bool {
+    let (directories, name) = path.rsplit_once('/').unwrap_or(("", path));
+    let stem = name.split_once('.').map_or(name, |(stem, _)| stem);
+    let is_place = |part: &str| matches!(part, "test" | "tests" | "__tests__" | "spec" | "specs");
+    directories.split('/').any(is_place)
+        || stem.starts_with("test_")
+        || ["_test", "_spec", "Test"].iter().any(|end| stem.ends_with(end))
+        || [".test.", ".spec."].iter().any(|part| name.contains(part))
 }
 
 /// A result without its digits: times and addresses differ each time, and the failure is the same.

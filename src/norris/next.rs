@@ -55,6 +55,17 @@ pub enum Effect {
 /// Attempts of a task that fail before a stronger model does it.
 const ESCALATES_AFTER: u32 = 2;
 
+/// Files that a sentence names; of more, the number.
+const NAMED_MAX: usize = 5;
+
+/// Names files in a sentence.
+#[must_use]
+pub fn names_of(files: &[String]) -> String {
+    let (shown, more) = files.split_at(files.len().min(NAMED_MAX));
+    let more = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
+    shown.join(", ") + &more
+}
+
 impl Run {
     /// Returns the next step. The same state has the same next step.
     #[must_use]
@@ -118,8 +129,28 @@ impl Run {
             let hint = "--allow-check-edits accepts that in a new run";
             return Effect::Finish(End::NotVerified(format!("what the checks depend on was changed: {names}; {hint}")));
         }
+        if let Some(why) = self.bent_check().filter(|_| !goal.allow_check_edits) {
+            return Effect::Finish(End::NotVerified(why));
+        }
         debug_assert!(self.results.iter().all(CheckResult::has_passed));
         Effect::Finish(End::Verified)
+    }
+
+    /// Reason why a check that passes shows nothing: it doesn't pass with its tests as they were when the work began.
+    fn bent_check(&self) -> Option<String> {
+        let goal = self.goal.as_ref()?;
+        let (command, again) =
+            goal.checks.iter().zip(&self.results).find_map(|(it, result)| Some((it, result.bent()?)))?;
+        let names = names_of(&again.files);
+        let hint = "--allow-check-edits accepts that in a new run";
+        Some(match again.status {
+            Some(status) => {
+                format!(
+                    "`{command}` passes only with changed tests ({names}): with the first ones its status is {status}; {hint}"
+                )
+            }
+            None => format!("`{command}` couldn't run with the first version of {names}; {hint}"),
+        })
     }
 
     /// The step, unless a limit is used up.

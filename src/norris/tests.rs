@@ -8,11 +8,22 @@ fn goal(checks: usize) -> Goal {
 }
 
 fn begun(goal: Goal) -> Run {
-    Run::of([(0, &Event::Began { goal }), (0, &Event::Inputs { digests: [].into() })])
+    Run::of([(0, &Event::Began { goal }), (0, &inputs(&[]))])
 }
 
 fn checked(check: usize, status: i32, tail: &str) -> Event {
-    Event::Checked { check, status: Some(status), tail: tail.into(), took_ms: 1 }
+    Event::Checked { check, status: Some(status), tail: tail.into(), took_ms: 1, again: None }
+}
+
+/// A check that passes, and ends so with its tests as they were when the run began.
+fn checked_again(check: usize, status: Option<i32>) -> Event {
+    let again = Some(Again { files: vec!["t".into()], status });
+    Event::Checked { check, status: Some(0), tail: String::new(), took_ms: 1, again }
+}
+
+fn inputs(digests: &[(&str, &str)]) -> Event {
+    let digests = digests.iter().map(|(name, digest)| ((*name).to_owned(), (*digest).to_owned())).collect();
+    Event::Inputs { digests, base: String::new() }
 }
 
 fn worked(tree: &str) -> [Event; 2] {
@@ -237,7 +248,7 @@ fn a_cut_off_attempt_lists_its_calls_and_keeps_the_notes() {
 
 #[test]
 fn inputs_of_checks_are_compared_with_the_start() {
-    let digests = |digest: &str| Event::Inputs { digests: [("test.py".to_owned(), digest.to_owned())].into() };
+    let digests = |digest: &str| inputs(&[("test.py", digest)]);
     for allow_check_edits in [false, true] {
         let mut run = Run::of([(0, &Event::Began { goal: Goal { allow_check_edits, ..goal(1) } })]);
         assert_eq!(next(&run), Effect::Digest);
@@ -247,6 +258,28 @@ fn inputs_of_checks_are_compared_with_the_start() {
         let is_verified = next(&run) == Effect::Finish(End::Verified);
         assert_eq!(is_verified, allow_check_edits);
     }
+}
+
+#[test]
+fn a_check_that_passes_only_with_changed_tests_shows_nothing() {
+    for (status, allow_check_edits, is_verified) in
+        [(Some(0), false, true), (Some(1), false, false), (None, false, false), (Some(1), true, true)]
+    {
+        let mut run = begun(Goal { allow_check_edits, ..goal(2) });
+        apply(&mut run, &[checked(0, 1, ""), checked(1, 1, ""), Event::Planned { text: "TASK: a".into() }]);
+        apply(&mut run, &worked(""));
+        apply(&mut run, &[checked_again(0, status), checked(1, 0, "")]);
+        assert_eq!(next(&run) == Effect::Finish(End::Verified), is_verified, "{status:?}: {:?}", next(&run));
+        assert_eq!(run.tasks[0].state == TaskState::Checked, is_verified, "{status:?}");
+        let Effect::Finish(end) = next(&run) else { panic!("{:?}", next(&run)) };
+        assert!(is_verified || end.why().contains("`check 0`") && end.status() == 6, "{end:?}");
+    }
+    // Another check that fails leads to another attempt.
+    let mut run = begun(goal(2));
+    apply(&mut run, &[checked(0, 1, ""), checked(1, 1, ""), Event::Planned { text: "TASK: a".into() }]);
+    apply(&mut run, &worked(""));
+    apply(&mut run, &[checked_again(0, Some(1)), checked(1, 1, "")]);
+    assert_eq!(next(&run), Effect::Work { task: 0, is_escalated: false });
 }
 
 #[test]
@@ -263,7 +296,7 @@ fn a_plan_that_its_person_must_see_waits_and_its_checks_count_only_then() {
     assert_eq!(checks, ["make test"]);
     apply(&mut run, &[Event::Go { checks }]);
     assert_eq!(next(&run), Effect::Digest);
-    apply(&mut run, &[Event::Inputs { digests: [].into() }]);
+    apply(&mut run, &[inputs(&[])]);
     assert_eq!(next(&run), Effect::Check(0));
     apply(&mut run, &[checked(0, 1, "")]);
     assert_eq!(next(&run), Effect::Work { task: 0, is_escalated: false });
@@ -451,13 +484,15 @@ fn play(seed: u64) -> (Run, Vec<(i64, Event)>) {
                     Rest::Halted => Event::Denied { digest, why: String::new() },
                 });
             }
-            Effect::Digest => played.add(Event::Inputs { digests: [("t".to_owned(), "1".to_owned())].into() }),
+            Effect::Digest => played.add(inputs(&[("t", "1")])),
             Effect::Check(check) => {
                 let digest = if played.random.below(6) == 0 { "2" } else { "1" };
                 let is_red = played.random.below(3) > 0;
                 played.wait(true);
-                played.add(Event::Inputs { digests: [("t".to_owned(), digest.to_owned())].into() });
-                played.add(checked(check, i32::from(is_red), "x"));
+                played.add(inputs(&[("t", digest)]));
+                let is_bent = !is_red && played.random.below(6) == 0;
+                let again = || checked_again(check, Some(1));
+                played.add(if is_bent { again() } else { checked(check, i32::from(is_red), "x") });
             }
             Effect::Plan => played.ask(true, seed),
             Effect::Work { .. } => played.ask(false, seed),
@@ -480,8 +515,9 @@ fn ten_thousand_runs_keep_their_budgets_and_claim_nothing() {
             let seen = seen.filter(|event| !matches!(event, Event::Raised { .. }));
             let last: Vec<&Event> =
                 seen.take_while(|it| matches!(it, Event::Checked { .. } | Event::Inputs { .. })).collect();
-            let passed = last.iter().filter(|event| matches!(event, Event::Checked { status: Some(0), .. })).count();
-            let is_first = |event: &&Event| matches!(event, Event::Inputs { digests } if digests["t"] == "1");
+            let passes = |event: &&&Event| matches!(event, Event::Checked { status: Some(0), again: None, .. });
+            let passed = last.iter().filter(passes).count();
+            let is_first = |event: &&Event| matches!(event, Event::Inputs { digests, .. } if digests["t"] == "1");
             let newest = last.iter().copied().find(|event| matches!(event, Event::Inputs { .. }));
             assert!(count > 0 && passed >= count, "seed {seed}: verified without its checks");
             assert!(newest.as_ref().is_some_and(is_first), "seed {seed}: verified with a changed check");

@@ -4,7 +4,7 @@
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::missed::{self, Missed};
@@ -167,6 +167,20 @@ impl Layer {
         self.free_at_count.store(free, Ordering::Relaxed);
         let all = vec![self.upper.clone(), self.session.join(AREAS)];
         held_bytes(all, most) >= most
+    }
+
+    /// Puts a file into the copy, in place of what the workspace has there.
+    ///
+    /// # Errors
+    /// It can't be written.
+    pub fn put(&self, path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
+        if !path.components().all(|part| matches!(part, Component::Normal(_))) {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let place = self.upper.join(path);
+        fs::create_dir_all(place.parent().unwrap_or(&self.upper))?;
+        fs::write(&place, content)?;
+        fs::set_permissions(&place, PermissionsExt::from_mode(mode & 0o777))
     }
 
     /// Empties the session's homes and `/tmp`, which else would take the disk space as long as the session lasts.

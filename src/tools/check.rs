@@ -2,6 +2,7 @@
 //! that decide whether a goal is reached. No model can call them: they are planned and run here, through the gate, each time in
 //! a bash of its own that knows nothing of what a model has set.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -11,10 +12,39 @@ use super::running::launcher::{Launcher, Terms};
 use super::running::spawner::Spawner;
 use super::shell::{Note, outcome};
 use super::{Place, Plan, Spec, Tool, Work};
+use crate::base::base64;
 use crate::gate::{CHECK_TOOL, GOAL_CHECK_TOOL, Permit};
 use crate::proto::action::{Action, Hold};
 use crate::proto::tool::{Outcome, ToolError};
 use crate::sandbox::{Area, View};
+
+/// The argument of a check with files as they were earlier.
+pub const EARLIER_FILES: &str = "earlier";
+
+/// A file as it was earlier, for a check that runs with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EarlierFile {
+    /// The path, relative to the workspace.
+    pub path: String,
+    /// The bytes.
+    pub content: Vec<u8>,
+    /// Permission bits.
+    pub mode: u32,
+}
+
+impl EarlierFile {
+    /// Its form among the arguments of a call.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        json!([self.path, self.mode, base64::encode(&self.content)])
+    }
+
+    fn of(value: &Value) -> Option<Self> {
+        let [path, mode, content] = value.as_array()?.as_slice() else { return None };
+        let (path, mode) = (path.as_str()?.to_owned(), u32::try_from(mode.as_u64()?).ok()?);
+        Some(Self { path, content: base64::decode(content.as_str()?)?, mode })
+    }
+}
 
 /// The tool.
 pub struct Check {
@@ -46,7 +76,7 @@ impl Tool for Check {
                 name: GOAL_CHECK_TOOL.into(),
                 aliases: &[],
                 description: "Runs a check of the run's goal.".into(),
-                schema: json!({"type": "object", "properties": {"command": {"type": "string"}}, "required": ["command"]}),
+                schema: json!({"type": "object", "properties": {"command": {"type": "string"}, EARLIER_FILES: {"type": "array"}}, "required": ["command"]}),
             };
         }
         Spec {
@@ -77,6 +107,9 @@ impl Tool for Check {
             },
             Hold::Walls | Hold::Off | Hold::Nothing => View::Work,
         };
+        if let Err(why) = put_earlier(permit, &view) {
+            return ToolError::new("sandbox", why, "").into();
+        }
         let terms = Terms { network: permit.has_network(), view, area: Area::Checks, ..Terms::default() };
         let request = Request { command, cwd: permit.cwd(), state: &State::default(), terms };
         let mut bash = match Bash::start(&self.launcher, &self.spawner, &request) {
@@ -97,4 +130,15 @@ impl Tool for Check {
         };
         outcome(&output, &note, started.elapsed())
     }
+}
+
+/// Puts the files of a check that are to be as they were earlier into its copy.
+fn put_earlier(permit: &Permit, view: &View) -> Result<(), String> {
+    let Some(files) = permit.arguments().get(EARLIER_FILES).and_then(Value::as_array) else { return Ok(()) };
+    let View::Copy(layer) = view else { return Err("without a copy of the workspace no file can be as it was".into()) };
+    for file in files {
+        let EarlierFile { path, content, mode } = EarlierFile::of(file).ok_or("a file of the check isn't whole")?;
+        layer.put(Path::new(&path), &content, mode).map_err(|error| format!("{path}: {error}"))?;
+    }
+    Ok(())
 }

@@ -37,7 +37,7 @@ pub use canvas::{Boards, CANVAS_TOOLS, Canvases, canvas_tools};
 pub use catalog::offer::{Offer, ToolSet};
 pub use catalog::registry::Registry;
 pub use catalog::spill::Spill;
-pub use check::Check;
+pub use check::{Check, EARLIER_FILES, EarlierFile};
 pub use context::UpdateContext;
 pub use edit::{changed_by_person, chosen, edit_tools};
 pub use http::{Http, HttpOptions, SearchOptions, SearchService, WebSearch, judged_client};

@@ -138,6 +138,12 @@ impl Draft {
         Self { is_read_only: true, ..Self::on(objects, base, path, home) }
     }
 
+    /// The tree of that name as it is; `None` if it is no name.
+    #[must_use]
+    pub fn earlier(&self, tree: &str) -> Option<Self> {
+        Some(Self::read_only(self.objects.clone(), tree.parse().ok()?, &self.path, None))
+    }
+
     /// The same draft, with somebody who hears of each change.
     #[must_use]
     pub fn watched(self, watcher: Watcher) -> Self {

@@ -240,6 +240,15 @@ impl ToolRunner {
         self.jobs.as_ref().is_some_and(Jobs::are_working)
     }
 
+    /// Ends all commands that continue after their calls; returns them.
+    pub(in crate::agent) fn end_jobs(&mut self) -> Vec<String> {
+        let Some(jobs) = self.jobs.clone() else { return Vec::new() };
+        let running = jobs.list().into_iter().filter(|job| job.is_running);
+        let ended = running.filter(|job| jobs.end(job.number)).map(|job| job.command).collect();
+        self.keeper.settle_job();
+        ended
+    }
+
     /// The commands that continue after their calls; `None` before the first command.
     #[must_use]
     pub fn jobs(&self) -> Option<&Jobs> {

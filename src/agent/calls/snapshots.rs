@@ -1,7 +1,7 @@
 //! The state of the workspace before and after a call, stored so that undo can revert the call.
 
 use parking_lot::{Mutex, MutexGuard};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 use std::thread;
@@ -15,7 +15,7 @@ use crate::proto::Event;
 use crate::proto::action::Action;
 use crate::proto::tool::{OWN_HEADING, Outcome};
 use crate::redact::Redactor;
-use crate::steps::{Adopted, Before, Incoming, Job, Open, OpenOutside, StepReport, Steps, StepsError};
+use crate::steps::{Adopted, Before, Incoming, Job, Open, OpenOutside, State, StepReport, Steps, StepsError};
 use crate::tools::Jobs;
 
 /// The answer that lets a command run that can't be taken back.
@@ -126,6 +126,21 @@ impl Keeper {
         since.flat_map(|record| record.changes).map(|change| change.path).collect()
     }
 
+    /// The state of each path that steps of a run have changed, as it was before the first of them.
+    pub(in crate::agent) fn starts_of(&self, run: i64) -> BTreeMap<PathBuf, State> {
+        let mut states = BTreeMap::new();
+        let records = self.steps.as_ref().map(Steps::list).unwrap_or_default();
+        for change in records.into_iter().filter(|it| it.run() == Some(run)).flat_map(|it| it.changes) {
+            states.entry(change.path).or_insert(change.before);
+        }
+        states
+    }
+
+    /// A content that a state names.
+    pub(in crate::agent) fn content(&self, state: State) -> Option<Vec<u8>> {
+        self.steps.as_ref()?.content(&state.id()?).ok()
+    }
+
     /// The limits of a look at the workspace; `None` if undo is off.
     pub(in crate::agent) fn limits(&self) -> Option<&crate::steps::Limits> {
         self.steps.as_ref().map(Steps::limits)
@@ -184,6 +199,15 @@ impl Keeper {
             | Action::Inert { .. } => return Ok(Snapshot::Nothing),
         };
         kept.or_else(|error| self.without(error, person, sink))
+    }
+
+    /// Records at once what a job has changed that has ended.
+    pub(in crate::agent) fn settle_job(&mut self) {
+        let job = self.watched().job.take();
+        if let (Some(steps), Some(job)) = (&mut self.steps, job) {
+            let ended = steps.after_job(job);
+            self.watched().ended = Some(ended);
+        }
     }
 
     /// Looks at the paths outside the workspace that a command may write.

@@ -10,16 +10,16 @@ use super::{Share, inputs};
 use crate::agent::calls::runner::ToolRunner;
 use crate::agent::person::Person;
 use crate::base::hash::{Hasher, sha256_hex};
-use crate::files::EntryKind;
+use crate::files::{EntryKind, Tree};
 use crate::gate::{Approver, Call, GOAL_CHECK_TOOL, reasons};
 use crate::model::Cancel;
 use crate::proto::Event;
 use crate::proto::action::Decision;
 use crate::proto::tool::{Outcome, Step, ToolEvent};
-use crate::tools::{Delegate, Place};
+use crate::tools::{Delegate, EARLIER_FILES, EarlierFile, Place};
 
 /// Bytes of a file that is compared by its content.
-const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
+pub(super) const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// Files whose content is compared.
 const COMPARED_MAX: usize = 2_000;
 /// Entries of directories that are looked at for them.
@@ -27,6 +27,8 @@ const WALKED_MAX: usize = 100_000;
 /// Scripts of a check that are read, and the bytes of one.
 const SCRIPTS_MAX: usize = 64;
 const SCRIPT_BYTES_MAX: u64 = 256 * 1024;
+/// The directory in which `npx` and the scripts of a `package.json` find programs.
+const NODE_TOOLS: &str = "node_modules/.bin";
 /// The mark of a directory whose files a program makes itself, such as a `target`.
 const CACHE_MARK: &str = "CACHEDIR.TAG";
 
@@ -52,15 +54,20 @@ struct Search<'s> {
 }
 
 impl ToolRunner {
-    /// Runs a check of the goal, which the person named, through the gate and in the sandbox.
+    /// Runs a check of the goal, which the person named, through the gate and in the sandbox; on a copy in which these files are as
+    /// they were earlier.
     pub(super) fn goal_check(
         &mut self,
         command: &str,
+        earlier: &[EarlierFile],
         cancel: &Cancel,
         person: &mut dyn Person,
         sink: &mut dyn FnMut(Event),
     ) -> Outcome {
-        let arguments = json!({"command": command});
+        let mut arguments = json!({"command": command});
+        if !earlier.is_empty() {
+            arguments[EARLIER_FILES] = earlier.iter().map(EarlierFile::to_json).collect();
+        }
         let tree = self.workspace().to_owned();
         let planned = {
             let place = Place { tree: self.tree(), spill: &self.options.spill };
@@ -159,7 +166,8 @@ impl ToolRunner {
             let found = std::fs::canonicalize(path).ok()?;
             Some(found.strip_prefix(self.workspace()).ok()?.to_string_lossy().into_owned())
         });
-        for word in names.iter().flat_map(|it| &it.words).cloned().chain(inside) {
+        let programs = names.iter().flat_map(|it| &it.words).filter_map(|word| self.program_here(word));
+        for word in names.iter().flat_map(|it| &it.words).cloned().chain(inside).chain(programs) {
             match self.tree().look(&word) {
                 Ok((_, false)) => files.push(word),
                 // The workspace itself is what the goal is about.
@@ -181,6 +189,17 @@ impl ToolRunner {
         let targets: Vec<String> = targets.map(|(found, _)| found.to_string_lossy().into_owned()).collect();
         files.extend(targets);
         files
+    }
+
+    /// The program that a word runs, if it is one of the workspace: a tool of `npm`, or of a virtual environment on `PATH`.
+    fn program_here(&self, word: &str) -> Option<String> {
+        let name = Path::new(word).file_name()?.to_str()?;
+        let tool = format!("{NODE_TOOLS}/{name}");
+        if self.tree().look(&tool).is_ok() {
+            return Some(tool);
+        }
+        let found = self.options.gate.program_of(name, self.workspace())?;
+        Some(found.strip_prefix(self.workspace()).ok()?.to_string_lossy().into_owned())
     }
 
     /// Returns whether a source file says that tests are in it, as Rust's attributes do.
@@ -209,39 +228,12 @@ impl ToolRunner {
     ) -> Vec<String> {
         let mut search =
             Search { is_wanted, enters_caches, entries_left: WALKED_MAX, found: Vec::new(), is_cut: false };
-        self.walk(below, &mut search);
+        walk(self.tree(), below, &mut search);
         if search.is_cut {
             let place = if below.is_empty() { "the workspace" } else { below };
             unseen.push(format!("there are too many files below {place}"));
         }
         search.found
-    }
-
-    fn walk(&self, below: &str, search: &mut Search<'_>) {
-        let place = if below.is_empty() { "." } else { below };
-        let entries = self.tree().list(place).unwrap_or_default();
-        if !search.enters_caches && !below.is_empty() && entries.iter().any(|entry| entry.name == CACHE_MARK) {
-            return;
-        }
-        for entry in entries {
-            if search.entries_left == 0 {
-                search.is_cut = true;
-                return;
-            }
-            search.entries_left -= 1;
-            let name = entry.name.as_str();
-            let path = if below.is_empty() { name.to_owned() } else { format!("{below}/{name}") };
-            if entry.kind == EntryKind::Directory {
-                if name != ".git" {
-                    self.walk(&path, search);
-                }
-            } else if (search.is_wanted)(Path::new(&path)) {
-                search.is_cut |= search.found.len() == COMPARED_MAX;
-                if !search.is_cut {
-                    search.found.push(path);
-                }
-            }
-        }
     }
 
     /// Lets a helper work beside the model, within a share; none from now on without one.
@@ -253,6 +245,11 @@ impl ToolRunner {
     /// Says to which run the next steps belong.
     pub(super) fn work_for(&mut self, run: Option<i64>) {
         self.keeper.work_for(run);
+    }
+
+    /// The tree that a git session has; empty without one.
+    pub(super) fn base(&self) -> String {
+        self.options.bench.as_ref().map(|bench| bench.draft().base().to_string()).unwrap_or_default()
     }
 
     /// Digests the files that steps since a time have changed, or a git session since it began: the same state has the same
@@ -273,6 +270,41 @@ impl ToolRunner {
             state.update(sha256_hex(&bytes).as_bytes());
         }
         state.finish_hex()
+    }
+}
+
+/// Searches a tree for files.
+pub(super) fn search_in(tree: &dyn Tree, is_wanted: &dyn Fn(&Path) -> bool) -> Vec<String> {
+    let mut search =
+        Search { is_wanted, enters_caches: false, entries_left: WALKED_MAX, found: Vec::new(), is_cut: false };
+    walk(tree, "", &mut search);
+    search.found
+}
+
+fn walk(tree: &dyn Tree, below: &str, search: &mut Search<'_>) {
+    let place = if below.is_empty() { "." } else { below };
+    let entries = tree.list(place).unwrap_or_default();
+    if !search.enters_caches && !below.is_empty() && entries.iter().any(|entry| entry.name == CACHE_MARK) {
+        return;
+    }
+    for entry in entries {
+        if search.entries_left == 0 {
+            search.is_cut = true;
+            return;
+        }
+        search.entries_left -= 1;
+        let name = entry.name.as_str();
+        let path = if below.is_empty() { name.to_owned() } else { format!("{below}/{name}") };
+        if entry.kind == EntryKind::Directory {
+            if name != ".git" {
+                walk(tree, &path, search);
+            }
+        } else if (search.is_wanted)(Path::new(&path)) {
+            search.is_cut |= search.found.len() == COMPARED_MAX;
+            if !search.is_cut {
+                search.found.push(path);
+            }
+        }
     }
 }
 

@@ -69,28 +69,61 @@ struct Implied {
 const NOTHING: Implied = Implied { programs: &[], needed: &[], optional: &[], tests: &[], beside: &[] };
 
 const IMPLIED: [Implied; 11] = [
-    Implied { programs: &["make", "gmake"], needed: &["Makefile", "makefile", "GNUmakefile"], ..NOTHING },
+    Implied {
+        programs: &["make", "gmake"],
+        needed: &["Makefile"],
+        // They are read in place of it.
+        optional: &["GNUmakefile", "makefile"],
+        ..NOTHING
+    },
     Implied { programs: &["just"], needed: &["justfile", "Justfile", ".justfile"], ..NOTHING },
-    Implied { programs: &["npm", "npx", "yarn", "pnpm", "bun"], needed: &["package.json"], ..NOTHING },
+    Implied {
+        programs: &["npm", "npx", "yarn", "pnpm", "bun"],
+        needed: &["package.json"],
+        optional: &[".npmrc", ".yarnrc", ".yarnrc.yml", ".pnpmfile.cjs", "bunfig.toml"],
+        ..NOTHING
+    },
     Implied {
         programs: &["pytest", "py.test"],
         needed: &["pyproject.toml"],
-        optional: &["conftest.py", "pytest.ini", "tox.ini", "setup.cfg", "tests/conftest.py", "test/conftest.py"],
+        optional: &[
+            "conftest.py",
+            "pytest.ini",
+            ".pytest.ini",
+            "tox.ini",
+            "setup.cfg",
+            "tests/conftest.py",
+            "test/conftest.py",
+            // `python3 -m pytest` would run these.
+            "pytest.py",
+            "pytest/__init__.py",
+        ],
         tests: &["**/test_*.py", "**/*_test.py"],
         ..NOTHING
     },
-    Implied { programs: &["unittest"], tests: &["**/test*.py"], ..NOTHING },
-    Implied { programs: &["go"], needed: &["go.mod"], tests: &["**/*_test.go"], ..NOTHING },
+    Implied {
+        programs: &["unittest"],
+        optional: &["unittest.py", "unittest/__init__.py"],
+        tests: &["**/test*.py"],
+        ..NOTHING
+    },
+    Implied {
+        programs: &["go"],
+        needed: &["go.mod"],
+        optional: &["go.work"],
+        tests: &["**/*_test.go"],
+        ..NOTHING
+    },
     Implied { programs: &["tox"], needed: &["tox.ini"], ..NOTHING },
     Implied { programs: &["nox"], needed: &["noxfile.py"], ..NOTHING },
     Implied {
         programs: &["cargo"],
         needed: &["Cargo.toml"],
-        optional: &[".cargo/config.toml", "clippy.toml"],
+        optional: &[".cargo/config.toml", ".cargo/config", "clippy.toml", "rust-toolchain.toml", "rust-toolchain"],
         tests: &["**/tests/**/*.rs", "**/tests.rs"],
         beside: &["**/*.rs"],
     },
-    Implied { programs: &["rake"], needed: &["Rakefile"], ..NOTHING },
+    Implied { programs: &["rake"], needed: &["Rakefile"], optional: &["rakefile"], ..NOTHING },
     Implied { programs: &["ctest"], needed: &["CTestTestfile.cmake"], ..NOTHING },
 ];
 

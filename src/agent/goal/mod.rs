@@ -1,10 +1,12 @@
 //! Carries out a run towards a goal: does what [`norris`] says is next, and adds what came of it to the run's journal before
 //! anything follows from it. It never prints, and asks nobody but through a stand-in.
 
+mod earlier;
 mod hands;
 pub(super) mod helper;
 mod inputs;
 mod review;
+mod rust_tests;
 mod share;
 mod standin;
 
@@ -20,11 +22,12 @@ use crate::model::ToolCall;
 use crate::money::Limit;
 use crate::norris::{self, Effect, Goal, Halt, Limits, Run, TAIL_BYTES_MAX, Used};
 use crate::proto::action::{Autonomy, Risk};
-use crate::proto::tool::Step;
+use crate::proto::tool::{Outcome, Step};
 use crate::proto::{Event, Failure, FailureKind, Money};
-use crate::tools::DELEGATE_TOOL;
 use crate::tools::served::{Changed, Servers};
+use crate::tools::{DELEGATE_TOOL, EarlierFile};
 
+use earlier::{EarlierTests, earlier_tests};
 use review::Reviewer;
 
 pub(super) use share::Share;
@@ -285,40 +288,78 @@ impl Driver<'_> {
         let goal = self.goal();
         let runner = self.agent.runner().ok_or_else(no_tools)?;
         let hands::CheckInputs { named, reached, unseen } = runner.check_inputs(&goal.checks, &goal.protect);
+        let base = runner.base();
         if !(reached.is_empty() && unseen.is_empty() && self.run.reached.is_empty()) {
             self.add(&norris::Event::Reached { digests: reached, unseen })?;
         }
-        self.add(&norris::Event::Inputs { digests: named })
+        self.add(&norris::Event::Inputs { digests: named, base })
     }
 
     fn check(&mut self, number: usize) -> Result<(), Failure> {
         let goal = self.goal();
         let Some(command) = goal.checks.get(number) else { return Ok(()) };
+        let is_last = self.run.baseline.len() == goal.checks.len();
+        if is_last {
+            // What it changes after its start, no check would see.
+            let ended = self.agent.runner().ok_or_else(no_tools)?.end_jobs();
+            ended.iter().for_each(|it| self.watcher.event(Event::Notice(format!("ended before the checks: `{it}`"))));
+        }
         let check_began = Instant::now();
+        let Some(outcome) = self.ran_check(command, &[])? else { return Ok(()) };
+        let took_ms = u64::try_from(check_began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.digest()?;
+        let mut again = None;
+        if is_last && outcome.success && !goal.allow_check_edits {
+            let runner = self.agent.runner().ok_or_else(no_tools)?;
+            let tests = earlier_tests(runner, &self.run, self.journal.run());
+            let files = tests.names();
+            if !files.is_empty() {
+                let Some(status) = self.status_with(command, &tests)? else { return Ok(()) };
+                again = Some(norris::Again { files, status });
+            }
+        }
+        let (status, tail) = (status_of(&outcome), tail_of(&outcome.output));
+        self.add(&norris::Event::Checked { check: number, status, tail, took_ms, again })
+    }
+
+    /// Runs a check that has passed once more, with its tests as they were when the run began; returns its exit status, or nothing if
+    /// it was cut short.
+    fn status_with(&mut self, command: &str, tests: &EarlierTests) -> Result<Option<Option<i32>>, Failure> {
+        if !tests.unknown.is_empty() {
+            return Ok(Some(None));
+        }
+        let names = norris::names_of(&tests.names());
+        self.watcher.event(Event::Notice(format!("checking again with the first version of {names}")));
+        Ok(self.ran_check(command, &tests.files)?.map(|outcome| status_of(&outcome)))
+    }
+
+    /// Runs a check, on a copy in which these files are as they were earlier; returns nothing if it was cut short.
+    fn ran_check(&mut self, command: &str, earlier: &[EarlierFile]) -> Result<Option<Outcome>, Failure> {
         let (outcome, cut) = self.watched(|driver, _| {
             let (watcher, cancel) = (&mut *driver.watcher, driver.cancel);
             let runner = driver.agent.runner().ok_or_else(no_tools)?;
-            Ok(runner.goal_check(command, cancel, &mut super::Nobody, &mut |event| watcher.event(event)))
+            Ok(runner.goal_check(command, earlier, cancel, &mut super::Nobody, &mut |event| watcher.event(event)))
         })?;
         match cut {
-            0 if self.cancel.is_cancelled() => return self.interrupted(),
-            0 => {}
+            0 if self.cancel.is_cancelled() => self.interrupted()?,
+            0 => {
+                if let Some(error) = outcome.error.as_ref().filter(|error| error.code == "denied") {
+                    let message = format!("the check `{command}` may not run: {}", error.message);
+                    return Err(Failure::refused(message).hint(NEEDS_OTHER_CHECK));
+                }
+                return Ok(Some(outcome));
+            }
             // It has no result: it runs again if the run goes on.
-            cut => {
+            BY_ESTOP => {
                 self.cancel.rearm();
-                return if cut == BY_ESTOP { self.add(&norris::Event::Estop) } else { self.sync() };
+                self.add(&norris::Event::Estop)?;
+            }
+            _ => {
+                self.cancel.rearm();
+                self.sync()?;
             }
         }
-        if let Some(error) = outcome.error.as_ref().filter(|error| error.code == "denied") {
-            return Err(Failure::refused(format!("the check `{command}` may not run: {}", error.message))
-                .hint(NEEDS_OTHER_CHECK));
-        }
-        let status = outcome.metadata.get("exitCode").and_then(serde_json::Value::as_i64);
-        let status = status.and_then(|status| i32::try_from(status).ok());
-        let took_ms = u64::try_from(check_began.elapsed().as_millis()).unwrap_or(u64::MAX);
-        let tail = tail_of(&outcome.output);
-        self.digest()?;
-        self.add(&norris::Event::Checked { check: number, status, tail, took_ms })
+        Ok(None)
     }
 
     fn plan(&mut self) -> Result<(), Failure> {
@@ -698,6 +739,11 @@ fn escaped(path: &str) -> String {
 /// A time from now; none if no clock gets there.
 fn in_ms(ms: u64) -> Option<Instant> {
     Instant::now().checked_add(Duration::from_millis(ms))
+}
+
+fn status_of(outcome: &Outcome) -> Option<i32> {
+    let status = outcome.metadata.get("exitCode").and_then(serde_json::Value::as_i64)?;
+    i32::try_from(status).ok()
 }
 
 fn tail_of(output: &str) -> String {

@@ -12,7 +12,7 @@ use crate::agent::goal::Journal;
 use crate::base::text::counted;
 use crate::config::Env;
 use crate::host::now_unix_ms;
-use crate::norris::{CheckResult, Event, Run, TaskState, Used};
+use crate::norris::{Again, CheckResult, Event, Run, TaskState, Used, looks_like_test, names_of};
 use crate::proto::Failure;
 use crate::store::{NewRun, Period, RunRow, Store, StoredEvent};
 
@@ -188,17 +188,13 @@ pub fn run_report(journal: &StoredJournal, steps: &RunSteps, env: &Env) -> Resul
         lines.extend(
             result.tail.lines().rev().take(10).collect::<Vec<_>>().into_iter().rev().map(|it| format!("  {it}")),
         );
+        lines.extend(result.again.as_ref().map(again_line));
     }
     if passed_before(&run) {
         lines.push("The checks passed before the first task too, so they can't show that anything was done.".into());
     }
     lines.extend(input_lines(&run));
-    let seems_test = |path: &&String| looks_like_test(path) && !run.tampered.contains(path);
-    let tests: Vec<&str> = steps.files.iter().filter(seems_test).map(String::as_str).take(LISTED_MAX).collect();
-    if !goal.checks.is_empty() && !tests.is_empty() {
-        let names = tests.join(", ");
-        lines.push(format!("A check may find its tests itself; changed files that look like tests: {names}"));
-    }
+    lines.extend(test_line(&run, steps));
     let files = with_caches_as_one(&steps.files);
     let (shown, more) = files.split_at(files.len().min(LISTED_MAX));
     lines.extend(shown.iter().map(|path| format!("Changed {path}")));
@@ -235,9 +231,33 @@ pub fn run_report(journal: &StoredJournal, steps: &RunSteps, env: &Env) -> Resul
     Ok(lines)
 }
 
+/// The changed files that look like tests, and with which no check has run as they were when the run began.
+fn test_line(run: &Run, steps: &RunSteps) -> Option<String> {
+    run.goal.as_ref().filter(|goal| !goal.checks.is_empty())?;
+    let put_back = put_back(run);
+    let is_one = |path: &&String| looks_like_test(path) && !run.tampered.contains(path) && !put_back.contains(path);
+    let tests: Vec<&str> = steps.files.iter().filter(is_one).map(String::as_str).take(LISTED_MAX).collect();
+    let names = tests.join(", ");
+    (!tests.is_empty())
+        .then(|| format!("A check may find its tests itself; changed files that look like tests: {names}"))
+}
+
+/// The files that were put back for second runs of checks.
+fn put_back(run: &Run) -> Vec<&String> {
+    run.last_results.iter().filter_map(|it| it.again.as_ref()).flat_map(|it| &it.files).collect()
+}
+
+/// The end of a check that ran again with its tests as they were when the run began.
+fn again_line(again: &Again) -> String {
+    let status = again.status.map_or_else(|| "it couldn't run".to_owned(), |status| format!("status {status}"));
+    format!("  with the first version of {}: {status}", names_of(&again.files))
+}
+
 /// The changed inputs of the checks, and those that nothing guards.
 fn input_lines(run: &Run) -> Vec<String> {
-    let (shown, more) = run.reached.split_at(run.reached.len().min(LISTED_MAX));
+    let put_back = put_back(run);
+    let reached: Vec<&str> = run.reached.iter().filter(|it| !put_back.contains(it)).map(String::as_str).collect();
+    let (shown, more) = reached.split_at(reached.len().min(LISTED_MAX));
     let more = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
     let (why, names) = ("the checks reach by scripts, or with tests in them", shown.join(", "));
     let changed = format!("Changed files that {why} (nothing guards these): {names}{more}");
@@ -262,17 +282,6 @@ fn halt_lines(id: i64, run: &Run) -> Vec<String> {
     lines
 }
 
-/// Returns whether a path is one at which programs look for tests.
-fn looks_like_test(path: &str) -> bool {
-    let (directories, name) = path.rsplit_once('/').unwrap_or(("", path));
-    let stem = name.split_once('.').map_or(name, |(stem, _)| stem);
-    let is_place = |part: &str| matches!(part, "test" | "tests" | "__tests__" | "spec" | "specs");
-    directories.split('/').any(is_place)
-        || stem.starts_with("test_")
-        || ["_test", "_spec", "Test"].iter().any(|end| stem.ends_with(end))
-        || [".test.", ".spec."].iter().any(|part| name.contains(part))
-}
-
 /// The sorted names of changed files, with each directory that marks itself as a cache (`CACHEDIR.TAG`) in place of its files.
 fn with_caches_as_one(files: &[String]) -> Vec<String> {
     let caches: Vec<&str> = files.iter().filter_map(|it| it.strip_suffix("CACHEDIR.TAG")).collect();
@@ -283,7 +292,8 @@ fn with_caches_as_one(files: &[String]) -> Vec<String> {
     names
 }
 
-/// Returns the report of a run as JSON: `run`, `state`, `goal`, `why`, `workspace`, `session`, `tasks`, `checks`,
+/// Returns the report of a run as JSON: `run`, `state`, `goal`, `why`, `workspace`, `session`, `tasks`, `checks` (`again`: the status
+/// with `files` as they were when the run began),
 /// `changed_inputs`, `changed_unguarded` (files that checks only reach), `unguarded` (reasons why not all are known), `waits_for`,
 /// `cost` by category and model, `used`, `limits`, `grant`, `passed_before` (the checks did, so they show nothing), `steps` (those
 /// that can be taken back), `files` that they changed, `failed_calls`, `asked` (calls that halted it, each with the answer).
@@ -299,7 +309,7 @@ pub fn run_facts(journal: &StoredJournal, steps: &RunSteps, env: &Env) -> Result
     let goal = run.goal.clone().unwrap_or_default();
     let tasks: Vec<Value> = run.tasks.iter().map(|it| json!({"text": it.text, "state": mark_of(it.state)})).collect();
     let results = if run.last_results.is_empty() { &run.baseline } else { &run.last_results };
-    let check = |(command, it): (&String, &CheckResult)| json!({"command": command, "status": it.status, "ms": it.took_ms, "tail": it.tail});
+    let check = |(command, it): (&String, &CheckResult)| json!({"command": command, "status": it.status, "ms": it.took_ms, "tail": it.tail, "again": it.again});
     let checks: Vec<Value> = goal.checks.iter().zip(results).map(check).collect();
     let waits = run.halt.as_ref().filter(|_| run.is_waiting());
     let waits = waits.map(|(halt, _)| json!({"intent": halt.intent, "risk": halt.risk, "reasons": halt.reasons}));

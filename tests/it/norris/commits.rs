@@ -1,5 +1,6 @@
 //! A run on a git session: a commit for each task, the report as the last turn, the checkout untouched.
 
+use std::path::Path;
 use std::process::Command;
 
 use serde_json::json;
@@ -7,6 +8,22 @@ use serde_json::json;
 use super::{plan, run, shell};
 use crate::changes::{home, work};
 use crate::need::require;
+
+/// Runs git in a home's project; returns what it printed.
+fn git(home: &Path, args: &[&str]) -> String {
+    let who = ["-c", "user.name=Ada", "-c", "user.email=ada@example.org"];
+    let output = Command::new("git").args(who).args(args).current_dir(home.join("work")).output().expect("git runs");
+    assert!(output.status.success(), "{args:?}: {output:?}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Makes a home's project a repository with one commit of all its files.
+pub(super) fn repository(home: &Path) {
+    std::fs::remove_dir(work(home, ".git")).expect("an empty directory");
+    git(home, &["init", "-q"]);
+    git(home, &["add", "."]);
+    git(home, &["commit", "-q", "--allow-empty", "-m", "first"]);
+}
 
 #[test]
 fn a_run_on_a_session_makes_a_commit_for_each_task_and_leaves_the_checkout_alone() {
@@ -20,16 +37,8 @@ fn a_run_on_a_session_makes_a_commit_for_each_task_and_leaves_the_checkout_alone
         shell("TASK 2: write two", &["cat one > two"], "two is there"),
     ];
     let home = home(&answers, "");
-    let git = |args: &[&str]| {
-        let who = ["-c", "user.name=Ada", "-c", "user.email=ada@example.org"];
-        let output = Command::new("git").args(who).args(args).current_dir(home.path().join("work")).output();
-        let output = output.expect("git runs");
-        assert!(output.status.success(), "{args:?}: {output:?}");
-        String::from_utf8_lossy(&output.stdout).into_owned()
-    };
-    std::fs::remove_dir(work(home.path(), ".git")).expect("an empty directory");
-    git(&["init", "-q"]);
-    git(&["commit", "-q", "--allow-empty", "-m", "first"]);
+    repository(home.path());
+    let git = |args: &[&str]| git(home.path(), args);
     let check = "test -e one && test -e two";
     let (status, text) = run(home.path(), &["norris", "make two files", "--check", check, "--session", "new"]);
     assert_eq!(status, 0, "{text}");

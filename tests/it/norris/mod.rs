@@ -1,6 +1,7 @@
 //! Runs towards a goal, with the executable and a scripted model: done is what a check says, budgets hold, a call beyond the
 //! grant halts the run, and a run that was killed goes on.
 
+mod checks;
 mod commits;
 mod faults;
 mod models;
@@ -259,12 +260,12 @@ fn files_that_a_check_names_by_an_expansion_or_a_link_are_its_inputs() {
     // What only a script of the check names may be the work itself: it is changed, and named.
     fs::write(work(home.path(), "all.sh"), "bash tests/a.sh || true\n").expect("a script");
     let (status, text) = run(home.path(), &["norris", "make it", "--check", "bash all.sh"]);
-    assert!(status == 0 && text.contains("(nothing guards these): tests/a.sh"), "{status} {text}");
+    assert!(status == 0 && text.contains("with the first version of tests/a.sh: status 0"), "{status} {text}");
     fs::write(work(home.path(), "tests/a.sh"), "exit 1\n").expect("a check");
     // A check that finds its tests itself: what may be one of them is named.
     let args = ["norris", "make it", "--check", "true", "--protect", "none"];
     let (status, text) = run(home.path(), &args);
-    assert!(status == 0 && text.contains("changed files that look like tests: tests/a.sh"), "{text}");
+    assert!(status == 0 && text.contains("with the first version of tests/a.sh: status 0"), "{text}");
 }
 
 #[test]
