@@ -10,7 +10,7 @@
 typeset -g __rc_last=$? __rc_new=$(( ! ${+__rc_n} ))
 case @OPTIONS@ in *a*) ;; *)
   { builtin zmodload -F zsh/files b:zf_rm b:zf_rmdir && zf_rm -f -- "$ZDOTDIR/.zshenv" && zf_rmdir -- "$ZDOTDIR"
-    builtin zmodload -u zsh/files } 2>/dev/null ;;
+    builtin zmodload -u zsh/files } &>/dev/null ;;
 esac
 case @OPTIONS@ in
   *a*) ;;
@@ -26,12 +26,12 @@ __rc_done() {
   { builtin local __rc_s=$?
     # Without the other hook, what comes now is the prompt, and has to be taken away.
     (( ${+functions[__rc_arm]} )) || builtin return
-    builtin emulate -L zsh; builtin setopt noxtrace noerrexit noerrreturn } 2>/dev/null
-  __rc_show
-  builtin local __rc_v="${CONDA_DEFAULT_ENV:-${VIRTUAL_ENV:t}}"
-  __rc_v=${__rc_v//[^A-Za-z0-9._-]/_}
-  { builtin print -rn -- $'\e]633;D;'"$__rc_n;$__rc_id;$__rc_s;$__rc_v;${(qqqq)PWD}"$'\a' >/dev/tty } 2>/dev/null
-  builtin return 0
+    builtin emulate -L zsh; builtin setopt noxtrace noerrexit noerrreturn
+    __rc_show
+    builtin local __rc_v="${CONDA_DEFAULT_ENV:-${VIRTUAL_ENV:t}}"
+    __rc_v=${__rc_v//[^A-Za-z0-9._-]/_}
+    builtin print -rn -- $'\e]633;D;'"$__rc_n;$__rc_id;$__rc_s;$__rc_v;${(qqqq)PWD}"$'\a' >/dev/tty
+    builtin return 0 } &>/dev/null
 }
 
 # Last in precmd_functions: hides the line editor and waits until the keys that the command left unread are fetched.
@@ -46,7 +46,7 @@ __rc_arm() {
       builtin printf 'prompt\n%s\0' "$__rc_p" >@REPORT@
     fi
     __rc_hide
-    builtin return 0 } 2>/dev/null
+    builtin return 0 } &>/dev/null
 }
 
 __rc_wait() {
@@ -64,17 +64,17 @@ __rc_wait() {
 }
 
 # First in preexec_functions: a command is about to run.
-__rc_start() { { __rc_own_settings } 2>/dev/null; __rc_started "$@" }
+__rc_start() { { __rc_own_settings; __rc_started "$@" } &>/dev/null }
 __rc_started() {
-  { builtin emulate -L zsh; builtin setopt noxtrace noerrexit noerrreturn } 2>/dev/null
+  builtin emulate -L zsh; builtin setopt noxtrace noerrexit noerrreturn
   __rc_show
-  { builtin local __rc_l=
-    # A line that a key has zsh run; one that is longer than a marker may be isn't told.
-    if [[ -n $__rc_pressed ]]; then
-      __rc_l=";1;${(qqqq)${1:-$3}}"
-      (( $#__rc_l <= 4000 )) || __rc_l=
-    fi
-    builtin print -rn -- $'\e]633;C;'"$__rc_n;$__rc_id$__rc_l"$'\a' >/dev/tty } 2>/dev/null
+  builtin local __rc_l=
+  # A line that a key has zsh run; one that is longer than a marker may be isn't told.
+  if [[ -n $__rc_pressed ]]; then
+    __rc_l=";1;${(qqqq)${1:-$3}}"
+    (( $#__rc_l <= 4000 )) || __rc_l=
+  fi
+  builtin print -rn -- $'\e]633;C;'"$__rc_n;$__rc_id$__rc_l"$'\a' >/dev/tty
   builtin return 0
 }
 
@@ -100,7 +100,7 @@ __rc_first() {
     if [[ $ZSH_EVAL_CONTEXT == *file* ]]; then builtin sched +1 __rc_first; builtin return; fi
     builtin unfunction __rc_first
     (( __rc_hidden || ! ${+functions[__rc_arm]} )) && builtin return
-    __rc_order } 2>/dev/null
+    __rc_order } &>/dev/null
   __rc_status $__rc_s
   __rc_done
   __rc_status $__rc_s
@@ -128,7 +128,7 @@ __rc_show() {
   [[ -z ${RPS1-} ]] && RPS1=$__rc_rps1
   [[ -z ${RPS2-} ]] && RPS2=$__rc_rps2
   (( $#__rc_paste )) && typeset -ga zle_bracketed_paste=("${(@)__rc_paste}")
-  [[ $TERM == dumb ]] && TERM=$__rc_term
+  [[ $TERM != dumb ]] || TERM=$__rc_term
 }
 
 # A half line is marked by the program itself; a line that is handed over is run, not shown once more. A command finds the
@@ -145,7 +145,7 @@ __rc_settings() {
 }
 __rc_own_settings() {
   __rc_set=0
-  (( $#__rc_on )) && builtin setopt "${__rc_on[@]}"
+  (( ! $#__rc_on )) || builtin setopt "${__rc_on[@]}"
 }
 
 # The names that the shell resolves; one record, ended by NUL.
@@ -175,9 +175,9 @@ __rc_load() {
       BUFFER=
       builtin printf '\e]633;F;%s;left\a' "$__rc_n" >/dev/tty
       builtin return 0
-    fi } 2>/dev/null
-  __rc_order
-  builtin zle .accept-line
+    fi
+    __rc_order
+    builtin zle .accept-line } &>/dev/null
 }
 
 # Whether a line wants more lines, under the person's own options and aliases: the parser of functions either fails at the
@@ -206,12 +206,12 @@ __rc_reads() {
       __rc_found
       builtin return
     fi
-    if [[ -n $__rc_pressed ]] && (( KEYS_QUEUED_COUNT )); then builtin return; fi } 2>/dev/null
-  { builtin emulate -L zsh; builtin setopt noxtrace noerrexit noerrreturn } 2>/dev/null
+    if [[ -n $__rc_pressed ]] && (( KEYS_QUEUED_COUNT )); then builtin return; fi } &>/dev/null
+  { builtin emulate -L zsh; builtin setopt noxtrace noerrexit noerrreturn } &>/dev/null
   case $CONTEXT in
     start) builtin print -rn -- $'\e]633;B;'"$__rc_n"$'\a' >/dev/tty ;;
     cont) builtin print -rn -- $'\e]633;F;'"$__rc_n"$'\a' >/dev/tty ;;
-  esac 2>/dev/null
+  esac &>/dev/null
 }
 
 # A key that the person has bound: the line in the request is put before zsh's editor, with the prompt as the program has drawn it, and
@@ -232,7 +232,7 @@ __rc_press() {
     BUFFER=$__rc_r[2] CURSOR=$__rc_r[3]
     # Where zsh draws at all, it begins at the start of the row.
     builtin zle reset-prompt
-    builtin zle -U "${(g::)__rc_r[4]}"$'\e[9994~' } 2>/dev/null
+    builtin zle -U "${(g::)__rc_r[4]}"$'\e[9994~' } &>/dev/null
 }
 
 # Gives back what has become of the line, and waits until the program has fetched the keys that nobody has read.
@@ -248,7 +248,7 @@ __rc_release() {
     __rc_pressed= BUFFER=
     builtin zle reset-prompt
     builtin zle -R
-    builtin print -rn -- $'\e]633;B;'"$__rc_n"$'\a' >/dev/tty } 2>/dev/null
+    builtin print -rn -- $'\e]633;B;'"$__rc_n"$'\a' >/dev/tty } &>/dev/null
 }
 
 # zsh reads at a prompt that isn't ours: says what is drawn and typed there, and makes it one of ours, with the status of the command
@@ -266,7 +266,7 @@ __rc_found() {
     __rc_arm
     builtin zle reset-prompt
     builtin zle -R
-    builtin print -rn -- $'\e]633;B;'"$__rc_n"$'\a' >/dev/tty } 2>/dev/null
+    builtin print -rn -- $'\e]633;B;'"$__rc_n"$'\a' >/dev/tty } &>/dev/null
 }
 
 # Reports a prompt that was drawn, and what was typed there, for the program to take away.
@@ -296,7 +296,7 @@ __rc_complete() {
       builtin zle -R
       builtin printf '\e]633;B;%s\a' "$__rc_n" >/dev/tty
       builtin return 0
-    fi } 2>/dev/null
+    fi } &>/dev/null
   __rc_candidates
 }
 
@@ -308,7 +308,7 @@ __rc_asked() {
 
 # Completes by the person's own completion system, where one is set up; nothing is inserted.
 __rc_candidates() {
-  { builtin emulate -L zsh; builtin setopt noxtrace noerrexit noerrreturn } 2>/dev/null
+  { builtin emulate -L zsh; builtin setopt noxtrace noerrexit noerrreturn } &>/dev/null
   builtin local -a __rc_found
   BUFFER=$__rc_r[2]
   # The position counts bytes.
@@ -322,7 +322,7 @@ __rc_candidates() {
     { builtin print -rn -- "complete"$'\n'"$__rc_r[1]"$'\n'"${(F)__rc_found}"$'\n\0' >@REPORT@
       builtin zle -R
       builtin print -rn -- $'\e]633;B;'"$__rc_n"$'\a' >/dev/tty }
-  } 2>/dev/null
+  } &>/dev/null
 }
 
 # Runs the completers with `compadd` in our hands: the matches are noted down instead of being offered.
@@ -362,7 +362,7 @@ __rc_compadd() {
 # suggest for nobody.
 __rc_keys() {
   builtin local __rc_m
-  { for __rc_m in zle-line-pre-redraw zle-line-finish zle-keymap-select zle-history-line-set; do builtin zle -D $__rc_m; done
+  { for __rc_m in zle-line-pre-redraw zle-line-finish zle-keymap-select zle-history-line-set; do builtin zle -D $__rc_m || :; done
     builtin zle -N zle-line-init __rc_reads
     builtin zle -N __rc_load
     builtin zle -N __rc_complete
@@ -376,7 +376,7 @@ __rc_keys() {
       builtin bindkey -M $__rc_m '\e[9991~' __rc_press
       builtin bindkey -M $__rc_m '\e[9994~' __rc_release
       builtin bindkey -M $__rc_m '\e[9990~' __rc_found
-    done } 2>/dev/null
+    done } &>/dev/null
 }
 
 # -- the user's own .zshenv, as zsh would have read it; the other files follow by themselves --------

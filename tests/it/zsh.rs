@@ -21,6 +21,22 @@ fn variables_and_options_stay_set() {
 }
 
 #[test]
+fn a_trace_and_a_trap_of_failures_show_the_user_s_commands_and_not_ours() {
+    let Some(session) = ZSH.session("") else { return };
+    ready(&session);
+    session.run("set -x");
+    session.run("echo traced-$((1+1))");
+    session.expect_text("> echo traced-2");
+    session.run("set +x; trap 'echo failed-$((40+2))' ZERR");
+    session.run("true");
+    session.run("false");
+    session.run("trap - ZERR; echo done-$((1+1))");
+    session.expect_line("done-2");
+    let all = String::from_utf8_lossy(&session.raw()).into_owned();
+    assert!(!all.contains("__rc") && all.matches("failed-42").count() == 1, "{all}");
+}
+
+#[test]
 fn the_prompt_names_the_virtual_environment() {
     let Some(session) = ZSH.session("") else { return };
     ready(&session);
