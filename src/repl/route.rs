@@ -110,9 +110,8 @@ fn offer_for(repl: &Repl, line: &str, verdict: &RouteVerdict) -> Option<String> 
     let state = state::read(&repl.state);
     if verdict.rule == "forced-shell" && !state.other_grammar {
         let word = line.trim_end().strip_prefix('!').filter(|word| !word.contains(char::is_whitespace))?;
-        let resolves = state.names.kind(word).is_some();
         drop(state);
-        return repeated(repl, word, resolves);
+        return repeated(repl, word);
     }
     if verdict.rule == "slip" {
         return state.with_context(line, |context| route::correction(&verdict.text, context));
@@ -127,12 +126,12 @@ fn offer_for(repl: &Repl, line: &str, verdict: &RouteVerdict) -> Option<String> 
     is_directory.then(|| format!("cd {}{word}", if word.starts_with('-') { "-- " } else { "" }))
 }
 
-/// The last line that bash would run again for `!WORD`; a command itself is only taken for one with arguments.
-fn repeated(repl: &Repl, word: &str, resolves: bool) -> Option<String> {
+/// The last line with arguments that bash would run again for `!WORD`.
+fn repeated(repl: &Repl, word: &str) -> Option<String> {
     if word.is_empty() {
         return None;
     }
-    let start = if resolves { format!("{word} ") } else { word.to_owned() };
+    let start = format!("{word} ");
     let search =
         Search { text: TextMatch::Prefix(start), kind: Some(LineKind::Command), limit: Some(1), ..Search::default() };
     let rows = repl.store().search(&search).ok()?;

@@ -51,7 +51,7 @@ pub fn decide(line: &str, context: &Context<'_>) -> RouteVerdict {
     if trimmed.is_empty() {
         return verdict(Route::Empty, String::new(), "empty", "nothing was typed");
     }
-    if let Some(natural) = by_prefix(line, trimmed) {
+    if let Some(natural) = by_prefix(line, trimmed, context) {
         return match context.forced {
             Some(Forced::Key(route)) if route != natural.route => by_key(route, natural.text),
             _ => natural,
@@ -97,7 +97,7 @@ fn verdict(route: Route, text: String, rule: &'static str, reason: impl Into<Str
 }
 
 /// `:word`, `!command`, `$ command`, `?question`.
-fn by_prefix(line: &str, trimmed: &str) -> Option<RouteVerdict> {
+fn by_prefix(line: &str, trimmed: &str, context: &Context<'_>) -> Option<RouteVerdict> {
     let first = trimmed.chars().next()?;
     let rest = &trimmed[first.len_utf8()..];
     // A space in front keeps a line out of the history, so it survives the prefix.
@@ -111,7 +111,7 @@ fn by_prefix(line: &str, trimmed: &str) -> Option<RouteVerdict> {
             Some(verdict(Route::Shell, line.to_owned(), "null-command", "`:` is the shell's null command"))
         }
         ':' => Some(verdict(Route::Ask, trimmed.to_owned(), "colon", "no command follows the colon")),
-        '!' => Some(by_bang(line, trimmed, rest, &shell)),
+        '!' => Some(by_bang(line, rest, &shell, context)),
         '$' if rest.starts_with([' ', '\t']) && !rest.trim().is_empty() => {
             Some(verdict(Route::Shell, shell(rest), "forced-shell", "it begins with `$ `"))
         }
@@ -131,14 +131,20 @@ fn by_slash(trimmed: &str, context: &Context<'_>) -> Option<RouteVerdict> {
     is_meta.then(|| verdict(Route::Meta, format!(":{}", &trimmed[1..]), "slash-word", reason))
 }
 
-/// `!ls` forces the shell; `!!`, `!$`, `!-2`, `!12` are its history expansion, and `! cmd` its negation.
-fn by_bang(line: &str, trimmed: &str, rest: &str, shell: &dyn Fn(&str) -> String) -> RouteVerdict {
-    if trimmed.len() > 2 && trimmed.bytes().all(|byte| byte == b'!') {
-        return verdict(Route::Ask, trimmed.to_owned(), "exclamation", "it is exclamation marks only");
+/// `!ls` forces the shell; `!!`, `!$`, `!-2`, `!12`, `!ls:p` and `!WORD` without such a command are its history expansion, and
+/// `! cmd` its negation.
+fn by_bang(line: &str, rest: &str, shell: &dyn Fn(&str) -> String, context: &Context<'_>) -> RouteVerdict {
+    if rest.len() > 1 && rest.bytes().all(|byte| byte == b'!') {
+        return verdict(Route::Ask, format!("!{rest}"), "exclamation", "it is exclamation marks only");
     }
+    let (word, modifier) = rest.split_once(':').map_or((rest, None), |(word, modifier)| (word, Some(modifier)));
+    let is_word = word.chars().all(|c| c.is_ascii_alphanumeric() || "_-.+".contains(c));
+    let is_event = is_word && !rest.contains(char::is_whitespace) && {
+        modifier.is_some() || context.names.kind(word).is_none() && !(context.is_path)(word)
+    };
     match rest.chars().next() {
         None | Some(' ' | '\t') => verdict(Route::Shell, line.to_owned(), "negation", "`!` negates a command's status"),
-        Some('!' | '$' | '^' | '*' | '#' | '?' | ':' | '-' | '0'..='9') => {
+        Some(first) if is_event || matches!(first, '!' | '$' | '^' | '*' | '#' | '?' | ':' | '-' | '0'..='9') => {
             verdict(Route::Shell, line.to_owned(), "history-expansion", "it is the shell's history expansion")
         }
         Some(_) => verdict(Route::Shell, shell(rest), "forced-shell", "it begins with `!`"),

@@ -18,6 +18,11 @@ fn a_bang_and_a_word_may_repeat_the_last_line_that_begins_so() {
     session.run("clear");
     session.line("!true");
     session.expect("no question", |screen| screen.contents().matches("❯").count() == 2);
+    // No such command: bash's own meaning is all that is left.
+    session.run("!ec");
+    session.expect_line("repeated-2");
+    session.run("!nosuchword");
+    session.expect_text("!nosuchword: event not found");
 }
 
 /// Commands that only tell that they ran: the lines of these tests may be sentences, and must be harmless as commands.

@@ -165,7 +165,7 @@ impl EditorState {
         };
         let is_program =
             |word: &&str| !word.contains('/') && std::env::split_paths(path).any(|dir| is_program(&dir.join(word)));
-        let words = line.split(|c: char| c.is_whitespace() || ";|&()<>".contains(c)).filter(|word| !word.is_empty());
+        let words = line.split(|c: char| c.is_whitespace() || ";|&()<>!".contains(c)).filter(|word| !word.is_empty());
         let found = words.take(FIRST_WORDS_MAX).filter(is_program).collect();
         Arc::new(Names { programs: Arc::new(found), ..Names::clone(&self.names) })
     }
