@@ -737,3 +737,14 @@ fn a_single_row_of_a_start_up_file_leaves_no_empty_row() {
     session.run("echo on-$((1+1))");
     session.expect_line("on-2");
 }
+
+#[test]
+fn an_open_row_of_a_start_up_file_stays_above_the_prompt() {
+    let session = Session::spawn(Spawn::reedclaw().file(".bashrc", "echo first-row; printf 'open row'\n"));
+    session.run("echo on-$((1+1))");
+    session.expect_line("on-2");
+    let text = session.screen_text();
+    let rows: Vec<&str> = text.lines().map(str::trim_end).collect();
+    let at = rows.iter().position(|row| *row == "first-row").expect("the first row");
+    assert!(rows[at + 1].starts_with("open row"), "{text}");
+}

@@ -377,6 +377,7 @@ impl Terminal {
             } else {
                 // It may be a question: the keys are the start-up file's until it has ended.
                 self.start_asks = true;
+                self.first_column = false;
             }
         }
     }
