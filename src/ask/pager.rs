@@ -8,6 +8,7 @@ use super::question::{Asked, KeyMeaning};
 use super::quiet::{KeyRow, Listening, height};
 use crate::console::Console;
 use crate::render::sheet::{Look, Sheet};
+use crate::render::text::ellipsis;
 
 /// Rows that a page has, however low the terminal.
 const PAGE_ROWS_MIN: usize = 3;
@@ -187,7 +188,7 @@ impl<'q, T> Pager<'q, T> {
         if shown.len() < len {
             let first = if std::mem::take(&mut self.is_early) { ": first go to the end" } else { "" };
             let text = format!("lines {}-{} of {len}{first}", shown.start + 1, shown.end);
-            rows.push(console.paint(nu_ansi_term::Style::new().reverse(), &text));
+            rows.push(console.paint(nu_ansi_term::Style::new().reverse(), &ellipsis(&text, columns.saturating_sub(1))));
         }
         self.drawn = rows.len();
         rows.iter().for_each(|row| console.line(row));

@@ -176,7 +176,7 @@ impl Rows {
     }
 
     fn head(&mut self, text: &str) {
-        self.rows.push(self.paint(Color::Yellow.bold(), text));
+        self.put([""; 2], Color::Yellow.bold(), broken_at_words(cells(text, true, false), self.columns("")));
     }
 
     /// A sentence of ours, broken between words. Line breaks in names are escaped.
@@ -238,10 +238,6 @@ impl Rows {
             self.rows.push(format!("{gutter}{text}").trim_end().to_owned());
         }
     }
-
-    fn paint(&self, style: Style, text: &str) -> String {
-        if self.look.color { style.paint(text).to_string() } else { text.to_owned() }
-    }
 }
 
 /// The first of some names from outside, in one line, with nothing hidden in them.
@@ -282,6 +278,13 @@ mod tests {
     }
 
     use crate::proto::action::{Decision, PolicyVerdict, Reason, Risk};
+
+    /// A row that the terminal wraps counts as one, and what was drawn before is not taken away whole.
+    #[test]
+    fn a_heading_is_broken_between_words() {
+        let rows = asked_rows("The command ran on a copy. Keep its changes?", "really?", &[], Look::plain(30));
+        assert_eq!(rows, ["The command ran on a copy.", "Keep its changes?", "│ really?"]);
+    }
 
     #[test]
     fn deceptive_characters_are_shown_as_escapes() {

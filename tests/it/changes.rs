@@ -341,6 +341,20 @@ fn a_long_difference_is_scrolled_in_place_and_leaves_little_behind() {
     });
 }
 
+/// Each row is counted as one, so that what was drawn before is taken away whole.
+#[test]
+fn a_question_in_a_narrow_window_is_drawn_over_itself() {
+    let command = json!({"command": "touch new-file; true and a text that needs several rows of this window"});
+    let home = home(&[rounds("please", &[("shell", command)], "that was it")], "");
+    let session = session(spawn(home.path()).size(12, 32));
+    session.send(b"?please do\r");
+    session.expect_text("end [G]");
+    session.send(b"y");
+    session.expect_text("first go");
+    assert_eq!(session.screen_text().matches("The command ran").count(), 1, "{}", session.screen_text());
+    assert!(session.screen_text().lines().all(|row| row.chars().count() < 32), "{}", session.screen_text());
+}
+
 #[test]
 fn the_whole_file_can_be_looked_at() {
     let home = batch_home();
