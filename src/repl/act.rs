@@ -10,7 +10,7 @@ use crate::app::share_place;
 use crate::ops;
 use crate::ops::commands::{self, Argument, Command, CommandError, Group, Op, of_shell};
 use crate::proto::{Failure, HumanLine, RouteVerdict};
-use crate::render::text::{described, escape_visible, table};
+use crate::render::text::{described, escape_visible, table, wrap};
 use crate::repl::answer;
 use crate::repl::hooks::acts;
 use crate::repl::records::blocks;
@@ -226,8 +226,9 @@ fn help(repl: &mut Repl, word: &str) -> Flow {
             entries.retain(|(name, meaning)| is_in(name) || is_in(meaning));
         }
         if !entries.is_empty() {
-            rows.push(bold(heading));
-            rows.extend(described(&entries, repl.console.width_columns()).lines().map(str::to_owned));
+            let columns = repl.console.width_columns();
+            rows.extend(wrap(heading, columns, "").lines().map(bold));
+            rows.extend(described(&entries, columns).lines().map(str::to_owned));
         }
     }
     if rows.is_empty() {
