@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use super::reading::files::{missing, path_error};
-use super::{Place, Plan, Reads, Spec, Tool, Work};
+use super::{Offer, Place, Plan, Reads, Spec, Tool, Work};
 use crate::files::PathError;
 use crate::gate::Permit;
 use crate::proto::action::Action;
@@ -69,6 +69,11 @@ impl Tool for UpdateContext {
                 "additionalProperties": false,
             }),
         }
+    }
+
+    fn offer(&self) -> Offer {
+        // Where it is added, on git, it takes the place of many reads.
+        Offer::Core
     }
 
     fn plan(&self, arguments: &Value, _: Place<'_>) -> Result<Plan, ToolError> {

@@ -29,6 +29,8 @@ use crate::tools::running::spawner::Spawner;
 
 /// Commands that go on after their time, at once.
 const JOBS_MAX: usize = 8;
+/// Jobs that have ended and whose output nobody has read: the newest ones are kept.
+const RESULTS_MAX: usize = 8;
 /// Interval of the looks for the emergency stop between calls: what runs must have ended 500 ms after it.
 const LOOK: Duration = Duration::from_millis(100);
 /// Time that a command that is to go on as a job may take to fail at its start.
@@ -111,6 +113,20 @@ struct Left {
 }
 
 impl Left {
+    /// Makes room for another job; returns whether it may run. Jobs that have ended only wait until somebody reads their output,
+    /// so they don't count, and the oldest go if there are too many of them.
+    fn make_room(&mut self) -> bool {
+        let mut ended: Vec<usize> = Vec::new();
+        for job in &mut self.jobs {
+            ended.extend((!job.bash.is_running()).then_some(job.number));
+        }
+        let running = self.jobs.len() - ended.len();
+        ended.sort_unstable();
+        ended.truncate((ended.len() + 1).saturating_sub(RESULTS_MAX));
+        self.jobs.retain(|job| !ended.contains(&job.number));
+        running < JOBS_MAX
+    }
+
     /// Returns whether a job goes on that works on the workspace itself.
     fn is_working(&mut self) -> bool {
         self.is_followed || self.jobs.iter_mut().any(|job| job.bash.is_working())
@@ -242,7 +258,7 @@ impl Shell {
                 command: command.to_owned(),
                 ran_for: started.elapsed(),
                 last_line: bash.last_line(),
-                no_job: (self.left().jobs.len() >= JOBS_MAX).then_some("too many run already"),
+                no_job: (!self.left().make_room()).then_some("too many run already"),
             };
             (ran, said) = offered(&mut bash, &overdue, work).map_err(failed)?;
         }
@@ -342,7 +358,7 @@ impl Shell {
 
     /// Ends a command, or lets it go on as a job: as the person said, else as a job.
     fn further(&mut self, command: &str, mut bash: Bash, said: Option<OverdueChoice>) -> Note {
-        let is_full = self.left().jobs.len() >= JOBS_MAX;
+        let is_full = !self.left().make_room();
         if said == Some(OverdueChoice::End) || is_full {
             bash.kill();
             return if said.is_some() { Note::Ended } else { Note::TooMany };

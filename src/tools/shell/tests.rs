@@ -309,6 +309,22 @@ fn a_shorter_time_of_the_models_own_makes_a_job_unasked_and_too_many_are_ended()
 }
 
 #[test]
+fn ended_jobs_that_nobody_has_read_leave_room_for_new_ones() {
+    let mut scene = Scene::new();
+    let all = JOBS_MAX + RESULTS_MAX + 1;
+    for number in 1..=all {
+        let outcome = scene.run("cat go", |_| None);
+        assert_eq!(outcome.metadata["job"], number, "{outcome:?}");
+        // It ends as soon as somebody has written to the pipe, and waits to be read.
+        drop(fs::OpenOptions::new().write(true).open(scene.path("go")).expect("a pipe"));
+        until(|| scene.shell.left().jobs.iter_mut().all(|job| !job.bash.is_running()).then_some(()));
+    }
+    let kept: Vec<usize> = scene.shell.left().jobs.iter().map(|job| job.number).collect();
+    assert_eq!(kept, (all + 1 - RESULTS_MAX..=all).collect::<Vec<_>>(), "the newest");
+    assert_eq!(error(&scene.awaited(all).1).0, "", "its result is still there");
+}
+
+#[test]
 fn the_last_line_is_of_what_came_last_and_is_still_there_afterwards() {
     for (printed, last) in [
         ("echo first; echo second", "second"),
