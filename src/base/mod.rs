@@ -1,5 +1,5 @@
-//! Tools for every room: limits, hashes, hexadecimal text, base64, percent codes, canonical JSON, deceptive characters, times as text,
-//! directories of a user, programs on `PATH`. Knows nothing of the rest.
+//! Tools for every room: limits, hashes, hexadecimal text, base64, percent codes, canonical JSON, deceptive characters, names that
+//! file systems take for one, times as text, directories of a user, programs on `PATH`. Knows nothing of the rest.
 
 pub mod base64;
 pub mod canonical;
@@ -7,6 +7,7 @@ pub mod directories;
 pub mod hash;
 pub mod hex;
 pub mod limits;
+pub mod names;
 pub mod percent;
 pub mod program;
 pub mod text;

@@ -96,6 +96,9 @@ pub enum PathError {
     /// Another session is just changing files here.
     #[error("another session is changing files here right now")]
     Busy,
+    /// Another entry has this name, but for its case or the Unicode form of a letter: not every file system can hold both.
+    #[error("{0} is there already, and the names differ only in case or in the Unicode form of a letter")]
+    Twin(String),
     /// The tree doesn't let it be used, for this reason.
     #[error("{0}")]
     Reserved(&'static str),

@@ -231,7 +231,7 @@ impl Repo {
     /// There is none, or it is of a kind that isn't supported: another owner's, or with references in tables where git's
     /// program isn't installed.
     pub fn open(path: &Path) -> Result<Self, GitError> {
-        let repo = gix::open_opts(path, gix::open::Options::isolated()).map_err(|error| why_unusable(path, &error))?;
+        let repo = gix::open_opts(path, as_committed()).map_err(|error| why_unusable(path, &error))?;
         let storage = repo.config_snapshot().string("extensions.refStorage").map(|it| it.to_string());
         let tables = match storage.filter(|it| it != "files") {
             None => None,
@@ -578,12 +578,27 @@ impl Repo {
         self.common_dir.join("shallow").exists()
     }
 
+    /// Returns whether git's program shows other objects or parents than those that were committed: by `git replace`, or by the
+    /// file of grafts.
+    #[must_use]
+    pub fn has_replacements(&self) -> bool {
+        let is_graft = |line: &str| !line.trim().is_empty() && !line.starts_with('#');
+        let grafts = std::fs::read_to_string(self.common_dir.join("info/grafts"));
+        grafts.is_ok_and(|text| text.lines().any(is_graft)) || self.refs("refs/replace/").is_ok_and(|it| !it.is_empty())
+    }
+
     /// Returns whether an object is there.
     #[must_use]
     pub fn has(&self, id: Oid) -> bool {
         let loose = write::place(&self.common_dir.join("objects"), id);
         self.with(|repo| repo.has_object(id)) && (!loose.exists() || durable::is_written(&loose))
     }
+}
+
+/// Options of opening a repository: only its own configuration counts, and objects are read as they were committed, whatever
+/// `git replace` puts in their place.
+fn as_committed() -> gix::open::Options {
+    gix::open::Options::isolated().config_overrides(["core.useReplaceRefs=false"])
 }
 
 /// Reason why the library can't open what is at `path`: there is no repository, or one of a kind that it doesn't know.

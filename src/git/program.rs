@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use gix::refs::FullName;
 
-use super::{GitError, Oid, Repo, oid_of, other};
+use super::{GitError, Identity, Oid, Repo, oid_of, other};
 
 /// Longest run of git: a merge of the largest repositories takes seconds.
 const TIME: Duration = Duration::from_secs(120);
@@ -181,12 +181,20 @@ impl Program {
         oid_of(&String::from_utf8_lossy(&tree)).ok_or_else(|| other("write-tree names no tree"))
     }
 
-    /// Makes a commit that is signed as the user has configured it.
+    /// Makes a commit of `who` that is signed as the user has configured it.
     ///
     /// # Errors
     /// Git's own words.
-    pub fn sign(&self, work_tree: &Path, tree: Oid, parents: &[Oid], message: &str) -> Result<Oid, GitError> {
+    pub fn sign(
+        &self,
+        work_tree: &Path,
+        who: &Identity,
+        (tree, parents, message): (Oid, &[Oid], &str),
+    ) -> Result<Oid, GitError> {
         let mut command = self.as_user(work_tree);
+        for part in ["AUTHOR", "COMMITTER"] {
+            command.env(format!("GIT_{part}_NAME"), &who.name).env(format!("GIT_{part}_EMAIL"), &who.email);
+        }
         command.args(["commit-tree", "-S", "-m", message]);
         for parent in parents {
             command.args(["-p", &parent.to_string()]);
@@ -259,6 +267,8 @@ impl Program {
     fn as_user(&self, work_tree: &Path) -> Command {
         let mut command = Command::new(&self.path);
         command.env_clear().envs(&self.env).env("GIT_TERMINAL_PROMPT", "0").env("GIT_PAGER", "cat");
+        // The plan was made of the objects as they were committed.
+        command.env("GIT_NO_REPLACE_OBJECTS", "1");
         command.current_dir(work_tree);
         command
     }

@@ -37,6 +37,7 @@ impl Tables {
     fn run(&self, words: &[&str], input: &[u8], who: Option<&Identity>) -> Result<Ran, GitError> {
         let mut command = Command::new(&self.git);
         command.env_clear().envs([("LC_ALL", "C"), ("GIT_CONFIG_NOSYSTEM", "1"), ("GIT_CONFIG_GLOBAL", "/dev/null")]);
+        command.envs([("GIT_NO_REPLACE_OBJECTS", "1"), ("GIT_GRAFT_FILE", "/dev/null")]);
         command.env("GIT_OPTIONAL_LOCKS", "0").env("GIT_DIR", &self.git_dir).current_dir(&self.git_dir);
         command.args(["-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false"]).args(words);
         if let Some(who) = who {

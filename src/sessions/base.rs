@@ -12,7 +12,7 @@ use super::names::{self, BRANCHES, HIDDEN, KEPT, ON, SUMMARIES, kept_number, lab
 use super::wire::{Meta, TurnReport};
 use crate::files::Locked;
 use crate::git::{GitError, Identity, Mode, Objects as _, Oid, Repo, Unnamed};
-use crate::tree::{Draft, RECORDS};
+use crate::tree::{Changed, Draft, RECORDS};
 
 /// Commits by which a branch is followed back to where a session began.
 const MOVED_MAX: usize = 1_000;
@@ -26,6 +26,8 @@ pub struct Sessions {
     pub(super) work_dir: PathBuf,
     pub(super) home: Option<PathBuf>,
     pub(super) who: Identity,
+    /// `true` if git knows no name of the person, so that their login stands in for it.
+    pub(super) is_nameless: bool,
     pub(super) options: Options,
     /// Messages about references that were mended.
     pub(super) mended: Vec<String>,
@@ -107,6 +109,8 @@ pub struct Session {
     pub(super) draft: Arc<Draft>,
     /// The newest commit that was written, with its objects, until the branch names it.
     pub(super) unnamed: Mutex<Option<(Oid, Unnamed)>>,
+    /// The newest commit that was made of the draft, with the changes that the draft had then.
+    pub(super) written: Mutex<Option<(Oid, Vec<Changed>)>>,
     /// The newest turn if it couldn't be written: it is tried again before the next one.
     pub(super) owed: Option<TurnReport>,
     /// Messages about what an earlier process left, or a power cut.
@@ -136,7 +140,9 @@ impl Sessions {
     pub fn at(workspace: &Path, state: &Path, home: Option<&Path>, login: &str) -> Result<Self, SessionError> {
         let repo = Repo::open(workspace)?;
         let fallback = || Identity { name: login.to_owned(), email: format!("{login}@localhost") };
-        let who = repo.identity().unwrap_or_else(fallback);
+        let known = repo.identity();
+        let is_nameless = known.is_none();
+        let who = known.unwrap_or_else(fallback);
         let folder = disk::folder(state, repo.common_dir());
         let work_dir = repo.work_dir().unwrap_or(workspace).to_owned();
         Ok(Self {
@@ -145,6 +151,7 @@ impl Sessions {
             work_dir,
             home: home.map(Path::to_owned),
             who,
+            is_nameless,
             options: Options::default(),
             mended: Vec::new(),
         })
@@ -198,6 +205,12 @@ impl Sessions {
     #[must_use]
     pub fn identity(&self) -> &Identity {
         &self.who
+    }
+
+    /// Returns whether git knows no name of the person, so that their login stands in for it.
+    #[must_use]
+    pub fn is_nameless(&self) -> bool {
+        self.is_nameless
     }
 
     /// The repository.

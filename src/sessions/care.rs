@@ -142,7 +142,7 @@ pub fn clear_up(sessions: &Sessions, only_names: bool) -> Result<Vec<String>, Se
             continue;
         };
         match all.iter().find(|it| it.meta.id == id) {
-            None if sessions.repo.tip(&sessions.reference(&id))?.is_none() && !desk.has_draft() => {
+            None if sessions.repo.tip(&sessions.reference(&id))?.is_none() && !desk.holds_changes() => {
                 told.push(format!("what is left of session {}, which is gone", short_id(&id)));
                 if !only_names {
                     desk.remove()?;

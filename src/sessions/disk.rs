@@ -16,7 +16,7 @@ use super::names::{BRANCHES, HIDDEN, KEPT, ON, short_id};
 use crate::base::hash::path_name;
 use crate::base::hex;
 use crate::files::{Locked, lock_file, private_file};
-use crate::git::{Identity, Mode, Objects as _, Oid, Repo, diff, empty_tree, fault, oid_of, short};
+use crate::git::{Commit, Identity, Mode, Objects as _, Oid, Repo, diff, empty_tree, fault, oid_of, short};
 use crate::tree::{Changed, Content, Draft};
 
 /// First and last line of a journal that is whole.
@@ -25,6 +25,8 @@ const JOURNAL: (&str, &str) = ("reedclaw-session 1", "end");
 const SETTLED: &str = "settled";
 /// Bytes of a file of ours that are read.
 const BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// Time for which the lock is tried to be taken: whoever looks whether it is held has it for a moment.
+const LOOKED_AT: Duration = Duration::from_millis(100);
 /// Operations that can be undone.
 const OPERATIONS_MAX: usize = 100;
 
@@ -107,7 +109,7 @@ impl Desk {
         self.make_folder().map_err(|error| self.failed(error))?;
         let path = self.folder.join("lock");
         let file = lock_file(&path).map_err(|error| self.failed(error))?;
-        let lock = Locked::take(file, false, Duration::ZERO).map_err(|error| match error {
+        let lock = Locked::take(file, false, LOOKED_AT).map_err(|error| match error {
             TryLockError::WouldBlock => {
                 let holder = std::fs::read_to_string(&path).unwrap_or_default();
                 let process = holder.trim().parse::<u32>().map(|it| format!(" (process {it})")).unwrap_or_default();
@@ -146,6 +148,13 @@ impl Desk {
 
     pub(super) fn has_draft(&self) -> bool {
         self.folder.join("draft/question").exists()
+    }
+
+    /// Returns whether something is here that is in no commit: a turn's draft, or changes between turns.
+    pub(super) fn holds_changes(&self) -> bool {
+        let list = || self.text("draft/list").map(|text| serde_json::from_str::<DraftFile>(&text));
+        // A list that can't be read may have been one of changes.
+        self.has_draft() || list().is_some_and(|file| file.map_or(true, |file| !file.changes.is_empty()))
     }
 
     /// A private directory for merges, which the caller removes.
@@ -302,6 +311,13 @@ impl Desk {
         let _ = std::fs::remove_dir_all(self.folder.join("draft"));
     }
 
+    /// Forgets the changes of the draft, which are committed, while its turn goes on.
+    pub(super) fn clear_changes(&self) {
+        let _ = std::fs::remove_file(self.folder.join("draft/list"));
+        fault::point();
+        let _ = std::fs::remove_dir_all(self.folder.join("draft/blobs"));
+    }
+
     /// Writes down that the reference is about to move.
     pub(super) fn write_journal(&self, name: &str, old: Oid, new: Oid) -> Result<(), SessionError> {
         self.put_move("journal", name, old, new)
@@ -347,6 +363,11 @@ impl Desk {
         let _ = std::fs::remove_file(self.folder.join(SETTLED));
     }
 
+    /// The commit that a reference named when it was noted last.
+    pub(super) fn noted_tip(&self, name: &str) -> Option<Oid> {
+        self.noted(SETTLED).filter(|it| it.name == name).map(|it| it.new)
+    }
+
     /// The name of the reference that was noted last.
     pub(super) fn noted_name(&self) -> Option<String> {
         Some(self.noted("journal").or_else(|| self.noted(SETTLED))?.name)
@@ -381,7 +402,10 @@ impl Desk {
                 repo.swap(name, Some(old), Some(new), who)?;
             }
             if repo.tip(name)? == Some(new) {
-                self.clear_draft();
+                match repo.commit(new).is_ok_and(|commit| is_part(&commit)) {
+                    true => self.clear_changes(),
+                    false => self.clear_draft(),
+                }
                 self.settle_journal();
             }
         }
@@ -460,6 +484,12 @@ fn is_whole(repo: &Repo, id: Oid) -> bool {
     let changes = before.and_then(|before| diff(repo, before, commit.tree));
     let is_there = |(mode, id): (Mode, Oid)| mode == Mode::Submodule || repo.size(id).is_ok();
     changes.is_ok_and(|all| all.into_iter().filter_map(|it| it.new).all(is_there))
+}
+
+/// Returns whether a commit was made in the middle of a turn, which goes on after it.
+pub(super) fn is_part(commit: &Commit) -> bool {
+    let mut trailers = commit.message.lines().rev().take_while(|line| !line.is_empty());
+    trailers.any(|line| matches!(line.strip_prefix("ReedClaw-Act: "), Some("part" | "approve")))
 }
 
 fn mode_of(octal: &str) -> Option<Mode> {

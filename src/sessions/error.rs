@@ -42,6 +42,22 @@ pub enum SessionError {
     /// A work tree uses the branch, at this place: a move would change what is checked out there.
     #[error("the branch of session {0} {1}: switch to another one there first")]
     InUse(String, BranchUse),
+    /// Somebody has made the branch anew, as by a rebase: it doesn't follow the commit that this process knows.
+    #[error(
+        "the branch of session {id} was made anew elsewhere, as by a rebase, and is at {at}; the commits as they were are kept \
+         as {kept}"
+    )]
+    MadeAnew {
+        /// The session, in short.
+        id: String,
+        /// Its branch's commit, in short.
+        at: String,
+        /// The number under which the commits as they were are kept.
+        kept: u64,
+    },
+    /// Somebody has committed on the branch while changes wait that are in no commit.
+    #[error("somebody has committed on the branch of session {0} while changes wait that are in no commit")]
+    Overtaken(String),
     /// Not possible now.
     #[error("{0}")]
     Refused(String),

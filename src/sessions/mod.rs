@@ -46,7 +46,7 @@ pub use error::SessionError;
 pub use history::{LogEntry, View};
 pub use merge::rework::{Half, amend, replay, rewind_half};
 pub use merge::sync::{Synced, ToApply, note_merged, plan_apply, sync};
-pub use merge::{How, MergePlan, MergeWish, merge, plan_merge};
+pub use merge::{How, MergePlan, MergeWish, merge, plan_merge, runs_elsewhere};
 pub use names::{BRANCHES, HIDDEN, KEPT, ON, SUMMARIES, label, short_id};
 pub use summaries::{Summaries, add_summaries, drop_summaries, has_summaries, summaries};
 pub use turn::Committed;

@@ -2,9 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use super::tests::{Scene, git, turn, write};
+use super::tests::{Scene, branch, git, turn, turn_report, write};
 use super::*;
-use crate::files::Tree as _;
+use crate::files::{Change, Journals, Tree as _};
+use crate::git::Mode;
 
 fn commit_in_checkout(scene: &Scene, path: &str, text: &str) {
     std::fs::write(scene.ws().join(path), text).expect("a file");
@@ -223,4 +224,142 @@ fn a_fork_goes_on_from_what_a_rewind_left_and_the_log_counts_lines() {
     session.edit_by_user("y.txt", Some(b"y\n"), b"y\nmine\n").expect("edited");
     amend(&mut session, None).expect("amended");
     assert_eq!(session.view().log().expect("a log")[0].lines, Some([2, 0]));
+}
+
+#[test]
+fn a_branch_that_was_rebased_elsewhere_is_found_and_both_histories_can_be_gone_on_from() {
+    let scene = Scene::new();
+    let mut session = scene.sessions.start(None, "a title").expect("begun");
+    turn(&mut session, "q1", "1.txt", None, Some("1\n"));
+    turn(&mut session, "q2", "2.txt", None, Some("2\n"));
+    let (id, old) = (session.id().to_owned(), session.tip());
+    commit_in_checkout(&scene, "main.txt", "main\n");
+    git(&scene.ws(), &["rebase", "-q", "main", &branch(&id)["refs/heads/".len()..]]);
+    git(&scene.ws(), &["checkout", "-q", "main"]);
+    // The shell that has it open says so, and changes nothing.
+    let error = session.begin_turn("q3").expect_err("it was made anew");
+    let SessionError::MadeAnew { kept: 1, .. } = error else { panic!("{error}") };
+    drop(session);
+    let mut session = scene.sessions.open(&id).expect("opened");
+    assert_ne!(session.tip(), old);
+    let told = session.take_told().join("; ");
+    assert!(told.contains("was made anew") && told.contains("--kept 1"), "{told}");
+    turn(&mut session, "q3", "3.txt", None, Some("3\n"));
+    let view = session.view();
+    let paths = |view: &View| -> Vec<String> {
+        view.changes().expect("changes").iter().map(|it| it.path.display().to_string()).collect()
+    };
+    assert_eq!(paths(&view), ["1.txt", "2.txt", "3.txt"], "what main has is none of its changes");
+    assert_eq!(view.records(3).expect("records").len(), 3);
+    drop(session);
+    let mut session = scene.sessions.open(&id).expect("opened again");
+    assert_eq!(session.take_told(), Vec::<String>::new(), "it is told once");
+    drop(session);
+    let fork = scene.sessions.fork_kept(&id, 1, None).expect("forked");
+    assert_eq!((paths(&fork.view()), fork.meta().turns), (vec!["1.txt".to_owned(), "2.txt".to_owned()], 2));
+}
+
+#[test]
+fn replaced_objects_and_grafts_change_nothing_that_a_session_reads() {
+    let scene = Scene::new();
+    commit_in_checkout(&scene, "b.txt", "b\n");
+    std::fs::write(scene.dir.path().join("other"), "replaced\n").expect("a file");
+    let other = git(&scene.ws(), &["hash-object", "-w", "../other"]);
+    git(&scene.ws(), &["replace", "HEAD:a.txt", &other]);
+    let root = git(&scene.ws(), &["commit-tree", "-m", "another", "HEAD^{tree}"]);
+    git(&scene.ws(), &["replace", "HEAD~1", &root]);
+    assert_eq!(git(&scene.ws(), &["show", "HEAD:a.txt"]), "replaced");
+    let sessions = Sessions::at(&scene.ws(), &scene.dir.path().join("state"), None, "tester").expect("sessions");
+    let mut session = sessions.start(None, "").expect("begun");
+    let told = session.take_told().join("; ");
+    assert!(told.contains("git replace"), "{told}");
+    assert_eq!(session.draft().read("a.txt", 100).expect("read").bytes, b"one\ntwo\nthree\n");
+    turn(&mut session, "q1", "a.txt", Some("one\ntwo\nthree\n"), Some("one\ntwo\n3\n"));
+    git(&scene.ws(), &["branch", "dev"]);
+    let wish = MergeWish { into: Some("dev".into()), ..How::Squash.into() };
+    let plan = plan_merge(&sessions, session.id(), wish, &scene.program()).expect("a plan");
+    merge(&sessions, &plan, true, &scene.program()).expect("merged");
+    let real = ["--no-replace-objects", "show", "--format=", "--stat", "dev"];
+    assert!(git(&scene.ws(), &real).contains("a.txt | 2 +-"), "one line of the real text has changed");
+    assert!(!Scene::new().sessions.repo().has_replacements());
+}
+
+#[test]
+fn what_is_changed_while_a_turn_is_committed_stays_in_the_draft() {
+    let scene = Scene::new();
+    let mut session = scene.sessions.start(None, "").expect("begun");
+    let id = session.id().to_owned();
+    session.begin_turn("q1").expect("begun");
+    write(&session, "x.txt", None, Some("x\n"));
+    write(&session, "a.txt", Some("one\ntwo\nthree\n"), Some("changed\n"));
+    let (meta, done) = session.write_turn(&turn_report("q1", State::Whole)).expect("written");
+    // Another thread, such as one that takes over what a job has done.
+    write(&session, "y.txt", None, Some("y\n"));
+    write(&session, "a.txt", Some("changed\n"), Some("one\ntwo\nthree\n"));
+    session.publish(done.commit).expect("the branch moves");
+    session.meta = meta;
+    let late = |session: &Session| -> Vec<String> {
+        session.draft().changes().expect("changes").iter().map(|it| it.path.display().to_string()).collect()
+    };
+    assert_eq!(late(&session), ["a.txt", "y.txt"]);
+    assert_eq!(git(&scene.ws(), &["show", &format!("{}:a.txt", branch(&id))]), "changed");
+    drop(session);
+    // It is in the state directory, too.
+    let mut session = scene.sessions.open(&id).expect("opened");
+    assert_eq!(late(&session), ["a.txt", "y.txt"]);
+    assert_eq!(turn(&mut session, "q2", "z.txt", None, Some("z\n")).files, 3);
+}
+
+#[test]
+fn whoever_looks_whether_a_session_is_open_keeps_nobody_from_opening_it() {
+    let scene = Scene::new();
+    let id = scene.sessions.start(None, "").expect("begun").id().to_owned();
+    let lock = scene.sessions.folder.join(&id).join("lock");
+    let looks = crate::files::Locked::take(std::fs::File::open(lock).expect("a file"), true, std::time::Duration::ZERO);
+    let looks = looks.expect("nobody has it open");
+    std::thread::scope(|scope| {
+        let opened = scope.spawn(|| scene.sessions.open(&id).map(drop));
+        std::thread::yield_now();
+        drop(looks);
+        opened.join().expect("no panic").expect("opened");
+    });
+    // What a session that is gone has left stays as long as it holds changes that are in no commit.
+    let session = scene.sessions.open(&id).expect("opened");
+    write(&session, "x.txt", None, Some("x\n"));
+    drop(session);
+    git(&scene.ws(), &["update-ref", "-d", &branch(&id)]);
+    assert_eq!(clear_up(&scene.sessions, false).expect("cleared up"), Vec::<String>::new());
+    assert!(scene.sessions.folder.join(&id).join("draft/list").exists());
+}
+
+#[test]
+fn a_name_that_differs_only_in_case_or_form_is_refused_to_tools_and_named_before_a_merge() {
+    let scene = Scene::new();
+    let mut session = scene.sessions.start(None, "").expect("begun");
+    session.begin_turn("q1").expect("begun");
+    write(&session, "caf\u{e9}.txt", None, Some("x\n"));
+    let refused = |changes: &[Change<'_>]| {
+        session.draft().change(&Journals::new("/nonexistent".into()), changes).map_err(|it| it.error.to_string())
+    };
+    for (path, there) in [("A.TXT", "a.txt"), ("SRC/new.rs", "src"), ("cafe\u{301}.txt", "caf\u{e9}.txt")] {
+        let error = refused(&[Change { path, old: None, new: Some(b"x") }]).expect_err("refused");
+        assert!(error.starts_with(&format!("{there} is there already")), "{error}");
+    }
+    // A file may get its own name in another case.
+    let old = Some(&b"fn b() {}\n"[..]);
+    let renames = [
+        Change { path: "src/b.rs", old, new: None },
+        Change { path: "src/B.rs", old: None, new: Some(b"fn b() {}\n") },
+    ];
+    refused(&renames).expect("renamed");
+    // A command can make them.
+    session.draft().put(Path::new("A.TXT"), Some((Mode::File, b"x"))).expect("put");
+    session.end_turn(&turn_report("q1", State::Whole)).expect("committed");
+    let id = session.id().to_owned();
+    let plan = plan_merge(&scene.sessions, &id, How::Squash, &scene.program()).expect("a plan");
+    assert_eq!(plan.twins, [(PathBuf::from("A.TXT"), PathBuf::from("a.txt"))]);
+    let checkout = crate::files::Root::open(&scene.ws(), None).expect("a root");
+    let apply = plan_apply(&scene.sessions, &id, &checkout, None).expect("a plan");
+    let twins: Vec<_> = apply.iter().filter_map(|it| it.twin.clone()).collect();
+    assert_eq!(twins, [PathBuf::from("a.txt")]);
 }

@@ -10,14 +10,18 @@ use super::base::{Session, Sessions};
 use super::disk::{self, Desk};
 use super::error::{LOG_LISTS, SessionError, no_branch, unknown};
 use super::history::View;
-use super::names::{self, short_id};
+use super::names::{self, kept_number, short_id};
 use super::names::{BRANCHES, KEPT, ON};
 use super::turn::Origin;
 use super::wire::{self, Meta, Parent, VERSION};
 use crate::files::Locked;
-use crate::git::{Objects as _, Oid, Program, Repo, diff, empty_tree};
+use crate::git::{Objects as _, Oid, Program, Repo, diff, empty_tree, short};
 use crate::host::now_unix_ms;
 use crate::tree::{Draft, FILE_BYTES_MAX, RECORDS, may_hold_secrets};
+
+/// The message about a repository in which git's program shows other objects.
+const REPLACED: &str = "git shows replaced objects or parents here (git replace, grafts); a session reads and writes what was \
+                        committed";
 
 impl Sessions {
     /// Begins a session at a revision, HEAD if none is named: a branch and turn 0, and nothing in the checkout.
@@ -140,17 +144,27 @@ impl Sessions {
             let swapped = self.repo.swap(&name, None, Some(tip), &self.who);
             (prepared.join(), swapped)
         });
+        let prepared = prepared.unwrap_or_else(|_| Err(SessionError::Refused("a thread panicked".to_owned())));
         if let Err(error) = swapped {
-            let _ = desk.remove();
+            if prepared.is_ok() {
+                let _ = desk.remove();
+            }
             return Err(error.into());
         }
-        let prepared = prepared.unwrap_or_else(|_| Err(SessionError::Refused("a thread panicked".to_owned())));
-        let session =
-            prepared.and_then(|lock| self.take_up(desk.clone(), lock, name.clone(), tip)).inspect_err(|_| {
-                // The caller learns no id that could be dropped.
+        let lock = match prepared {
+            Ok(lock) => lock,
+            // Another process has found the new reference and holds the session already.
+            Err(error @ SessionError::Held(..)) => return Err(error),
+            Err(error) => {
                 let _ = self.repo.swap(&name, Some(tip), None, &self.who);
-                let _ = desk.remove();
-            })?;
+                return Err(error);
+            }
+        };
+        let session = self.take_up(desk.clone(), lock, name.clone(), tip).inspect_err(|_| {
+            // The caller learns no id that could be dropped.
+            let _ = self.repo.swap(&name, Some(tip), None, &self.who);
+            let _ = desk.remove();
+        })?;
         session.watch();
         Ok(session)
     }
@@ -175,6 +189,7 @@ impl Sessions {
             }
         };
         self.not_in_use(id, &name)?;
+        let made_anew = self.made_anew(id, desk.noted_tip(&name), tip)?;
         // A draft belongs to the commit that it was made over, wherever the branch is now.
         let at = desk.draft_tip().filter(|at| self.repo.has(*at)).unwrap_or(tip);
         let mut session = self.take_up(desk, lock, name, at)?;
@@ -187,8 +202,28 @@ impl Sessions {
         if at != tip {
             session.keep_draft_elsewhere(tip)?;
         }
+        if let Some(kept) = made_anew {
+            // Its own changes are those since the commit on which it begins now.
+            let first = session.view().turn(Some(0)).ok().and_then(|it| it.parents.first().copied());
+            session.meta.base = first.map(|it| it.to_string()).or(session.meta.base.take());
+            session.told.push(format!(
+                "the branch was made anew elsewhere, as by a rebase, and the session goes on at {}; the commits as they were are \
+                 kept: fork --kept {kept} goes on from them",
+                short(tip)
+            ));
+        }
         session.desk.note_tip(&session.name, session.tip)?;
         Ok(session)
+    }
+
+    /// Keeps the tip that was noted last if the branch doesn't follow it: somebody has rebased or reset it. Returns the number
+    /// under which it is kept.
+    fn made_anew(&self, id: &str, noted: Option<Oid>, tip: Oid) -> Result<Option<u64>, SessionError> {
+        let Some(noted) = noted.filter(|it| *it != tip && self.repo.has(*it)) else { return Ok(None) };
+        if self.repo.merge_base(noted, tip) == Some(noted) {
+            return Ok(None);
+        }
+        Ok(Some(kept_number(&self.keep(id, noted)?)))
     }
 
     /// A session at a commit, with a draft in which nothing has changed.
@@ -198,6 +233,8 @@ impl Sessions {
         let draft = Draft::on(self.repo.clone(), tree, &self.work_dir, self.home.as_deref());
         draft.start_open(&meta.active);
         draft.exclude(self.excludes());
+        let mut told = self.mended.clone();
+        told.extend(self.repo.has_replacements().then(|| REPLACED.to_owned()));
         let session = Session {
             sessions: Self { mended: Vec::new(), ..self.clone() },
             meta,
@@ -206,8 +243,9 @@ impl Sessions {
             desk,
             draft: Arc::new(draft),
             unnamed: Mutex::default(),
+            written: Mutex::default(),
             owed: None,
-            told: self.mended.clone(),
+            told,
             _lock: lock,
         };
         Ok(session)

@@ -116,13 +116,13 @@ impl Session {
     pub(super) fn keep_draft_elsewhere(&mut self, tip: Oid) -> Result<(), SessionError> {
         if self.draft.is_unchanged() && self.left().is_none() {
             // Nothing but the list of open files.
-            self.moved_to(tip)?;
+            self.moved_to(tip, None)?;
             return self.read_meta();
         }
         let question = self.left().map(|left| left.question).unwrap_or_default();
         let (meta, done) = self.write_turn(&TurnReport::cut_off(question))?;
         let kept = self.sessions.keep(&self.meta.id, done.commit)?;
-        self.moved_to(tip)?;
+        self.moved_to(tip, Some(done.commit))?;
         self.read_meta()?;
         let told = format!("turn {} was cut off, and the branch has moved since: it is kept as {kept}", meta.turns);
         self.told.push(told);

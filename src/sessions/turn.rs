@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::base::{Session, Sessions};
+use super::disk::is_part;
 use super::error::SessionError;
 use super::history::{View, record_path};
-use super::names::{self, short_id};
+use super::names::{self, kept_number, short_id};
 use super::wire::{self, CallFile, ChangeFile, Meta, State, TurnFile, TurnReport};
 use crate::base::text::counted;
 use crate::files::{Change, Journals, PathError, Tree as _};
@@ -142,16 +143,15 @@ impl Session {
                 short(self.tip)
             )));
         };
-        if !self.draft.is_unchanged() || self.sessions.repo.merge_base(self.tip, now) != Some(self.tip) {
-            return Err(SessionError::Refused(format!(
-                "the branch of session {} was moved to {}, which doesn't follow {}",
-                short_id(&self.meta.id),
-                short(now),
-                short(self.tip)
-            )));
+        let id = short_id(&self.meta.id).to_owned();
+        if self.sessions.repo.merge_base(self.tip, now) != Some(self.tip) {
+            let kept = kept_number(&self.sessions.keep(&self.meta.id, self.tip)?);
+            return Err(SessionError::MadeAnew { id, at: short(now), kept });
         }
-        let tree = self.sessions.repo.commit(now)?.tree;
-        self.draft.start_over(tree);
+        if !self.draft.is_unchanged() {
+            return Err(SessionError::Overtaken(id));
+        }
+        self.draft.go_on(self.sessions.repo.commit(now)?.tree, &[])?;
         self.tip = now;
         self.watch();
         Ok(Some(format!("session {} goes on at {}, which somebody committed", short_id(&self.meta.id), short(now))))
@@ -224,7 +224,7 @@ impl Session {
         let subject = names::title(subject);
         let message = format!("{subject}\n\n{}", trailers(&meta.id, None, "user", state, None));
         let written = self.draft.changes().map_err(SessionError::from);
-        let written = written.and_then(|changes| self.write_commit(&meta, None, &changes, message));
+        let written = written.and_then(|changes| self.write_draft(&meta, None, changes, message));
         if let Err(error) = written
             .as_ref()
             .map_err(ToString::to_string)
@@ -245,7 +245,7 @@ impl Session {
         let changes = self.draft.changes()?;
         let Some(left) = self.left().filter(|_| !changes.is_empty()) else { return Ok(None) };
         let subject = format!("so far: {}", left.question);
-        self.commit_part(&subject, "part", &changes, &left.question).map(Some)
+        self.commit_part(&subject, "part", changes).map(Some)
     }
 
     /// Commits that a person has agreed to a call of the running turn; `what` says to which. Returns the commit; `None` if
@@ -254,30 +254,25 @@ impl Session {
     /// # Errors
     /// As of [`Session::commit_so_far`].
     pub fn note_approval(&mut self, what: &str) -> Result<Option<Oid>, SessionError> {
-        let Some(left) = self.left() else { return Ok(None) };
+        if self.left().is_none() {
+            return Ok(None);
+        }
         let changes = self.draft.changes()?;
         let what = if self.draft.holds_key(what.as_bytes()) { "a call with a key in it" } else { what };
-        self.commit_part(&format!("approve: {what}"), "approve", &changes, &left.question).map(Some)
+        self.commit_part(&format!("approve: {what}"), "approve", changes).map(Some)
     }
 
-    fn commit_part(
-        &mut self,
-        subject: &str,
-        act: &str,
-        changes: &[Changed],
-        question: &str,
-    ) -> Result<Oid, SessionError> {
+    /// Commits in the middle of a turn, whose question stays where a crash finds it.
+    fn commit_part(&mut self, subject: &str, act: &str, changes: Vec<Changed>) -> Result<Oid, SessionError> {
         let meta = Meta { active: self.draft.open_names(), conflicts: self.unsolved(), ..self.meta.clone() };
         let mut subject = names::title(subject);
         if let Some((end, _)) = subject.char_indices().nth(SUBJECT_CHARS_MAX - 1) {
             subject = format!("{}…", subject[..end].trim_end());
         }
         let message = format!("{subject}\n\n{}", trailers(&meta.id, None, act, "whole", None));
-        let commit = self.write_commit(&meta, None, changes, message)?;
+        let commit = self.write_draft(&meta, None, changes, message)?;
         self.publish(commit)?;
         self.meta = meta;
-        // The turn goes on, and a crash must find its question.
-        self.desk.begin(question)?;
         Ok(commit)
     }
 
@@ -348,7 +343,7 @@ impl Session {
             if said.state == State::Whole && !meta.conflicts.is_empty() { State::Conflicted } else { said.state };
         let said = &TurnReport { state, ..said.clone() };
         let message = message_of(&meta, turn, said, lines);
-        let commit = self.write_commit(&meta, Some(&record_of(turn, said, &of_turn)), &changes, message)?;
+        let commit = self.write_draft(&meta, Some(&record_of(turn, said, &of_turn)), changes, message)?;
         Ok((meta, Committed { turn, commit, files: of_turn.len(), lines, forked: None }))
     }
 
@@ -370,6 +365,19 @@ impl Session {
         let record = record_of(turn, &said, changes);
         let lines = self.lines_since(self.tip, changes)?;
         self.write_commit(&meta, Some(&record), changes, message_of(&meta, turn, &said, lines))
+    }
+
+    /// Writes a commit of the draft's changes over the tip; nothing names it yet.
+    fn write_draft(
+        &self,
+        meta: &Meta,
+        record: Option<&TurnFile>,
+        changes: Vec<Changed>,
+        message: String,
+    ) -> Result<Oid, SessionError> {
+        let commit = self.write_commit(meta, record, &changes, message)?;
+        *self.written.lock() = Some((commit, changes));
+        Ok(commit)
     }
 
     /// Writes a commit over the tip; nothing names it yet.
@@ -416,7 +424,7 @@ impl Session {
             Some((_, unnamed)) => unnamed.write_again(&repo),
             None => Ok(()),
         };
-        self.moved_to(commit)?;
+        self.moved_to(commit, Some(commit))?;
         Ok(whole?)
     }
 
@@ -434,14 +442,29 @@ impl Session {
         self.meta.conflicts.iter().filter(has_mark).cloned().collect()
     }
 
-    /// Takes up a tip that the branch is at: the draft begins anew.
-    pub(super) fn moved_to(&mut self, commit: Oid) -> Result<(), SessionError> {
+    /// Takes up a tip that the branch is at: the draft begins anew, but for what was changed since `written`, the commit
+    /// that was made of it.
+    pub(super) fn moved_to(&mut self, commit: Oid, written: Option<Oid>) -> Result<(), SessionError> {
+        let made = self.sessions.repo.commit(commit)?;
+        let is_over = self.draft.go_on(made.tree, &self.changes_made_into(written))?;
         self.tip = commit;
-        self.draft.start_over(self.sessions.repo.commit(commit)?.tree);
         self.watch();
-        self.desk.clear_draft();
+        match is_part(&made) {
+            true => self.desk.clear_changes(),
+            false => self.desk.clear_draft(),
+        }
+        if !is_over && !self.draft.tell() {
+            let message = "what was changed meanwhile can't be kept in the state directory";
+            return Err(SessionError::Refused(message.to_owned()));
+        }
         self.desk.settle_journal();
         Ok(())
+    }
+
+    /// The changes of the draft that a commit was made of; none if it was made of others.
+    fn changes_made_into(&self, commit: Option<Oid>) -> Vec<Changed> {
+        let written = self.written.lock().take();
+        written.filter(|(id, _)| Some(*id) == commit).map(|(_, changes)| changes).unwrap_or_default()
     }
 
     /// Lets changes of the draft be kept from now on for the tip as it is.
@@ -464,8 +487,12 @@ impl Session {
         let id = fork.meta.id.clone();
         // Tools hold this draft: what they change from now on is the fork's.
         fork.draft = Arc::clone(&self.draft);
-        fork.draft.start_over(fork.sessions.repo.commit(fork.tip)?.tree);
+        let is_over =
+            fork.draft.go_on(fork.sessions.repo.commit(fork.tip)?.tree, &self.changes_made_into(Some(done.commit)))?;
         fork.watch();
+        if !is_over {
+            fork.draft.tell();
+        }
         *self = fork;
         Ok(Committed { forked: Some(id), ..done })
     }

@@ -24,11 +24,16 @@ const RULES_BYTES_MAX: u64 = 1024 * 1024;
 /// A pointer is shorter than that, as the specification says.
 const POINTER_BYTES_MAX: u64 = 1024;
 
+/// A path and what is to be there; `None` for nothing.
+type Put = (PathBuf, Option<(Mode, Content)>);
+
 impl Draft {
     /// Changes several files as one.
     pub(super) fn edit(&self, changes: &[Change<'_>]) -> Result<(), CommitError> {
         let failed = |change: &Change<'_>, error| CommitError { path: change.path.to_owned(), error };
-        let mut puts: Vec<(PathBuf, Option<(Mode, Content)>)> = Vec::new();
+        // Another thread's change of the same file would be lost between the look at it and the change.
+        let _alone = self.editing.lock();
+        let mut puts: Vec<Put> = Vec::new();
         for change in changes {
             let put = self.put_of(change).map_err(|error| failed(change, error))?;
             if puts.iter().any(|(path, _)| *path == put.0) {
@@ -36,6 +41,7 @@ impl Draft {
             }
             puts.push(put);
         }
+        self.has_no_twins(changes, &puts)?;
         let mut state = self.state();
         let before = state.top.clone();
         for ((path, leaf), change) in puts.into_iter().zip(changes) {
@@ -66,8 +72,21 @@ impl Draft {
         Err(CommitError { path, error: PathError::Reserved("the draft can't be kept in the state directory") })
     }
 
+    /// Refuses new files whose names another entry has in another case or Unicode form, unless the same changes take that away.
+    fn has_no_twins(&self, changes: &[Change<'_>], puts: &[Put]) -> Result<(), CommitError> {
+        let goes = |path: &Path| puts.iter().any(|(it, leaf)| leaf.is_none() && it == path);
+        for ((path, leaf), change) in puts.iter().zip(changes).filter(|(_, change)| change.old.is_none()) {
+            let twin = leaf.as_ref().and_then(|_| self.state().twin(&*self.objects, path)).filter(|it| !goes(it));
+            if let Some(twin) = twin {
+                let error = PathError::Twin(twin.display().to_string());
+                return Err(CommitError { path: change.path.to_owned(), error });
+            }
+        }
+        Ok(())
+    }
+
     /// Target of a change and what it puts there; fails if the file isn't what the change expects.
-    fn put_of(&self, change: &Change<'_>) -> Result<(PathBuf, Option<(Mode, Content)>), PathError> {
+    fn put_of(&self, change: &Change<'_>) -> Result<Put, PathError> {
         if self.is_read_only {
             return Err(PathError::Reserved("a commit can't be changed"));
         }

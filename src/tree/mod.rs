@@ -24,7 +24,7 @@ mod rules;
 mod tests;
 
 use parking_lot::{Mutex, MutexGuard};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -66,6 +66,8 @@ pub struct Draft {
     home: Option<PathBuf>,
     is_read_only: bool,
     state: Mutex<State>,
+    /// Held by whoever compares a file and then changes it.
+    editing: Mutex<()>,
     /// Files whose contents go with each question.
     open: Mutex<BTreeSet<PathBuf>>,
     watcher: Mutex<Option<Watcher>>,
@@ -104,6 +106,7 @@ impl Draft {
             home: home.map(Path::to_owned),
             is_read_only: false,
             state,
+            editing: Mutex::default(),
             open: Mutex::default(),
             watcher: Mutex::new(None),
             guard: Mutex::new(None),
@@ -208,6 +211,31 @@ impl Draft {
     /// Lets it begin with another tree; what was changed is forgotten.
     pub fn start_over(&self, base: Oid) {
         *self.state() = State { base, top: Node::of_tree(base) };
+    }
+
+    /// Lets it begin with a tree that has `written`, which were its changes some time ago; what was changed after that stays
+    /// a change. Returns whether nothing was.
+    ///
+    /// # Errors
+    /// A tree can't be read.
+    pub fn go_on(&self, base: Oid, written: &[Changed]) -> Result<bool, GitError> {
+        let _alone = self.editing.lock();
+        let mut state = self.state();
+        let mut now = Vec::new();
+        state.top.changes(&*self.objects, Some(state.base), Path::new(""), &mut now)?;
+        let entry = |it: &Changed| it.now.as_ref().map(|(mode, content)| (*mode, content.id()));
+        let known: BTreeMap<&Path, _> = written.iter().map(|it| (&*it.path, entry(it))).collect();
+        let present: BTreeSet<&Path> = now.iter().map(|it| &*it.path).collect();
+        let mut later: Vec<Changed> =
+            now.iter().filter(|it| known.get(&*it.path) != Some(&entry(it))).cloned().collect();
+        let before = Self::read_only(self.objects.clone(), state.base, &self.path, None);
+        for back in written.iter().filter(|it| !present.contains(&*it.path)) {
+            later.push(Changed { path: back.path.clone(), now: before.walked(&back.path).ok() });
+        }
+        *state = State { base, top: Node::of_tree(base) };
+        drop(state);
+        self.apply(&later)?;
+        Ok(later.is_empty())
     }
 
     fn open(&self) -> MutexGuard<'_, BTreeSet<PathBuf>> {

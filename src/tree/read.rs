@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use super::node::{Content, Node};
 use super::{Draft, LINKS_MAX, NAME_BYTES_MAX, OPEN_MAX, PATH_BYTES_MAX, State};
+use crate::base::names::folded;
 use crate::files::{
     Change, CommitError, DirEntry, EntryKind, FileContent, FileStamp, Journals, Opened, Opener, PathError, Tree,
     Visitor, Walked, expanded,
@@ -59,6 +60,22 @@ impl State {
             Node::Leaf(Mode::Submodule, _) => Found::Submodule,
             Node::Leaf(mode, content) => Found::Leaf(*mode, content.clone()),
         })
+    }
+
+    /// The entry that has a new path's name, or that of a directory above it, but for case or the Unicode form of a letter.
+    pub(super) fn twin(&mut self, objects: &dyn Objects, path: &Path) -> Option<PathBuf> {
+        let (mut node, mut at) = (&mut self.top, PathBuf::new());
+        for part in path.iter().map(OsStr::as_bytes) {
+            let below = node.enter(objects).ok()??;
+            if !below.contains_key(part) {
+                let wanted = folded(part)?;
+                let twin = below.keys().find(|name| folded(name).as_ref() == Some(&wanted))?;
+                return Some(at.join(OsStr::from_bytes(twin)));
+            }
+            node = below.get_mut(part)?;
+            at.push(OsStr::from_bytes(part));
+        }
+        None
     }
 
     /// Follows a path; a link at its end too if `follows_last`. A missing last name is [`Found::Missing`]; a missing name

@@ -189,6 +189,13 @@ pub fn session_failure(error: SessionError) -> Failure {
         SessionError::Held(..) => {
             (FailureKind::Refused, "a fork goes on from it here; :session show and :session diff look at it")
         }
+        SessionError::MadeAnew { .. } => (
+            FailureKind::Refused,
+            ":session open ID goes on with the branch as it is now, :fork --kept N with the commits as they were",
+        ),
+        SessionError::Overtaken(_) => {
+            (FailureKind::Refused, ":session open ID keeps these changes by name and goes on after those commits")
+        }
         SessionError::Refused(_) | SessionError::InUse(..) => (FailureKind::Refused, ""),
         SessionError::Conflicts(_) => (
             FailureKind::Refused,

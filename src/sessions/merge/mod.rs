@@ -3,6 +3,7 @@
 
 pub(in crate::sessions) mod rework;
 pub(in crate::sessions) mod sync;
+mod twins;
 
 use std::collections::BTreeSet;
 use std::os::unix::ffi::OsStrExt;
@@ -63,6 +64,8 @@ pub struct MergePlan {
     pub target: String,
     /// Files that would change there.
     pub files: Vec<Changed>,
+    /// New files that another entry stands beside whose name differs only in case or Unicode form.
+    pub twins: Vec<(PathBuf, PathBuf)>,
     /// Place where that branch is checked out.
     pub checked_out: Option<PathBuf>,
     target_tip: Option<Oid>,
@@ -163,8 +166,9 @@ const RUNNING_NAMES: [&str; 25] = [
     ".gitattributes",
 ];
 
-/// Returns whether a file later runs on people's machines: by its place or name, or since it is executable or a link.
-fn runs_elsewhere(change: &Changed) -> bool {
+/// Returns whether a changed file later runs on people's machines: by its place or name, or since it is executable or a link.
+#[must_use]
+pub fn runs_elsewhere(change: &Changed) -> bool {
     let path = change.path.to_string_lossy();
     let name = change.path.file_name().map(|it| it.to_string_lossy().into_owned()).unwrap_or_default();
     let is_executable = matches!(change.new, Some((Mode::Executable, _)));
@@ -233,10 +237,23 @@ pub fn plan_merge(
         let name = target.trim_start_matches("refs/heads/");
         return Err(SessionError::Refused(format!("{name} has all that session {} changed", short_id(id))));
     }
+    let twins = twins::twins(&scratch.repo, made, files.iter().filter(|it| it.old.is_none()).map(|it| &*it.path))?;
     let checked_out = checkout_of(sessions, &target)?;
     let session_tip = view.tip();
     let session = id.to_owned();
-    Ok(MergePlan { how, target, files, checked_out, target_tip, session, session_tip, commit, is_whole, scratch })
+    Ok(MergePlan {
+        how,
+        target,
+        files,
+        twins,
+        checked_out,
+        target_tip,
+        session,
+        session_tip,
+        commit,
+        is_whole,
+        scratch,
+    })
 }
 
 /// Place where a branch is checked out; `None` if it is nowhere.
@@ -319,7 +336,7 @@ fn as_user_commits(
         false => (made.tree, made.message.clone()),
     };
     if signs {
-        return Ok(program.sign(at, tree, &made.parents, &message)?);
+        return Ok(program.sign(at, &sessions.who, (tree, &made.parents, &message))?);
     }
     if (tree, &message) == (made.tree, &made.message) {
         return Ok(plan.commit);

@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::twins::twins;
 use super::{MergePlan, Scratch};
 use crate::files::{PathError, Root, Stamp};
 use crate::git::{Changed, GitError, Mode, Objects as _, Oid, Program, Repo, TreeEdit, short};
@@ -39,6 +40,8 @@ pub struct ToApply {
     pub now: Option<(Mode, Vec<u8>)>,
     /// Whether the content has changes of the user's, too.
     pub is_merged: bool,
+    /// For a new file: an entry of the session whose name differs only in case or Unicode form.
+    pub twin: Option<PathBuf>,
 }
 
 /// Merges a branch of the user's into the session: the one that it began at if none is named.
@@ -102,7 +105,8 @@ pub fn note_merged(session: &mut Session, plan: &MergePlan, commit: Oid) -> Resu
     let merged =
         MergedFile { commit: commit.to_string(), into: plan.target_name().to_owned(), turns: session.meta.turns };
     let meta = Meta { base: Some(commit.to_string()), merged: Some(merged), ..session.meta.clone() };
-    if !plan.is_whole() || session.tip != plan.session_tip() || !session.draft.is_unchanged() {
+    let goes_on = !session.draft.is_unchanged() || session.left().is_some();
+    if !plan.is_whole() || session.tip != plan.session_tip() || goes_on {
         return Ok(());
     }
     let subject = format!("merged into {} as {}", plan.target_name(), short(commit));
@@ -185,14 +189,22 @@ pub fn plan_apply(
             continue;
         }
         if now == old {
-            all.push(ToApply { path, expected, now: ended(new), is_merged: false });
+            all.push(ToApply { path, expected, now: ended(new), is_merged: false, twin: None });
         } else if let Some(both) = merged([&old, &now, &new])? {
-            all.push(ToApply { path, expected, now: ended(Some(both)), is_merged: true });
+            all.push(ToApply { path, expected, now: ended(Some(both)), is_merged: true, twin: None });
         } else {
             conflicts.push(path);
         }
     }
-    if conflicts.is_empty() { Ok(all) } else { Err(SessionError::Conflicts(conflicts)) }
+    if !conflicts.is_empty() {
+        return Err(SessionError::Conflicts(conflicts));
+    }
+    let tree = sessions.repo.commit(view.tip())?.tree;
+    let new = all.iter().filter(|it| it.expected.is_none()).map(|it| it.path.as_path());
+    for (path, twin) in twins(&*sessions.repo, tree, new)? {
+        all.iter_mut().filter(|it| it.path.starts_with(&path)).for_each(|it| it.twin = Some(twin.clone()));
+    }
+    Ok(all)
 }
 
 /// Returns whether the lines of a text end with CR and LF in the checkout, and with LF alone in git, as its settings
