@@ -59,9 +59,9 @@ pub use question::{
     served_words,
 };
 pub use session::{
-    Approvals, FOLDER, Maker, OnGit, OwnChanges, OwnCommand, RepositoryTool, Ruling, RunOnGit, Tested, ToSummarise,
-    ToolAsked, cut_off_turns, maker, rewind_run_session, session_failure, session_on, sessions_here, summarise,
-    to_summarise,
+    Applied, Approvals, Doubt, FOLDER, Maker, OnGit, OwnChanges, OwnCommand, RepositoryTool, Ruling, RunOnGit, Tested,
+    ToSummarise, ToolAsked, cut_off_turns, doubts, left_behind, maker, rewind_run_session, session_failure, session_on,
+    sessions_here, summarise, to_summarise,
 };
 pub use sharing::share_place;
 pub use steps::{recover, steps, steps_failure};

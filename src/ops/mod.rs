@@ -9,6 +9,7 @@ pub mod cost;
 pub mod estop;
 pub mod models;
 pub mod policy;
+mod renames;
 pub mod sessions;
 pub mod steps;
 mod stored;

@@ -1,9 +1,11 @@
 //! Reports about sessions on git: their list, their turns, a difference, what a merge or an `apply` would do.
 
+use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use crate::app::{OwnChanges, RepositoryTool, Tested, ToolAsked, ToolCall};
+use super::renames::{Renamed, renames};
+use crate::app::{Doubt, OwnChanges, RepositoryTool, Tested, ToolAsked, ToolCall};
 use crate::base::text::{age, counted, one_line};
 use crate::config::{Env, state_directory};
 use crate::git::{Changed, Mode, Oid, Program, short};
@@ -221,14 +223,24 @@ pub fn half_words(turn: u64, half: Half) -> String {
     }
 }
 
-/// Changes in the unified form; `text` gives one side of a change.
+/// Changes in the unified form; `text` gives one side of a change. A file that went and a new one like it are one that was renamed.
 #[must_use]
 pub fn difference(changes: &[Changed], text: &dyn Fn(Option<(Mode, Oid)>) -> Option<String>) -> String {
+    let renamed = renames(changes, text);
     let mut all = String::new();
-    for Changed { path, old, new } in changes {
-        let (was, is) = (quoted("a/", path), quoted("b/", path));
+    for (at, Changed { path, old, new }) in changes.iter().enumerate() {
+        if renamed.values().any(|it| it.from == at) {
+            continue;
+        }
+        let former = renamed.get(&at).map(|it| &changes[it.from]);
+        let (old, old_path) = former.map_or((old, path), |it| (&it.old, &it.path));
+        let (was, is) = (quoted("a/", old_path), quoted("b/", path));
         let (before, after) = (text(*old), text(*new));
         all.push_str(&git_head((&was, &is), (old.map(|it| it.0), new.map(|it| it.0))));
+        if let Some(Renamed { likeness, .. }) = renamed.get(&at) {
+            let (from, to) = (quoted("", old_path), quoted("", path));
+            all.push_str(&format!("similarity index {likeness}%\nrename from {from}\nrename to {to}\n"));
+        }
         if old.is_some() && before.is_none() || new.is_some() && after.is_none() {
             all.push_str(&format!("Binary file {} differs\n", quoted("", path)));
             continue;
@@ -268,25 +280,75 @@ fn quoted(side: &str, path: &Path) -> String {
     format!("\"{side}{}\"", path.as_os_str().as_bytes().iter().map(shown).collect::<String>())
 }
 
+/// The former name of each new file of a list that was renamed, by its path.
+#[must_use]
+pub fn former_names(
+    changes: &[Changed],
+    text: &dyn Fn(Option<(Mode, Oid)>) -> Option<String>,
+) -> BTreeMap<PathBuf, PathBuf> {
+    let name = |at: usize| changes[at].path.clone();
+    renames(changes, text).into_iter().map(|(to, it)| (name(to), name(it.from))).collect()
+}
+
+fn shown(path: &Path) -> String {
+    escape_visible(&path.display().to_string())
+}
+
 /// A merge that was planned, in lines.
 #[must_use]
 pub fn plan_lines(plan: &MergePlan) -> Vec<String> {
     let mut lines = vec![format!("into {}: {}", plan.target_name(), counted(plan.files.len(), "file"))];
     for path in plan.that_run() {
-        lines.push(format!("  runs on people's machines: {}", escape_visible(&path.display().to_string())));
+        lines.push(format!("  runs on people's machines: {}", shown(path)));
     }
-    for change in plan.files.iter().take(NAMED_MAX) {
-        let sign = match (&change.old, &change.new) {
-            (None, _) => '+',
-            (_, None) => '-',
-            _ => '~',
-        };
-        lines.push(format!("  {sign} {}", escape_visible(&change.path.display().to_string())));
+    lines.extend(plan.twins.iter().map(|(path, twin)| twin_line(path, twin)));
+    let former = former_names(&plan.files, &|side| plan.text(side));
+    let is_former = |path: &PathBuf| former.values().any(|it| it == path);
+    let all: Vec<&Changed> = plan.files.iter().filter(|it| !is_former(&it.path)).collect();
+    for change in all.iter().take(NAMED_MAX) {
+        let path = shown(&change.path);
+        lines.push(match (&change.old, &change.new, former.get(&change.path)) {
+            (_, _, Some(was)) => format!("  ~ {path} (was {})", shown(was)),
+            (None, ..) => format!("  + {path}"),
+            (_, None, _) => format!("  - {path}"),
+            _ => format!("  ~ {path}"),
+        });
     }
-    if plan.files.len() > NAMED_MAX {
-        lines.push(format!("  and {} more", plan.files.len() - NAMED_MAX));
+    if all.len() > NAMED_MAX {
+        lines.push(format!("  and {} more", all.len() - NAMED_MAX));
     }
     lines
+}
+
+/// Two names of one directory that not every file system can hold.
+fn twin_line(path: &Path, twin: &Path) -> String {
+    format!("  differs from {} only in case or in the Unicode form of a letter: {}", shown(twin), shown(path))
+}
+
+/// The places that look like secrets, in lines.
+#[must_use]
+pub fn doubt_lines(doubts: &[Doubt]) -> Vec<String> {
+    let line = |Doubt { path, line, why }: &Doubt| match line {
+        0 => format!("  {}: {why}", shown(path)),
+        line => format!("  looks like a secret: {}, line {line} ({})", shown(path), escape_visible(why)),
+    };
+    let mut lines: Vec<String> = doubts.iter().take(NAMED_MAX).map(line).collect();
+    lines.extend((doubts.len() > NAMED_MAX).then(|| format!("  and {} more", doubts.len() - NAMED_MAX)));
+    lines
+}
+
+/// The questions that come before the one whether changes are taken over: about what looks like a secret, and about a name for the
+/// commit where git knows none.
+#[must_use]
+pub fn first_questions(sessions: &Sessions, doubts: &[Doubt], has_commit: bool) -> Vec<String> {
+    let who = sessions.identity();
+    let nameless = has_commit && sessions.is_nameless();
+    let nameless = nameless.then(|| {
+        let who = escape_visible(&format!("{} <{}>", who.name, who.email));
+        format!("Git knows no name and address of yours (user.name, user.email). Commit as {who}?")
+    });
+    let secrets = (!doubts.is_empty()).then(|| "Take over what looks like secrets all the same?".to_owned());
+    secrets.into_iter().chain(nameless).collect()
 }
 
 /// Describes the effect of an `apply`, in lines.
@@ -299,9 +361,10 @@ pub fn applied_lines(plan: &[ToApply]) -> Vec<String> {
             _ => '~',
         };
         let both = if it.is_merged { " (with your own changes)" } else { "" };
-        format!("  {sign} {}{both}", escape_visible(&it.path.display().to_string()))
+        format!("  {sign} {}{both}", shown(&it.path))
     };
-    let mut lines: Vec<String> = plan.iter().take(NAMED_MAX).map(line).collect();
+    let twins = plan.iter().filter_map(|it| Some(twin_line(&it.path, it.twin.as_ref()?)));
+    let mut lines: Vec<String> = twins.chain(plan.iter().take(NAMED_MAX).map(line)).collect();
     match plan.len() {
         0 => lines.push("the checkout has all that the session changed".to_owned()),
         count if count > NAMED_MAX => lines.push(format!("  and {} more", count - NAMED_MAX)),
@@ -421,11 +484,12 @@ mod tests {
     fn each_file_of_a_difference_is_drawn_by_itself() {
         let side = |mode| Some((mode, empty_tree()));
         let change = |path: &str, old, new| Changed { path: path.into(), old, new };
+        let other = crate::git::oid_of(&"1".repeat(40)).expect("an id");
         let changes = [
             change("a.rs", side(Mode::File), side(Mode::Executable)),
             change("d/y", None, side(Mode::File)),
             change("empty", None, side(Mode::Executable)),
-            change("gone", side(Mode::File), None),
+            change("gone", Some((Mode::File, other)), None),
             change("link", None, side(Mode::Link)),
         ];
         let text =

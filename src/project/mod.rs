@@ -23,6 +23,7 @@ pub use repository::changes::{Changes, FileDiff, by_file, changes};
 pub use repository::git::{Head, Refs, Repository};
 pub use repository::heat::{Bounds, COMMITS_MAX, COMMITS_WITH_LINES, Heat, heat};
 pub use repository::program::{GitOptions, Jail, Trouble};
+pub use repository::status::uncommitted;
 
 use clean::{Stamp, clean, is_hidden, stamp};
 use closed::Closed;

@@ -98,6 +98,9 @@ fn a_session_edits_beside_the_checkout_goes_back_and_is_taken_over() {
     session.expect_text("undid the rewind to turn 1");
     session.run("clear");
     session.line(":session merge");
+    session.expect_text("Git knows no name and address of yours");
+    session.expect_text("yes [y]");
+    session.type_text("y");
     session.expect_text("Move main to this result?");
     session.expect_text("yes [y]");
     session.type_text("y");

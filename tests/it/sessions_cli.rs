@@ -231,12 +231,29 @@ fn the_json_of_sessions_is_what_its_schema_says() {
     let schema = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/config/schema/sessions.json"));
     let schema: Value = serde_json::from_str(&schema.expect("the schema")).expect("JSON");
     let mut kinds = Vec::new();
+    let project = home.path().join("project");
+    git(&project, &["commit", "-q", "--allow-empty", "-m", "the user goes on"]);
+    let beside = fs::read_dir(home.path().join(".local/state/reedclaw/sessions")).expect("a folder").flatten().next();
+    let gone = beside.expect("one repository").path().join("01234567-0123-7123-8123-0123456789ab");
+    fs::create_dir(&gone).expect("what is left of a session");
     for arguments in [
         &["session", "list", "--json"][..],
         &["session", "log", &id, "--json"],
         &["session", "show", &id, "2", "--json"],
-        &["session", "merge", &id, "--dry-run", "--json"],
+        &["session", "diff", &id, "--json"],
+        &["session", "files", &id, "--json"],
+        &["session", "context", &id, "--add", "a.txt", "--json"],
+        &["session", "gc", "--json"],
+        &["session", "doctor", "--json"],
+        &["session", "sync", &id, "--json"],
+        &["session", "apply", &id, "--yes", "--json"],
+        &["undo"],
+        &["session", "merge", &id, "--yes", "--json"],
     ] {
+        if arguments == ["undo"] {
+            output(home.path(), arguments);
+            continue;
+        }
         for line in output(home.path(), arguments).lines() {
             let value: Value = serde_json::from_str(line).expect("JSON");
             let kind = value["kind"].as_str().expect("a kind").to_owned();
@@ -253,7 +270,8 @@ fn the_json_of_sessions_is_what_its_schema_says() {
         }
     }
     kinds.dedup();
-    assert_eq!(kinds, ["session", "turn", "record", "change"]);
+    let looks = ["session", "turn", "record", "change", "file", "open_file", "cleared"];
+    assert_eq!(kinds, [&looks[..], &["synced", "change", "applied", "change", "merged"]].concat());
 }
 
 #[test]
@@ -285,6 +303,64 @@ fn a_dry_run_writes_nothing_and_a_conflict_has_its_own_status() {
     output(at, &["session", "merge", &id, "--yes"]);
     assert_eq!(fs::read_to_string(project.join("more.txt")).expect("a file"), "more\n");
     assert_eq!(git(&project, &["ls-files"]), "a.txt\nmore.txt");
+}
+
+/// Text that looks like a secret is in a commit of the session, and leaves it only with a yes of its own.
+#[test]
+fn what_looks_like_a_secret_and_a_missing_name_are_asked_about_before_a_merge() {
+    if !require(&["git"]) {
+        return;
+    }
+    let token = ["ghp_", "x7Kq2mZp9LwR4tVb8N", "cY1dHf6GjS3aQe5uTi"].concat();
+    let text = format!("first = 1\ntoken = \"{token}\"\n");
+    let home = home(&[write("write", "settings.py", &text)], "");
+    let (at, project) = (home.path(), home.path().join("project"));
+    let id = output(at, &["session", "start"]).trim().to_owned();
+    output(at, &["session", "ask", &id, "-m", "write"]);
+    let plan = output(at, &["session", "merge", &id, "--dry-run", "--json"]);
+    let plan: Value = serde_json::from_str(plan.trim()).expect("JSON");
+    assert_eq!((&plan["path"], &plan["secrets"]), (&json!("settings.py"), &json!([2])));
+    for command in ["merge", "apply"] {
+        let (code, _, err) = reedclaw(at, &["session", command, &id]);
+        assert_eq!(code, Some(3), "{err}");
+        assert!(err.contains("looks like a secret: settings.py, line 2") && !err.contains(&token), "{err}");
+    }
+    assert_eq!(git(&project, &["rev-list", "--count", "main"]), "1");
+    let (code, _, err) = reedclaw(at, &["session", "merge", &id, "--yes"]);
+    assert_eq!((code, err.contains("looks like a secret")), (Some(0), true), "{err}");
+    assert_eq!(git(&project, &["log", "-1", "--format=%ce", "main"]), "user@localhost");
+}
+
+/// A name that isn't UTF-8 ended the JSON of a merge with a panic.
+#[test]
+fn a_name_that_is_no_text_is_in_the_json_of_a_merge() {
+    if !require(&["git"]) {
+        return;
+    }
+    use std::os::unix::ffi::OsStrExt as _;
+    let home = home(&[], "");
+    let project = home.path().join("project");
+    fs::write(project.join(std::ffi::OsStr::from_bytes(b"no \xff text")), "x").expect("a file");
+    let id = output(home.path(), &["session", "start", "--with-changes"]).trim().to_owned();
+    let plan = output(home.path(), &["session", "merge", &id, "--dry-run", "--json"]);
+    let plan: Value = serde_json::from_str(plan.trim()).expect("JSON");
+    assert_eq!((&plan["change"], &plan["path"]), (&json!("added"), &json!("no \u{fffd} text")));
+}
+
+#[test]
+fn files_that_are_not_committed_are_counted_when_a_session_starts() {
+    if !require(&["git"]) {
+        return;
+    }
+    let home = home(&[], "");
+    let (at, project) = (home.path(), home.path().join("project"));
+    let start = |more: &[&str]| reedclaw(at, &[&["session", "start"], more].concat()).2;
+    assert_eq!(start(&[]), "", "all is committed");
+    fs::write(project.join("a.txt"), "mine\n").expect("a file");
+    fs::write(project.join("new.txt"), "mine\n").expect("a file");
+    let told = start(&[]);
+    assert!(told.contains("aren't part of it: 1 changed, 1 untracked (--with-changes"), "{told}");
+    assert_eq!(start(&["--with-changes"]), "");
 }
 
 #[test]

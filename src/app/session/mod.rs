@@ -1,6 +1,7 @@
 //! Sessions on git, joined to conversations: a session begins and ends, each turn that was answered becomes a commit, and
 //! the conversation goes where its branch goes.
 
+mod asked_first;
 mod run;
 mod summaries;
 mod tools;
@@ -32,6 +33,7 @@ use crate::store::{ConversationId, MessageState, Store, StoredTurn};
 use crate::tree::{Bench, Draft, Guard};
 
 pub use crate::tools::script::{FOLDER, Tested};
+pub use asked_first::{Doubt, doubts, left_behind};
 pub use run::{RunOnGit, rewind_run_session};
 pub use summaries::{Maker, ToSummarise, maker, summarise, to_summarise};
 pub use tools::{RepositoryTool, Ruling, ToolAsked, session_on};
@@ -76,6 +78,28 @@ pub struct OwnChanges {
     pub files: Vec<(PathBuf, char)>,
     /// The files that no commit takes, with the reason.
     pub left_out: Vec<String>,
+}
+
+/// The files of a session that were put into the checkout.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Applied {
+    /// The number of files that were changed.
+    pub files: usize,
+    /// The step that undo takes back.
+    pub step: Option<u64>,
+    /// The files that were left as they are, with the reason.
+    pub left: Vec<(PathBuf, String)>,
+}
+
+impl std::fmt::Display for Applied {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} changed in the checkout", crate::base::text::counted(self.files, "file"))?;
+        if let Some(step) = self.step {
+            write!(f, " as step {step}; undo takes it back")?;
+        }
+        let left: Vec<String> = self.left.iter().map(|(path, why)| format!("{} ({why})", path.display())).collect();
+        if left.is_empty() { Ok(()) } else { write!(f, "; left as they are: {}", left.join(", ")) }
+    }
 }
 
 fn no_session() -> Failure {
@@ -552,11 +576,11 @@ impl Runtime {
         plan_apply(sessions, id, &Root::open(checkout, None).map_err(failed)?, program.as_ref())
     }
 
-    /// Puts a session's files into the checkout, as one step that `:undo` takes back. Returns the line that tells of it.
+    /// Puts a session's files into the checkout, as one step that `:undo` takes back.
     ///
     /// # Errors
     /// The checkout or the store of steps can't be written; nothing was changed then.
-    pub fn apply(&self, sessions: &Sessions, id: &str, plan: Vec<ToApply>) -> Result<String, Failure> {
+    pub fn apply(&self, sessions: &Sessions, id: &str, plan: Vec<ToApply>) -> Result<Applied, Failure> {
         let checkout = sessions.repo().work_dir().unwrap_or_else(|| Path::new("/")).to_owned();
         let incoming = |it: ToApply| Incoming {
             path: it.path,
@@ -574,17 +598,7 @@ impl Runtime {
         let incoming = with_directories(&checkout, plan.into_iter().map(incoming).collect())?;
         let adopted = steps.adopt(&text, incoming, self.settings.undo.enabled);
         let adopted = adopted.map_err(|error| super::steps_failure(&error, ""))?;
-        let changed = crate::base::text::counted(count - adopted.left.len(), "file");
-        let mut line = match adopted.report.step {
-            Some(step) => format!("{changed} changed in the checkout as step {step}; undo takes it back"),
-            None => format!("{changed} changed in the checkout"),
-        };
-        if !adopted.left.is_empty() {
-            let left: Vec<String> =
-                adopted.left.iter().map(|(path, why)| format!("{} ({why})", path.display())).collect();
-            line.push_str(&format!("; left as they are: {}", left.join(", ")));
-        }
-        Ok(line)
+        Ok(Applied { files: count - adopted.left.len(), step: adopted.report.step, left: adopted.left })
     }
 
     /// The first line of a turn's commit by the model for summaries, if there is one and it answers in time.

@@ -8,6 +8,8 @@ use crate::project::repository::program::{GitOptions, Quiet, Trouble};
 
 /// Time limit for a run of git; no question waits that long.
 const TIME: Duration = Duration::from_secs(2);
+/// The words for a checkout in which all is committed.
+const NOTHING: &str = "nothing changed";
 /// Bytes of its output that are read: some thousands of changed files.
 const OUTPUT_BYTES_MAX: u64 = 1024 * 1024;
 
@@ -38,6 +40,15 @@ impl Asked {
             Err(RecvTimeoutError::Disconnected) => Some(Err(Trouble::NoGit)),
         }
     }
+}
+
+/// Counts the files of the checkout at `root` that aren't committed, in words; empty if there are none. `None` if git can't say
+/// it in this time.
+#[must_use]
+pub fn uncommitted(root: &Path, options: &GitOptions, time: Duration) -> Option<String> {
+    let said = Asked::begin(root, options).wait(time)?.ok()?;
+    let counts = said.rsplit_once("; ").map_or("", |(_, counts)| counts);
+    Some(if counts == NOTHING { String::new() } else { counts.to_owned() })
 }
 
 /// Asks git.
@@ -75,7 +86,7 @@ fn in_words(porcelain: &str) -> String {
     let counts = [(conflicts, "in conflict"), (staged, "staged"), (changed, "changed"), (untracked, "untracked")];
     let counts: Vec<String> =
         counts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
-    let counts = if counts.is_empty() { "nothing changed".to_owned() } else { counts.join(", ") };
+    let counts = if counts.is_empty() { NOTHING.to_owned() } else { counts.join(", ") };
     format!("{branch}{ahead}; {counts}")
 }
 

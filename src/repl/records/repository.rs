@@ -1,18 +1,36 @@
-//! Tools that lie in the repository of a session, which a person allows, and the summaries of its files, at the prompt. It must
+//! Tools that lie in the repository of a session, which a person allows, the summaries of its files, and the questions before
+//! its changes are taken over, at the prompt. It must
 //! not know how either is kept.
 
 use std::sync::Arc;
 
-use crate::app::{Approvals, FOLDER, Ruling, maker, session_failure, session_on, summarise, to_summarise};
+use crate::app::{Approvals, Doubt, FOLDER, Ruling, maker, session_failure, session_on, summarise, to_summarise};
 use crate::ask::ask_yes_or_no;
 use crate::base::text::counted;
-use crate::ops::sessions::{test_lines, tool_lines, tool_rows};
+use crate::ops::sessions::{doubt_lines, first_questions, test_lines, tool_lines, tool_rows};
 use crate::proto::Failure;
 use crate::render::patch::parse;
 use crate::render::text::{escape_visible, table, wrap};
 use crate::repl::hub::{Flow, Repl};
 use crate::repl::records::changes;
-use crate::sessions::drop_summaries;
+use crate::sessions::{Sessions, drop_summaries};
+
+/// Asks what comes before the question whether a session's changes are taken over. Returns `false` for a no.
+pub(in crate::repl) fn agrees_first(
+    repl: &mut Repl,
+    sessions: &Sessions,
+    doubts: &[Doubt],
+    has_commit: bool,
+) -> Result<bool, Flow> {
+    doubt_lines(doubts).iter().for_each(|line| repl.console.line(line));
+    for question in first_questions(sessions, doubts, has_commit) {
+        if ask_yes_or_no(&mut repl.terminal, &question)? != Some(true) {
+            repl.console.notice("nothing was changed");
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
 
 /// Lists the tools that lie in the repository.
 pub(in crate::repl) fn list(repl: &mut Repl) -> Result<(), Failure> {

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::app::{Approvals, OwnCommand, Ruling, session_failure};
+use crate::app::{Approvals, OwnCommand, Ruling, doubts, left_behind, session_failure};
 use crate::ask::{Asking, ask_yes_or_no};
 use crate::base::text::{counted, one_line};
 use crate::git::{Program, short};
@@ -187,6 +187,9 @@ impl Repl {
                 "session {} begins at {base}; your files stay as they are, each turn becomes a commit on {name}",
                 short_id(id)
             ));
+            if !with_changes && let Some(told) = left_behind(&self.runtime.git_options(), sessions) {
+                self.console.notice(&told);
+            }
             if is_branch && is_first {
                 self.console.notice(
                     "the branch holds the conversation too, and git push --all would send it; sessions.refs = \"hidden\" and \
@@ -625,10 +628,19 @@ impl Repl {
         if plan.is_empty() {
             return Flow::Continue;
         }
+        let doubts = sessions.look(&id).and_then(|view| {
+            let changes = view.changes()?;
+            Ok(doubts(self.runtime.agent(), &changes, &|side| view.text(side)))
+        });
+        match repository::agrees_first(self, &sessions, &doubts.unwrap_or_default(), false) {
+            Err(flow) => return flow,
+            Ok(false) => return Flow::Continue,
+            Ok(true) => {}
+        }
         match ask_yes_or_no(&mut self.terminal, "Change these files of your checkout?") {
             Err(flow) => return flow,
             Ok(Some(true)) => match self.runtime.apply(&sessions, &id, plan) {
-                Ok(told) => self.console.notice(&told),
+                Ok(applied) => self.console.notice(&escape_visible(&applied.to_string())),
                 Err(failure) => self.console.failure(&failure),
             },
             Ok(_) => self.console.notice("nothing was changed"),
@@ -677,6 +689,12 @@ impl Repl {
             return flow;
         }
         plan_lines(&plan).iter().for_each(|line| self.console.line(line));
+        let doubts = doubts(self.runtime.agent(), &plan.files, &|side| plan.text(side));
+        match repository::agrees_first(self, &sessions, &doubts, true) {
+            Err(flow) => return flow,
+            Ok(false) => return Flow::Continue,
+            Ok(true) => {}
+        }
         match ask_yes_or_no(&mut self.terminal, &format!("Move {} to this result?", plan.target_name())) {
             Err(flow) => return flow,
             Ok(Some(true)) => match merge(&sessions, &plan, self.runtime.settings().sessions.hooks, &program) {

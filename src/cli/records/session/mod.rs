@@ -1,5 +1,6 @@
 //! `reedclaw session`: sessions on git without the shell. Lists go to standard output, one JSON object a line with `--json`.
 
+mod lines;
 mod words;
 
 use std::path::{Path, PathBuf};
@@ -9,7 +10,10 @@ use clap::ArgMatches;
 use serde_json::{Value, json};
 
 use crate::agent::Cancel;
-use crate::app::{OwnCommand, RepositoryTool, Request, Ruling, Runtime, Tested, session_failure, session_on};
+use crate::app::{
+    Doubt, OwnCommand, RepositoryTool, Request, Ruling, Runtime, Tested, doubts, left_behind, session_failure,
+    session_on,
+};
 use crate::base::text::counted;
 use crate::cli::answers::agent;
 use crate::cli::answers::agent::watch_interrupts;
@@ -17,25 +21,23 @@ use crate::cli::answers::person::AtTty;
 use crate::cli::exit;
 use crate::cli::out::{columns, errln, is_yes, out, outln, print_lines, report, settle, shown_json};
 use crate::config::state_directory;
-use crate::git::{Changed, Program, short};
+use crate::git::{Changed, Mode, Oid, Program, short};
 use crate::host;
 use crate::ops::sessions::{
-    against, applied_lines, call_lines, changes_at, difference, half_words, kept_rows, log_rows, merge_words,
-    output_of, own_change_lines, own_command, plan_lines, range_and_path, session_rows, test_lines, tool_lines,
-    tool_rows,
+    against, applied_lines, call_lines, changes_at, difference, doubt_lines, first_questions, former_names, half_words,
+    kept_rows, log_rows, merge_words, output_of, own_change_lines, own_command, plan_lines, range_and_path,
+    session_rows, test_lines, tool_lines, tool_rows,
 };
 use crate::proto::Failure;
 use crate::render::text::{escape_visible, table};
 use crate::render::{sanitise, strip_controls};
 use crate::sessions::{
-    FILE_BYTES_MAX, Finding, Half, How, Listed, LogEntry, MergeWish, Session, SessionError, Sessions, View, amend,
-    clear_up, examine, merge, note_merged, plan_merge, replay, rewind_half, short_id, sync,
+    FILE_BYTES_MAX, Finding, Half, How, LogEntry, MergeWish, Session, SessionError, Sessions, View, amend, clear_up,
+    examine, merge, note_merged, plan_merge, replay, rewind_half, short_id, sync,
 };
 
+use lines::VERSION;
 pub(in crate::cli) use words::definition;
-
-/// Version of the JSON lines.
-const VERSION: u32 = 1;
 
 /// Carries it out; `config` is what `--config` named.
 pub(in crate::cli) fn run(matches: &ArgMatches, config: Option<PathBuf>) -> ExitCode {
@@ -105,11 +107,10 @@ impl Asked {
             return self.start(matches);
         }
         if name == "doctor" {
-            return self.doctor(matches.get_flag("repair"));
+            return self.doctor(matches.get_flag("repair"), matches.get_flag("json"));
         }
         if name == "gc" {
-            print_lines(clear_up(sessions, matches.get_flag("dry-run")).map_err(session_failure)?.into_iter());
-            return Ok(ExitCode::SUCCESS);
+            return self.clear_up(matches.get_flag("dry-run"), matches.get_flag("json"));
         }
         let wanted = matches.get_one::<String>("id").map(String::as_str).unwrap_or_default();
         let id = sessions.find(wanted).map_err(session_failure)?;
@@ -122,7 +123,11 @@ impl Asked {
             "files" => {
                 let path = matches.get_one::<String>("path").map_or("", String::as_str);
                 let names = self.view(&id)?.names(path, turn()).map_err(session_failure)?;
-                print_lines(names.iter().map(|it| escape_visible(it)));
+                let is_json = matches.get_flag("json");
+                print_lines(names.iter().map(|it| match is_json {
+                    true => lines::file(&id, it).to_string(),
+                    false => escape_visible(it),
+                }));
             }
             "fork" => {
                 let forked = match matches.get_one::<u64>("kept") {
@@ -139,11 +144,10 @@ impl Asked {
                 errln!("reedclaw: {}", sanitise(&done));
             }
             "sync" => {
-                let branch = matches.get_one::<String>("branch").map(String::as_str);
-                return self.sync(&id, branch, matches.get_flag("rebase"));
+                return self.sync(&id, matches);
             }
             "merge" => return self.merge(&id, matches),
-            "apply" => return self.apply(&id, matches.get_flag("yes")),
+            "apply" => return self.apply(&id, matches),
             "abandon" => {
                 let kept = sessions.abandon(&id).map_err(session_failure)?;
                 errln!("reedclaw: session {} is off the list; its commits are kept as {kept}", short_id(&id));
@@ -167,7 +171,23 @@ impl Asked {
             Some(branch) => sessions.start_on(branch, &title),
             None => sessions.start(matches.get_one::<String>("from").map(String::as_str), &title),
         };
-        outln!("{}", begun.map_err(session_failure)?.id());
+        let mut begun = begun.map_err(session_failure)?;
+        outln!("{}", begun.id());
+        begun.take_told().iter().for_each(|told| errln!("reedclaw: {}", sanitise(told)));
+        if !matches.get_flag("with-changes") {
+            left_behind(&self.runtime.git_options(), sessions)
+                .iter()
+                .for_each(|told| errln!("reedclaw: {}", sanitise(told)));
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn clear_up(&self, only_names: bool, is_json: bool) -> Result<ExitCode, Failure> {
+        let cleared = clear_up(&self.sessions, only_names).map_err(session_failure)?;
+        print_lines(cleared.into_iter().map(|it| match is_json {
+            true => lines::cleared(&it, only_names).to_string(),
+            false => it,
+        }));
         Ok(ExitCode::SUCCESS)
     }
 
@@ -200,16 +220,19 @@ impl Asked {
             all.extend(self.sessions.list_left().map_err(session_failure)?);
         }
         if is_json {
-            print_lines(all.iter().map(|it| listed_json(&self.sessions, it).to_string()));
+            print_lines(all.iter().map(|it| lines::listed(&self.sessions, it).to_string()));
         } else {
             print_table(&session_rows(&self.sessions, &all, None));
         }
         Ok(ExitCode::SUCCESS)
     }
 
-    fn doctor(&self, repairs: bool) -> Result<ExitCode, Failure> {
+    fn doctor(&self, repairs: bool, is_json: bool) -> Result<ExitCode, Failure> {
         let found = examine(&self.sessions, repairs).map_err(session_failure)?;
         let line = |it: &Finding| {
+            if is_json {
+                return lines::problem(it).to_string();
+            }
             let mended = if it.is_mended { " (made anew from older commits)" } else { "" };
             format!("session {}: {}{mended}", short_id(&it.session), escape_visible(&it.what))
         };
@@ -257,10 +280,7 @@ impl Asked {
         }
         let line = |it: &LogEntry| {
             let files = view.changes_by(it).map_err(session_failure)?.len();
-            let [added, removed] = it.lines.map_or([None; 2], |lines| lines.map(Some));
-            Ok(json!({"v": VERSION, "kind": "turn", "session": id, "turn": it.turn, "act": it.act, "state": it.state,
-                "commit": it.id.to_string(), "subject": it.subject, "model": it.model, "time_s": it.time_s,
-                "files": files, "added": added, "removed": removed, "cost": Some(&it.cost).filter(|it| !it.is_empty())}))
+            Ok(lines::entry(id, it, files))
         };
         let lines = log.iter().rev().map(line).collect::<Result<Vec<Value>, Failure>>()?;
         print_lines(lines.iter().map(Value::to_string));
@@ -297,10 +317,14 @@ impl Asked {
     fn diff(&self, id: &str, matches: &ArgMatches) -> Result<ExitCode, Failure> {
         let words: Vec<&str> = matches.get_many("what").into_iter().flatten().map(String::as_str).collect();
         let what = words.join(" ");
-        let (range, path) = range_and_path(&what);
+        let ((range, path), is_json) = (range_and_path(&what), matches.get_flag("json"));
         let Some(branch) = matches.get_one::<String>("against") else {
             let view = self.view(id)?;
             let changes = view.changes_in(range).and_then(|all| changes_at(all, path)).map_err(session_failure)?;
+            if is_json {
+                self.print_changes(id, &changes, &[], &|side| view.text(side));
+                return Ok(ExitCode::SUCCESS);
+            }
             out!("{}", sanitise(&difference(&changes, &|side| view.text(side))));
             return Ok(ExitCode::SUCCESS);
         };
@@ -312,8 +336,32 @@ impl Asked {
             plan => plan.map_err(session_failure)?,
         };
         let files = changes_at(std::mem::take(&mut plan.files), path).map_err(session_failure)?;
+        if is_json {
+            self.print_changes(id, &files, &plan.twins, &|side| plan.text(side));
+            return Ok(ExitCode::SUCCESS);
+        }
         out!("{}", sanitise(&difference(&files, &|side| plan.text(side))));
         Ok(ExitCode::SUCCESS)
+    }
+
+    /// Prints a line of JSON for each change.
+    fn print_changes(
+        &self,
+        id: &str,
+        changes: &[Changed],
+        twins: &[(PathBuf, PathBuf)],
+        text: &dyn Fn(Option<(Mode, Oid)>) -> Option<String>,
+    ) {
+        let doubts = doubts(self.runtime.agent(), changes, text);
+        let about = lines::About { former: former_names(changes, text), doubts: &doubts, twins };
+        print_lines(changes.iter().map(|it| lines::change(id, it, &about).to_string()));
+    }
+
+    /// Asks what comes before the question whether changes are taken over. Returns whether each was answered with yes.
+    fn agreed_first(&self, by_option: bool, doubts: &[Doubt], has_commit: bool) -> bool {
+        let questions = first_questions(&self.sessions, doubts, has_commit);
+        doubt_lines(doubts).iter().for_each(|line| errln!("{line}"));
+        questions.iter().all(|question| agreed(by_option, question))
     }
 
     fn cat(&self, id: &str, path: &str, turn: Option<u64>) -> Result<(), Failure> {
@@ -335,26 +383,40 @@ impl Asked {
         Program::find(self.runtime.env()).ok_or_else(|| Failure::unavailable("git isn't installed").hint("install git"))
     }
 
-    fn sync(&self, id: &str, branch: Option<&str>, is_rebase: bool) -> Result<ExitCode, Failure> {
+    fn sync(&self, id: &str, matches: &ArgMatches) -> Result<ExitCode, Failure> {
+        let branch = matches.get_one::<String>("branch").map(String::as_str);
+        let is_json = matches.get_flag("json");
+        let conflicts = |paths: &[PathBuf]| {
+            print_lines(paths.iter().map(|it| match is_json {
+                true => lines::conflict(id, it).to_string(),
+                false => escape_visible(&it.display().to_string()),
+            }));
+        };
         let mut session = self.sessions.open(id).map_err(session_failure)?;
         let program = self.program()?;
-        let synced = match is_rebase {
+        let synced = match matches.get_flag("rebase") {
             true => replay(&mut session, branch, &program),
             false => sync(&mut session, branch, &program),
         };
         let synced = match synced {
-            Err(error @ SessionError::Conflicts(_)) => {
-                report(&session_failure(error));
+            Err(SessionError::Conflicts(paths)) => {
+                if is_json {
+                    conflicts(&paths);
+                }
+                report(&session_failure(SessionError::Conflicts(paths)));
                 return Ok(ExitCode::from(exit::CONFLICTS));
             }
             synced => synced.map_err(session_failure)?,
         };
         let from = short(synced.from);
+        if is_json {
+            outln!("{}", lines::synced(id, &synced.from.to_string(), &session.tip().to_string()));
+        }
         if synced.conflicts.is_empty() {
             errln!("reedclaw: session {} has all of {from} now", short_id(id));
             return Ok(ExitCode::SUCCESS);
         }
-        print_lines(synced.conflicts.iter().map(|it| escape_visible(&it.display().to_string())));
+        conflicts(&synced.conflicts);
         errln!("reedclaw: session {} has {from} now, with conflicts to solve there", short_id(id));
         Ok(ExitCode::from(exit::CONFLICTS))
     }
@@ -421,6 +483,11 @@ impl Asked {
         let workspace = self.workspace.clone();
         self.open(&workspace, wanted)?;
         let open = self.runtime.update_open_files(&opened, &closed)?;
+        if matches.get_flag("json") {
+            let id = session_on(self.runtime.on_git_mut())?.session.id().to_owned();
+            print_lines(open.iter().map(|(name, tokens)| lines::open_file(&id, name, *tokens).to_string()));
+            return Ok(ExitCode::SUCCESS);
+        }
         let row = |(name, tokens): &(String, usize)| {
             vec![escape_visible(name), format!("about {}", counted(*tokens, "token"))]
         };
@@ -493,8 +560,7 @@ impl Asked {
             Ok(plan) => plan,
             Err(SessionError::Conflicts(paths)) => {
                 if is_json {
-                    let line = |path: &PathBuf| json!({"v": VERSION, "kind": "conflict", "session": id, "path": path});
-                    print_lines(paths.iter().map(|it| line(it).to_string()));
+                    print_lines(paths.iter().map(|it| lines::conflict(id, it).to_string()));
                 }
                 report(&session_failure(SessionError::Conflicts(paths)));
                 return Ok(ExitCode::from(exit::CONFLICTS));
@@ -502,14 +568,17 @@ impl Asked {
             Err(error) => return Err(session_failure(error)),
         };
         if is_json {
-            print_lines(plan.files.iter().map(|it| change_json(id, it, plan.that_run().contains(&it.path.as_path()))));
+            self.print_changes(id, &plan.files, &plan.twins, &|side| plan.text(side));
         } else {
             print_lines(plan_lines(&plan).into_iter());
         }
         if matches.get_flag("dry-run") {
             return Ok(ExitCode::SUCCESS);
         }
-        if !agreed(matches.get_flag("yes"), &format!("Move {} to this result?", plan.target_name())) {
+        let (doubts, has_yes) =
+            (doubts(self.runtime.agent(), &plan.files, &|side| plan.text(side)), matches.get_flag("yes"));
+        let question = format!("Move {} to this result?", plan.target_name());
+        if !self.agreed_first(has_yes, &doubts, true) || !agreed(has_yes, &question) {
             return Err(without_yes());
         }
         let hooks = self.runtime.settings().sessions.hooks;
@@ -518,51 +587,54 @@ impl Asked {
         if let Ok(mut session) = self.sessions.open(id) {
             note_merged(&mut session, &plan, commit).map_err(session_failure)?;
         }
+        if is_json {
+            outln!("{}", lines::merged(id, plan.target_name(), &commit.to_string()));
+        }
         errln!("reedclaw: {} is at {} now", sanitise(plan.target_name()), short(commit));
         Ok(ExitCode::SUCCESS)
     }
 
-    fn apply(&self, id: &str, is_agreed: bool) -> Result<ExitCode, Failure> {
+    fn apply(&self, id: &str, matches: &ArgMatches) -> Result<ExitCode, Failure> {
+        let (is_json, has_yes) = (matches.get_flag("json"), matches.get_flag("yes"));
         let plan = match self.runtime.plan_apply(&self.sessions, id) {
             Ok(plan) => plan,
             Err(SessionError::Conflicts(paths)) => {
+                if is_json {
+                    print_lines(paths.iter().map(|it| lines::conflict(id, it).to_string()));
+                }
                 report(&session_failure(SessionError::Conflicts(paths)));
                 return Ok(ExitCode::from(exit::CONFLICTS));
             }
             Err(error) => return Err(session_failure(error)),
         };
-        print_lines(applied_lines(&plan).into_iter());
+        let view = self.view(id)?;
+        let mut changes = view.changes().map_err(session_failure)?;
+        changes.retain(|it| plan.iter().any(|one| one.path == it.path));
+        if is_json {
+            let twins: Vec<_> = plan.iter().filter_map(|it| Some((it.path.clone(), it.twin.clone()?))).collect();
+            self.print_changes(id, &changes, &twins, &|side| view.text(side));
+        } else {
+            print_lines(applied_lines(&plan).into_iter());
+        }
         if plan.is_empty() {
             return Ok(ExitCode::SUCCESS);
         }
-        if !agreed(is_agreed, &format!("Change these files in {}?", self.workspace.display())) {
+        let doubts = doubts(self.runtime.agent(), &changes, &|side| view.text(side));
+        let question = format!("Change these files in {}?", self.workspace.display());
+        if !self.agreed_first(has_yes, &doubts, false) || !agreed(has_yes, &question) {
             return Err(without_yes());
         }
-        let told = self.runtime.apply(&self.sessions, id, plan)?;
-        errln!("reedclaw: {}", sanitise(&told));
+        let applied = self.runtime.apply(&self.sessions, id, plan)?;
+        if is_json {
+            outln!("{}", lines::applied(id, &applied));
+        }
+        errln!("reedclaw: {}", sanitise(&applied.to_string()));
         Ok(ExitCode::SUCCESS)
     }
 }
 
 fn print_table(rows: &[Vec<String>]) {
     out!("{}", table(rows, columns()));
-}
-
-fn listed_json(sessions: &Sessions, it: &Listed) -> Value {
-    let (files, moved) = sessions.progress(it).unwrap_or_default();
-    json!({"files": files, "moved": moved, "asks": it.asks, "process": it.holder, "v": VERSION, "kind": "session", "session": it.meta.id, "title": it.meta.title, "turns": it.meta.turns,
-        "base": it.meta.base, "branch": it.meta.base_branch, "commit": it.tip.to_string(), "time_s": it.time_s,
-        "state": it.state()})
-}
-
-fn change_json(id: &str, change: &Changed, runs: bool) -> String {
-    let kind = match (&change.old, &change.new) {
-        (None, _) => "added",
-        (_, None) => "deleted",
-        _ => "modified",
-    };
-    json!({"v": VERSION, "kind": "change", "session": id, "path": change.path, "change": kind, "runs": runs})
-        .to_string()
 }
 
 /// Returns whether it may be done: by the option, or by an answer at a terminal.

@@ -62,7 +62,8 @@ pub(in crate::cli) fn definition() -> Command {
             command("files", "Lists a directory of a session")
                 .arg(id())
                 .arg(Arg::new("path").value_name("DIR").default_value(""))
-                .arg(turn("The turn; the default is the newest")),
+                .arg(turn("The turn; the default is the newest"))
+                .arg(as_json()),
         )
         .subcommand(fork_definition())
         .subcommand(
@@ -80,10 +81,13 @@ pub(in crate::cli) fn definition() -> Command {
             command("sync", "Merges your branch into a session")
                 .arg(id())
                 .arg(flag("rebase", "Makes the session's commits anew on your branch; with conflicts nothing moves"))
-                .arg(Arg::new("branch").value_name("BRANCH").help("The default is the branch that it began at")),
+                .arg(Arg::new("branch").value_name("BRANCH").help("The default is the branch that it began at"))
+                .arg(as_json()),
         )
         .subcommand(merge_definition())
-        .subcommand(command("apply", "Puts the changes of a session into the checkout").arg(id()).arg(yes()))
+        .subcommand(
+            command("apply", "Puts the changes of a session into the checkout").arg(id()).arg(yes()).arg(as_json()),
+        )
         .subcommand(command("abandon", "Takes a session off the list; its commits are kept").arg(id()))
         .subcommand(command("drop", "Removes a session with all its turns").arg(id()).arg(yes()))
 }
@@ -108,7 +112,8 @@ fn talk_definitions() -> [Command; 2] {
         .about("Lists the open files of a session, which go with each question; opens or closes some")
         .arg(id())
         .arg(path("add", "Opens a file; several times for several"))
-        .arg(path("remove", "Closes a file; several times for several"));
+        .arg(path("remove", "Closes a file; several times for several"))
+        .arg(as_json());
     let ask = ask
         .arg(message.allow_hyphen_values(true).help("The question"))
         .arg(flag("json", "Prints the events of the answer as JSON, one a line (see config/schema/events.json)"));
@@ -131,6 +136,7 @@ fn diff_definition() -> Command {
                 .value_name("BRANCH")
                 .help("Prints what a merge would bring to this branch"),
         )
+        .arg(flag("json", "Prints the changed files as JSON, one object a line (see config/schema/sessions.json)"))
 }
 
 fn start_definition() -> Command {
@@ -199,12 +205,14 @@ fn care_definitions() -> [Command; 7] {
             )
             .arg(turn("The turn; the default is the newest")),
         command("doctor", "Looks for records that can't be read")
-            .arg(flag("repair", "Makes them anew from older commits, as a commit on the session's branch")),
+            .arg(flag("repair", "Makes them anew from older commits, as a commit on the session's branch"))
+            .arg(as_json()),
         command(
             "gc",
             "Removes commits that were left longer ago than `sessions.keep_days`, and directories that nobody needs",
         )
-        .arg(flag("dry-run", "Prints what would be removed, and removes nothing")),
+        .arg(flag("dry-run", "Prints what would be removed, and removes nothing"))
+        .arg(as_json()),
     ]
 }
 

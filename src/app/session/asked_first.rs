@@ -1,0 +1,94 @@
+//! Facts that a person should know before a session's changes leave it, or when it begins: text that looks like a secret, and files
+//! of the checkout that aren't part of it. Must not know how the person is asked.
+
+use std::collections::{BTreeSet, HashMap};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::agent::Agent;
+use crate::git::{Changed, Mode, Oid};
+use crate::project::{GitOptions, uncommitted};
+use crate::sessions::Sessions;
+use crate::tree::may_hold_secrets;
+
+/// Bytes of a file that is searched for secrets, and of all files together.
+const SEARCHED_BYTES_MAX: usize = 4 * 1024 * 1024;
+const SEARCHED_ALL_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// Time in which git counts the files of a checkout that aren't committed; a session has begun before.
+const COUNTING_TIME: Duration = Duration::from_millis(1500);
+
+/// A place that should be looked at before it becomes part of a branch or a checkout.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Doubt {
+    /// The file.
+    pub path: PathBuf,
+    /// The line in it, from 1; 0 stands for the file as a whole.
+    pub line: usize,
+    /// The reason, such as `GitHub token`.
+    pub why: String,
+}
+
+/// Finds new lines that look like secrets, and new files whose names say that they hold some. `text` gives one side of a change.
+#[must_use]
+pub fn doubts(agent: &Agent, changes: &[Changed], text: &dyn Fn(Option<(Mode, Oid)>) -> Option<String>) -> Vec<Doubt> {
+    let (mut all, mut searched) = (Vec::new(), 0);
+    for it in changes.iter().filter(|it| it.new.is_some()) {
+        let mut doubt = |line: usize, why: &str| all.push(Doubt { path: it.path.clone(), line, why: why.to_owned() });
+        if it.old.is_none() && may_hold_secrets(&it.path) {
+            doubt(0, "a file of this name may hold secrets");
+        }
+        let Some(new) = text(it.new) else { continue };
+        searched += new.len();
+        if new.len() > SEARCHED_BYTES_MAX || searched > SEARCHED_ALL_BYTES_MAX {
+            doubt(0, "it is too long to be searched for secrets");
+            continue;
+        }
+        let hidden = agent.redactor().redact(&new).hidden;
+        if hidden.is_empty() {
+            continue;
+        }
+        let added = added_lines(&text(it.old).unwrap_or_default(), &new);
+        hidden.iter().filter(|it| added.contains(&it.line)).for_each(|it| doubt(it.line, &it.kind));
+    }
+    all
+}
+
+/// The numbers of the lines that are new, from 1: the old text has no such line, or not as often.
+fn added_lines(old: &str, new: &str) -> BTreeSet<usize> {
+    let mut left: HashMap<&str, usize> = HashMap::new();
+    old.lines().for_each(|line| *left.entry(line).or_default() += 1);
+    let mut is_new = |line: &str| match left.get_mut(line).filter(|count| **count > 0) {
+        Some(count) => {
+            *count -= 1;
+            false
+        }
+        None => true,
+    };
+    (1..).zip(new.lines()).filter(|(_, line)| is_new(line)).map(|(number, _)| number).collect()
+}
+
+/// Describes the files of the checkout that aren't committed, and so aren't part of a session that has just begun; `None` if there are
+/// none.
+#[must_use]
+pub fn left_behind(options: &GitOptions, sessions: &Sessions) -> Option<String> {
+    let checkout = sessions.repo().work_dir()?;
+    match uncommitted(checkout, options, COUNTING_TIME) {
+        Some(counts) if counts.is_empty() => None,
+        Some(counts) => Some(format!(
+            "files of your checkout that aren't committed aren't part of it: {counts} (--with-changes takes them along)"
+        )),
+        None => Some("files of your checkout that aren't committed, if there are any, aren't part of it".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_new_by_their_numbers_in_the_new_text() {
+        assert_eq!(added_lines("a\nb\nc\n", "a\nx\nc\ny\n"), BTreeSet::from([2, 4]));
+        assert_eq!(added_lines("", "a\nb"), BTreeSet::from([1, 2]));
+        assert_eq!(added_lines("a\nb\n", "b\n"), BTreeSet::new());
+    }
+}
