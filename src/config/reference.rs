@@ -163,6 +163,7 @@ fn project_may(project: Project) -> String {
         Project::Adds => "may add to it".into(),
         Project::Drops => "may make it shorter".into(),
         Project::Stricter(words) => format!("may only go towards `{}`", words[0]),
+        Project::StricterEach(words) => format!("may set entries, each only towards `{}`", words[0]),
         Project::NewLocal => "may add a model on this machine".into(),
     }
 }

@@ -625,7 +625,7 @@ fn no_key_that_grants_something_comes_from_a_project() {
             let text = parts.iter().rev().fold(value, |inner, part| format!("{{ {part} = {inner} }}"));
             with_project(&home, &format!("return {text}"))
         };
-        let grants = matches!(row.project, Project::Not(_) | Project::NewLocal);
+        let grants = matches!(row.project, Project::Not(_) | Project::NewLocal | Project::StricterEach(_));
         let mut effective = with(some_value(row.kind));
         if grants && row.kind == Kind::Bool && effective.problems.is_empty() {
             // That was the default, which changes nothing.

@@ -1,11 +1,13 @@
 //! The rights of a project's file: the one way from its values and hooks to ones that hold. Values of the user's own
 //! config and of a project are two types, so that nothing of a project can hold unless it passed here.
 
+use std::collections::BTreeMap;
+
 use crate::config::hooks::{FoundHooks, HOOKS, KeyHook, KeyName};
 use crate::config::reading::check::{self, Checked};
 use crate::config::reading::checked::{Setting, Tree};
 use crate::config::reading::problem::Problems;
-use crate::config::schema::{self, Place, Project as Policy};
+use crate::config::schema::{self, Place, Project as Policy, Row};
 
 /// The values in force: those of the user's own config, and the accepted ones of a project.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -57,13 +59,15 @@ pub(in crate::config) fn tighten(own: &Own, defaults: &Tree, project: Project, p
         if held == Some(&value) {
             continue;
         }
-        let value = match allowed(row.project, &key, held, value, own) {
-            Ok(value) => value,
-            Err(why) => {
-                problems.key(&key, format!("refused: a project can't {why}; only your own config can"));
-                continue;
+        let value = match (row.project, value) {
+            (Policy::StricterEach(words), Setting::WordMap(wanted)) => {
+                stricter_each(words, &key, held, wanted, problems)
+            }
+            (policy, value) => {
+                allowed(policy, &key, held, value, own).map_err(|why| problems.key(&key, refusal(&why))).ok()
             }
         };
+        let Some(value) = value else { continue };
         if let [models, name, _] = &key[..]
             && models == "models"
             && !["endpoint", "kind"].iter().any(|part| merged.0.contains_key(&key_of(name, part)))
@@ -76,6 +80,47 @@ pub(in crate::config) fn tighten(own: &Own, defaults: &Tree, project: Project, p
         changed.push(key);
     }
     Tightened { own: merged, hooks: tighten_hooks(hooks, problems), changed }
+}
+
+/// The words for a part of a project's file that doesn't hold.
+fn refusal(why: &str) -> String {
+    format!("refused: a project can't {why}; only your own config can")
+}
+
+/// A table of the user's with the stricter entries of a project over it; `None` if nothing changes. Each entry that isn't stricter is a problem of its own, so that
+/// one of them takes nothing from the others.
+fn stricter_each(
+    words: &[&str],
+    key: &[String],
+    held: Option<&Setting>,
+    wanted: BTreeMap<String, String>,
+    problems: &mut Problems,
+) -> Option<Setting> {
+    let before = match held {
+        Some(Setting::WordMap(held)) => held.clone(),
+        _ => BTreeMap::new(),
+    };
+    let mut merged = before.clone();
+    for (name, word) in wanted {
+        match is_stricter(words, merged.get(&name), &word) {
+            true => drop(merged.insert(name, word)),
+            false => problems.key(&[key, &[name]].concat(), refusal(&loosens(&word))),
+        }
+    }
+    (merged != before).then_some(Setting::WordMap(merged))
+}
+
+/// Returns whether a word is as strict as the user's, or stricter. Without a word of theirs all but the loosest is.
+fn is_stricter(words: &[&str], held: Option<&String>, word: &str) -> bool {
+    let place = |word: &str| words.iter().position(|own| *own == word);
+    match held {
+        Some(held) => place(word) <= place(held),
+        None => words.last() != Some(&word),
+    }
+}
+
+fn loosens(word: &str) -> String {
+    format!("loosen this to {word}")
 }
 
 /// The result of a project's file.
@@ -138,10 +183,9 @@ fn allowed(
         }
         (Policy::Drops, ..) => Err("add to this".into()),
         (Policy::Stricter(words), Some(Setting::Text(held)), Setting::Text(value)) => {
-            let place = |word: &String| words.iter().position(|own| own == word);
-            if place(&value) <= place(held) { Ok(Setting::Text(value)) } else { Err(format!("loosen this to {value}")) }
+            if is_stricter(words, Some(held), &value) { Ok(Setting::Text(value)) } else { Err(loosens(&value)) }
         }
-        (Policy::Stricter(_), ..) => Err("set this".into()),
+        (Policy::Stricter(_) | Policy::StricterEach(_), ..) => Err("set this".into()),
         (Policy::NewLocal, _, Setting::Text(address)) => {
             // A model of the user's may have a key, and a project must not choose its destination.
             if own.0.keys().any(|have| have.len() == 3 && have[..2] == key[..2]) {
@@ -163,7 +207,7 @@ fn tighten_hooks(mut hooks: FoundHooks, problems: &mut Problems) -> ProjectHooks
         {
             let at_top = [row.name.to_owned()];
             let key = if problems.line(&at_top).is_some() { at_top.to_vec() } else { under("hooks", row.name) };
-            problems.key(&key, format!("refused: a project can't {what}; only your own config can"));
+            problems.key(&key, refusal(what));
         }
     }
     hooks.keys.retain(|key, hook| {
@@ -174,8 +218,7 @@ fn tighten_hooks(mut hooks: FoundHooks, problems: &mut Problems) -> ProjectHooks
         };
         let what = refused_key(key, does);
         if let Some(what) = what {
-            let message = format!("refused: a project can't {what}; only your own config can");
-            problems.key(&under("keys", &key.to_string()), message);
+            problems.key(&under("keys", &key.to_string()), refusal(what));
         }
         what.is_none()
     });
@@ -238,8 +281,19 @@ pub(in crate::config) fn refused_as(key: &[String], source: &str, own: &Own, def
     if let Some(what) = refused(key) {
         return Some(what.to_owned());
     }
+    let held = |key: &[String]| own.0.get(key).or_else(|| defaults.get(key));
+    if let Some((name, table)) = key.split_last()
+        && let Place::Leaf(Row { project: Policy::StricterEach(words), .. }) = schema::place(table)
+        && let Some(Setting::Text(word)) = literal(source.trim(), false)
+    {
+        let held = match held(table) {
+            Some(Setting::WordMap(held)) => held.get(name),
+            _ => None,
+        };
+        return (!is_stricter(words, held, &word)).then(|| loosens(&word));
+    }
     let Place::Leaf(row) = schema::place(key) else { return None };
-    let held = own.0.get(key).or_else(|| defaults.get(key));
+    let held = held(key);
     let value = literal(source.trim(), matches!(held, Some(Setting::Number(_))))?;
     if held == Some(&value) {
         return None;
@@ -384,6 +438,43 @@ mod tests {
             assert_eq!(result.changed.len() == 1, holds, "{path} {told:?}");
             assert_eq!(told.is_empty(), holds, "{path} {told:?}");
             assert_eq!(result.own != own, holds, "{path}");
+        }
+    }
+
+    #[test]
+    fn the_rules_of_a_table_become_stricter_one_by_one() {
+        let rules = |rules: &[(&str, &str)]| {
+            Setting::WordMap(rules.iter().map(|(name, word)| ((*name).to_owned(), (*word).to_owned())).collect())
+        };
+        let table = key("mcp.servers.one.tools");
+        let held = rules(&[("read", "run"), ("write", "ask"), ("list", "run")]);
+        let own = Own::chosen(Tree::from([(table.clone(), held.clone())]));
+        let merged = |wanted: &[(&str, &str)]| {
+            let mut problems = Problems::of("f");
+            let checked = Checked { tree: Tree::from([(table.clone(), rules(wanted))]), hooks: FoundHooks::default() };
+            let result = tighten(&own, &Tree::new(), Project::of(checked), &mut problems);
+            let told: Vec<String> = problems.finish().iter().map(|it| format!("{}: {}", it.key, it.message)).collect();
+            assert_eq!(result.changed.is_empty(), result.own == own);
+            (result.own.tree()[&table].clone(), told)
+        };
+        let (now, told) = merged(&[("read", "ask"), ("write", "run"), ("new", "run"), ("other", "deny")]);
+        assert_eq!(now, rules(&[("read", "ask"), ("write", "ask"), ("list", "run"), ("other", "deny")]));
+        let refused = |name: &str| {
+            format!(
+                "mcp.servers.one.tools.{name}: refused: a project can't loosen this to run; only your own config can"
+            )
+        };
+        assert_eq!(told, [refused("new"), refused("write")]);
+        assert_eq!(merged(&[("read", "run")]), (held.clone(), Vec::new()), "nothing is changed");
+        assert_eq!(merged(&[("write", "run")]).0, held);
+        // The list of changes says so before anything runs.
+        for (path, source, what) in [
+            ("mcp.servers.one.tools.write", "'run'", Some("loosen this to run")),
+            ("mcp.servers.one.tools.new", "'run'", Some("loosen this to run")),
+            ("mcp.servers.one.tools.new", "'ask'", None),
+            ("mcp.servers.one.tools.read", "'deny'", None),
+        ] {
+            assert_eq!(refused_as(&key(path), source, &own, &Tree::new()).as_deref(), what, "{path} = {source}");
         }
     }
 

@@ -4,7 +4,7 @@
 mod keys;
 mod kind;
 
-use Project::{Adds, Drops, Less, May, NewLocal, Not, Only, Stricter};
+use Project::{Adds, Drops, Less, May, NewLocal, Not, Only, Stricter, StricterEach};
 
 use crate::proto::action::Autonomy;
 pub(super) use keys::{Place, place, strictest, strictest_in, suggest};
@@ -27,6 +27,9 @@ pub enum Project {
     Drops,
     /// One of a few strings, from the strictest to the loosest, that may only become stricter.
     Stricter(&'static [&'static str]),
+    /// A table of such strings, each of which may only become stricter; an entry that the user doesn't have may be any but the
+    /// loosest.
+    StricterEach(&'static [&'static str]),
     /// The address of a model that the user doesn't have, on this machine.
     NewLocal,
 }
@@ -566,7 +569,7 @@ pub const ROWS: &[Row] = &[
         "mcp.servers.NAME.tools",
         Kind::Rules(MCP_RULES),
         "a rule for a tool: `run` (unasked while it is the one you allowed), `ask`, `deny`",
-        SERVER,
+        StricterEach(MCP_RULES),
     ),
     row("mcp.servers.NAME.era", Kind::Choice(MCP_ERAS), "the version of the protocol", SERVER),
     row(

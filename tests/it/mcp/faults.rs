@@ -334,10 +334,11 @@ fn a_repository_starts_no_server_and_grants_nothing() {
          one = {{ tools = {{ echo = \"run\" }}, network = true, elicit = false }} }} }} }}\n"
     );
     fs::write(work.join(".reedclaw.lua"), overlay).expect("a file");
-    let session = Session::spawn(Spawn::reedclaw().home(at(&home)).cwd(&work).size(60, 150));
+    let session = Session::spawn(Spawn::reedclaw().home(at(&home)).cwd(&work).size(60, 250));
     session.expect_text(".reedclaw.lua is new to you");
     session.expect_text("a project can't say which servers are started");
     session.expect_text("will be refused, a project can't set this to true");
+    session.expect_text("will be refused, a project can't loosen this to run");
     session.expect_text("trust [t]");
     session.send(b"t");
     session.expect_prompt();
