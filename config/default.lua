@@ -448,8 +448,10 @@ return {
       --     mode = "auto",
       --     text: your own registration there. Default: the program registers itself, if the server allows that.
       --     client_id = "reedclaw",
-      --     variable name: the variable with the secret of that registration.
+      --     variable name, list of strings, path: where the secret of that registration is.
       --     client_secret_env = "TRACKER_SECRET",
+      --     client_secret_command = { "pass", "show", "tracker-secret" },
+      --     client_secret_file = "~/.config/reedclaw/tracker.secret",
       --     http address: a document that describes the program, in place of a registration.
       --     client_id_url = "https://example.com/reedclaw.json",
       --     list of words: the permissions to ask for. Default: those that the server names.

@@ -60,6 +60,8 @@ pub struct ServerSettings {
     pub key: Option<KeySource>,
     /// Logins at it.
     pub oauth: OAuth,
+    /// The source of the secret of the user's own registration for logins.
+    pub client_secret: Option<KeySource>,
     /// `true` if it may ask the person something.
     pub may_ask: bool,
     /// `true` if it speaks the transport of 2024-11-05 at its address.
@@ -121,6 +123,7 @@ impl Default for ServerSettings {
             headers: BTreeMap::new(),
             key: None,
             oauth: OAuth::default(),
+            client_secret: None,
             may_ask: true,
             is_sse: false,
             has_resources: true,
@@ -204,17 +207,14 @@ fn server(own: &Own<'_>) -> ServerSettings {
         Some(Setting::Text(text)) => Some(text.clone()),
         _ => None,
     };
-    let key = match (text("key_env"), get("key_command"), get("key_file")) {
-        (Some(variable), ..) => Some(KeySource::Variable(variable)),
-        (None, Some(Setting::Argv(words)), _) => Some(KeySource::Command(words.clone())),
-        (None, _, Some(Setting::Path(path))) => Some(KeySource::File(path.clone())),
-        _ => None,
-    };
     ServerSettings {
         url: text("url"),
         headers: sources("headers"),
-        key,
+        key: source(["key_env", "key_command", "key_file"].map(|key| own.get(&[key]))),
         oauth: oauth(own),
+        client_secret: source(
+            ["client_secret_env", "client_secret_command", "client_secret_file"].map(|key| own.get(&["oauth", key])),
+        ),
         may_ask: get("elicit") != Some(&Setting::Bool(false)),
         is_sse: is("transport", "sse"),
         has_resources: get("resources") != Some(&Setting::Bool(false)),
@@ -253,6 +253,16 @@ fn server(own: &Own<'_>) -> ServerSettings {
     }
 }
 
+/// The source of a secret: a variable, a command or a file, the first of these that is set.
+fn source([variable, command, file]: [Option<&Setting>; 3]) -> Option<KeySource> {
+    match (variable, command, file) {
+        (Some(Setting::Text(name)), ..) => Some(KeySource::Variable(name.clone())),
+        (_, Some(Setting::Argv(words)), _) => Some(KeySource::Command(words.clone())),
+        (.., Some(Setting::Path(path))) => Some(KeySource::File(path.clone())),
+        _ => None,
+    }
+}
+
 fn oauth(own: &Own<'_>) -> OAuth {
     let get = |key: &str| own.get(&["oauth", key]);
     let text = |key: &str| match get(key) {
@@ -262,7 +272,6 @@ fn oauth(own: &Own<'_>) -> OAuth {
     OAuth {
         is_on: text("mode").as_deref() != Some("off"),
         client_id: text("client_id"),
-        client_secret_env: text("client_secret_env"),
         client_id_url: text("client_id_url"),
         scopes: match get("scopes") {
             Some(Setting::Words(words)) => words.clone(),

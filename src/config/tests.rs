@@ -106,8 +106,8 @@ fn the_examples_load_without_a_problem() {
     let full = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/full.lua")).expect("full.lua");
     for row in ROWS {
         let key = row.path.rsplit('.').next().expect("a word");
-        // Of the four ways to a key an example shows two: one model has one key.
-        if !["key_command", "key"].contains(&key) {
+        // Of the four ways to a key an example shows two: one model has one key. Of the three to a login's secret it shows one.
+        if !["key_command", "key", "client_secret_command", "client_secret_file"].contains(&key) {
             assert!(full.contains(&format!("{key} = ")), "full.lua lacks {}", row.path);
         }
     }
@@ -643,6 +643,20 @@ fn no_key_that_grants_something_comes_from_a_project() {
         assert_eq!(model.key, Some(KeySource::Variable("K".into())), "{}", row.path);
     }
     assert!(refused >= 8, "{refused}");
+}
+
+#[test]
+fn the_secret_of_a_login_comes_from_a_variable_a_program_or_a_file() {
+    for (config, source) in [
+        ("client_secret_env = 'S'", KeySource::Variable("S".into())),
+        ("client_secret_command = { 'pass', 's' }", KeySource::Command(vec!["pass".into(), "s".into()])),
+        ("client_secret_file = '/s'", KeySource::File("/s".into())),
+    ] {
+        let server = format!("a = {{ url = 'https://h/mcp', oauth = {{ client_id = 'me', {config} }} }}");
+        let loaded = Home::with(format!("return {{ mcp = {{ servers = {{ {server} }} }} }}")).load();
+        assert_eq!(lines(&loaded), [""; 0], "{config}");
+        assert_eq!(loaded.settings.mcp.servers["a"].client_secret, Some(source), "{config}");
+    }
 }
 
 #[test]

@@ -64,7 +64,8 @@ impl Tools {
         let Place::Url(url) = &server.place else { return None };
         let mut known = self.known.lock();
         let made = || {
-            let secret = (self.web.secret)(server);
+            let (read, name) = (Arc::clone(&self.web.secret), server.name.clone());
+            let secret = Box::new(move || read(&name));
             Tokens::new(url, self.state.clone(), Arc::clone(&self.web.dial), server.oauth.clone(), secret)
         };
         Some(known.entry(url.clone()).or_insert_with(made).clone())

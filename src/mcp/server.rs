@@ -110,8 +110,8 @@ pub type Halted = Arc<dyn Fn() -> Option<String> + Send + Sync>;
 /// Reads the headers that the user wants sent to a server, keys among them.
 pub type Headers = Arc<dyn Fn(&str) -> Result<Vec<(String, String)>, String> + Send + Sync>;
 
-/// Reads the secret of the user's own registration for a server.
-pub type Secret = Arc<dyn Fn(&Server) -> Option<String> + Send + Sync>;
+/// Reads the secret of the user's own registration for a server, by its name; `None` if it has none.
+pub type Secret = Arc<dyn Fn(&str) -> Result<Option<String>, String> + Send + Sync>;
 
 /// The parts for servers that are reached by an address.
 #[derive(Clone)]

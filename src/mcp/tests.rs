@@ -56,7 +56,7 @@ fn web() -> Web {
         authorities: Authorities::default(),
         headers: Arc::new(|_| Ok(Vec::new())),
         dial: Arc::new(|url, _| http::agent(url, &Authorities::default())),
-        secret: Arc::new(|_| None),
+        secret: Arc::new(|_| Ok(None)),
     }
 }
 

@@ -150,7 +150,7 @@ fn halting_client(url: &str, state: Option<&Path>, headers: Vec<(String, String)
         authorities: Authorities::default(),
         headers: Arc::new(move |_| Ok(headers.clone())),
         dial: Arc::new(|url, _| http::agent(url, &Authorities::default())),
-        secret: Arc::new(|_| None),
+        secret: Arc::new(|_| Ok(None)),
     };
     Mcp::new(Options {
         servers: vec![server],

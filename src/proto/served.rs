@@ -250,8 +250,6 @@ pub struct OAuth {
     pub is_on: bool,
     /// The name under which the user has registered this program there.
     pub client_id: Option<String>,
-    /// The variable that holds the secret of that registration.
-    pub client_secret_env: Option<String>,
     /// The address of a document that describes this program.
     pub client_id_url: Option<String>,
     /// The permissions to ask for; those that the server names if there are none.
@@ -262,6 +260,6 @@ pub struct OAuth {
 
 impl Default for OAuth {
     fn default() -> Self {
-        Self { is_on: true, client_id: None, client_secret_env: None, client_id_url: None, scopes: Vec::new(), port: 0 }
+        Self { is_on: true, client_id: None, client_id_url: None, scopes: Vec::new(), port: 0 }
     }
 }

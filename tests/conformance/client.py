@@ -29,7 +29,11 @@ def lua(text):
 def config():
     oauth = ['client_id_url = "https://conformance-test.local/client-metadata.json"']
     if CONTEXT.get("client_id"):
-        oauth = [f"client_id = {lua(CONTEXT['client_id'])}", 'client_secret_env = "CLIENT_SECRET"']
+        oauth = [f"client_id = {lua(CONTEXT['client_id'])}"]
+        # Both ways to say where the secret is.
+        printed = 'client_secret_command = { "/bin/sh", "-c", "printenv CLIENT_SECRET" }'
+        named = 'client_secret_env = "CLIENT_SECRET"'
+        oauth += [printed if ERA == "2025-11-25" else named] if CONTEXT.get("client_secret") else []
     era = f'era = "{ERA}",' if ERA in ("2025-11-25", "2026-07-28") else ""
     return (
         f"return {{ mcp = {{ servers = {{ one = {{ url = {lua(URL)}, {era} "

@@ -188,9 +188,9 @@ fn grant_lines(row: &ServerSettings) -> Vec<(&'static str, String)> {
 }
 
 /// The parts for servers that are reached by an address. Nothing is read before a server is needed.
-fn web(settings: &Settings, env: &Env, rows: &Arc<Mutex<BTreeMap<String, Arc<ServerSettings>>>>) -> Web {
+fn web(settings: &Settings, env: &Env, all: &Arc<Mutex<BTreeMap<String, Arc<ServerSettings>>>>) -> Web {
     let authorities = Authorities::of(env);
-    let (rows, own) = (Arc::clone(rows), env.clone());
+    let (rows, own) = (Arc::clone(all), env.clone());
     let headers = move |name: &str| {
         let row = rows.lock().get(name).cloned();
         let Some(row) = row else { return Ok(Vec::new()) };
@@ -207,10 +207,12 @@ fn web(settings: &Settings, env: &Env, rows: &Arc<Mutex<BTreeMap<String, Arc<Ser
     };
     let (vouchers, is_open) = (authorities.clone(), settings.tools.http_allow_private);
     let dial = move |server: &str, url: &Uri| judged_client(server, url, is_open, &vouchers, DIAL);
-    let own = env.clone();
-    let secret = move |server: &Server| {
-        let name = server.oauth.client_secret_env.as_deref()?;
-        variable(&own, name).map(str::to_owned)
+    let (of_logins, own) = (Arc::clone(all), env.clone());
+    let secret = move |name: &str| {
+        let row = of_logins.lock().get(name).cloned();
+        let Some(source) = row.as_ref().and_then(|row| row.client_secret.as_ref()) else { return Ok(None) };
+        let secret = value_of(source, &own).map_err(|why| format!("the secret of its registration: {why}"))?;
+        Ok(Some(secret.trim().to_owned()))
     };
     Web { authorities, headers: Arc::new(headers), dial: Arc::new(dial), secret: Arc::new(secret) }
 }

@@ -519,6 +519,18 @@ pub const ROWS: &[Row] = &[
         SERVER,
     ),
     row(
+        "mcp.servers.NAME.oauth.client_secret_command",
+        Kind::Argv,
+        "a program that prints that secret, with its arguments",
+        SERVER,
+    ),
+    row(
+        "mcp.servers.NAME.oauth.client_secret_file",
+        Kind::Path,
+        "a file that holds that secret and that only you can read",
+        SERVER,
+    ),
+    row(
         "mcp.servers.NAME.oauth.client_id_url",
         Kind::Address,
         "the address of a document that describes the program that logs in",

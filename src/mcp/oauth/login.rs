@@ -54,7 +54,7 @@ pub(in crate::mcp) fn login(
             ("resource", record.audience.as_str()),
         ];
         go_on()?;
-        let reply = request(&dial, form(&giver.token, &fields, &record.client, &inner.url)?)?;
+        let reply = request(&dial, form(&giver.token, &fields, &tokens.signing(&record.client)?, &inner.url)?)?;
         let error = reply.body.get("error").and_then(Value::as_str).unwrap_or_default().to_owned();
         if reply.status != 200 {
             if error == "invalid_client" && record.client.is_dynamic && !is_again {
@@ -122,13 +122,12 @@ fn client(
     let (settings, redirect) = (&tokens.0.settings, listener.address.clone());
     let offers = |method: &str| giver.methods.iter().any(|it| it == method);
     if let Some(id) = &settings.client_id {
-        let secret = tokens.0.secret.clone();
-        let method = match (&secret, offers("client_secret_post") && !offers("client_secret_basic")) {
+        let method = match ((tokens.0.secret)()?, offers("client_secret_post") && !offers("client_secret_basic")) {
             (None, _) => "none",
             (Some(_), true) => "client_secret_post",
             (Some(_), false) => "client_secret_basic",
         };
-        return Ok(Client { id: id.clone(), secret, method: method.into(), redirect, is_dynamic: false });
+        return Ok(Client { id: id.clone(), secret: None, method: method.into(), redirect, is_dynamic: false });
     }
     if let (Some(id), true) = (&settings.client_id_url, giver.takes_documents) {
         return Ok(Client { id: id.clone(), secret: None, method: "none".into(), redirect, is_dynamic: false });

@@ -21,7 +21,7 @@ use crate::base::hash::sha256_hex;
 use crate::files::{Locked, lock_file, make_private, replace_private};
 use crate::host::now_unix_ms;
 use crate::proto::served::OAuth;
-use record::Record;
+use record::{Client, Record};
 use web::{Reply, form, request};
 
 pub(super) use login::login;
@@ -139,6 +139,9 @@ pub(super) fn is_this_machine(url: &str) -> bool {
         || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
+/// Reads a secret, if there is one.
+type ReadSecret = Box<dyn Fn() -> Result<Option<String>, String> + Send + Sync>;
+
 /// The tokens of one server.
 #[derive(Clone)]
 pub(super) struct Tokens(Arc<Inner>);
@@ -149,8 +152,8 @@ struct Inner {
     path: Option<PathBuf>,
     dial: Dial,
     settings: OAuth,
-    /// The secret of the user's own registration.
-    secret: Option<String>,
+    /// Reads the secret of the user's own registration. It stays where the user has it, and out of the file of tokens.
+    secret: ReadSecret,
     challenge: Mutex<Option<Challenge>>,
 }
 
@@ -162,7 +165,7 @@ impl Inner {
 }
 
 impl Tokens {
-    pub(super) fn new(url: &str, state: Option<PathBuf>, dial: Dial, settings: OAuth, secret: Option<String>) -> Self {
+    pub(super) fn new(url: &str, state: Option<PathBuf>, dial: Dial, settings: OAuth, secret: ReadSecret) -> Self {
         let name = format!("{}.json", &sha256_hex(url.as_bytes())[..32]);
         let path = state.map(|state| state.join("tokens").join(name));
         Self(Arc::new(Inner { url: url.to_owned(), path, dial, settings, secret, challenge: Mutex::default() }))
@@ -189,7 +192,8 @@ impl Tokens {
             }
             let Some(refresh) = record.refresh.clone() else { return };
             let fields = [("grant_type", "refresh_token"), ("refresh_token", &refresh), ("resource", &record.audience)];
-            let order = form(&record.token_endpoint, &fields, &record.client, &self.0.url);
+            let client = self.signing(&record.client);
+            let order = client.and_then(|client| form(&record.token_endpoint, &fields, &client, &self.0.url));
             let sent = order.and_then(|order| request(&self.0.client(), order));
             match sent {
                 Ok(reply) if reply.status == 200 => record.take(&reply, now_unix_ms()),
@@ -199,6 +203,16 @@ impl Tokens {
             }
         });
         self.read()?.access.filter(|token| Some(token.as_str()) != old)
+    }
+
+    /// A registration with its secret: that of the user's own one is read now.
+    ///
+    /// # Errors
+    /// Why it can't be read.
+    fn signing(&self, client: &Client) -> Result<Client, String> {
+        let is_own = !client.is_dynamic && client.method != "none";
+        let secret = if is_own { (self.0.secret)()? } else { None };
+        Ok(Client { secret: secret.or_else(|| client.secret.clone()), ..client.clone() })
     }
 
     /// Remembers what a server asked for, for the next login.
