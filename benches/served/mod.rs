@@ -204,7 +204,7 @@ fn client(servers: Vec<Server>, launch: reedclaw::mcp::Launch, state: Option<Pat
         dial: Arc::new(|_, _| Err("nobody is reached".into())),
         secret: Arc::new(|_| None),
     };
-    Mcp::new(Options { servers, launch, end: Arc::new(|_, _| true), web, halted: Arc::new(|| None), state })
+    Mcp::new(Options { servers, launch, end: Arc::new(|_: &[u32], _| true), web, halted: Arc::new(|| None), state })
 }
 
 /// The JSON of a list of so many tools, about a kilobyte each, as `mcp.py` has them.

@@ -30,7 +30,7 @@ use super::http::{Http, HttpError};
 use super::listen::{Task, listen};
 use super::messages::input::{Input, Probe};
 use super::messages::lines::Messages;
-use super::serve::{Tools, http_words, of_http};
+use super::serve::{Starting, Tools, http_words, of_http};
 use super::sse;
 use super::{End, Era, LOG_BYTES_MAX, MESSAGE_BYTES_MAX, Place, Server, Shared, convert};
 use crate::proto::served::Manifest;
@@ -211,7 +211,7 @@ async fn attempt(
             let (process, output, input, probe) = Process::start(server, tools, shared).map_err(Failure::NoProgram)?;
             let transport = Messages::new(output, input, MESSAGE_BYTES_MAX);
             match serve_client_with_lifecycle(handler, transport, mode).await {
-                Ok(running) => (running, Some(process)),
+                Ok(running) => (running, Some(process.connected())),
                 Err(error) => return Err(begin_failure(error, Some((&process, &probe))).await),
             }
         }
@@ -360,6 +360,10 @@ impl ClientHandler for Handler {
 struct Process {
     child: Child,
     end: End,
+    /// The programs that haven't connected yet, and haven't been ended together.
+    starting: Starting,
+    /// `true` once it has connected.
+    is_connected: bool,
     /// The reader of its standard error.
     log: Option<JoinHandle<()>>,
 }
@@ -375,7 +379,9 @@ impl Process {
         let Place::Program(argv) = &server.place else { return Err("it has no program".into()) };
         let program = argv.first().map(String::as_str).unwrap_or_default();
         let child = command.spawn().map_err(|error| format!("{program} can't be started: {error}"))?;
-        let mut process = Self { child, end: Arc::clone(&tools.end), log: None };
+        let (end, starting) = (Arc::clone(&tools.end), Arc::clone(&tools.starting));
+        starting.lock().insert(child.id());
+        let mut process = Self { child, end, starting, is_connected: false, log: None };
         let pipes = process.pipes().map_err(|error| format!("{program} has no pipes: {error}"))?;
         let (output, (input, probe), errors) = pipes;
         let (shared, name) = (Arc::clone(shared), server.name.clone());
@@ -390,6 +396,12 @@ impl Process {
         let errors: OwnedFd = self.child.stderr.take().ok_or_else(missing)?.into();
         let receiver = pipe::Receiver::from_owned_fd;
         Ok((receiver(output)?, Input::new(input)?, receiver(errors)?))
+    }
+
+    /// The same, of a server that ends by itself once its connection is closed.
+    fn connected(mut self) -> Self {
+        self.is_connected = self.starting.lock().remove(&self.child.id());
+        self
     }
 
     /// Words for how the program ended, once it has and its last words were read.
@@ -435,7 +447,9 @@ fn how_ended(status: Option<WaitStatus>) -> String {
 impl Drop for Process {
     fn drop(&mut self) {
         // Its children too, and also if it has ended itself.
-        let _ = (self.end)(self.child.id(), Duration::ZERO);
+        if self.starting.lock().remove(&self.child.id()) || self.is_connected {
+            let _ = (self.end)(&[self.child.id()], Duration::ZERO);
+        }
         let _ = self.child.wait();
     }
 }

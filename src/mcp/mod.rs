@@ -101,6 +101,7 @@ impl Mcp {
             cache,
             known: Mutex::default(),
             is_nobody_there: AtomicBool::new(false),
+            starting: serve::Starting::default(),
         };
         Self { shared: Arc::new(shared), options: Arc::new(tools), thread: Mutex::new(None) }
     }

@@ -1,7 +1,7 @@
 //! The thread of the servers: one task for each keeps its connection, starts it when it is needed, and ends it.
 
 use parking_lot::Mutex;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::io;
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -55,7 +55,11 @@ pub(super) struct Tools {
     pub(super) known: Mutex<HashMap<String, Tokens>>,
     /// Nobody answers the questions of servers.
     pub(super) is_nobody_there: AtomicBool,
+    pub(super) starting: Starting,
 }
+
+/// The process ids of programs that were started and haven't connected yet.
+pub(super) type Starting = Arc<Mutex<BTreeSet<u32>>>;
 
 impl Tools {
     /// The tokens of a server that is reached by an address. There is one of them for each address, so that all know the newest
@@ -155,10 +159,13 @@ async fn dispatch(mut requests: mpsc::UnboundedReceiver<Request>, shared: Arc<Sh
         }
         let _ = keeper.send(job);
     }
-    for (_, (jobs, ends)) in keepers {
-        ends.add();
-        drop(jobs);
+    keepers.values().for_each(|(_, ends)| ends.add());
+    // Those that hang are ended together: one after the other would take long.
+    let starting: Vec<u32> = std::mem::take(&mut *tools.starting.lock()).into_iter().collect();
+    if !starting.is_empty() {
+        let _ = (tools.end)(&starting, Duration::ZERO);
     }
+    drop(keepers);
     let all_ended = async { while tasks.join_next().await.is_some() {} };
     // Whatever is left is dropped with its task, which kills the program.
     let _ = tokio::time::timeout(END, all_ended).await;

@@ -101,8 +101,8 @@ impl Default for ServerLimits {
 
 /// Makes the command that starts a server, in the sandbox of its grant.
 pub type Launch = Arc<dyn Fn(&Server) -> Result<Command, String> + Send + Sync>;
-/// Ends the processes of a program that was started by [`Launch`], after the time given at the latest.
-pub type End = Arc<dyn Fn(u32, Duration) -> bool + Send + Sync>;
+/// Ends the processes of programs that were started by [`Launch`], after the time given at the latest.
+pub type End = Arc<dyn Fn(&[u32], Duration) -> bool + Send + Sync>;
 
 /// Says why nothing may run now, if so: the emergency stop.
 pub type Halted = Arc<dyn Fn() -> Option<String> + Send + Sync>;

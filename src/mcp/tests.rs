@@ -43,9 +43,9 @@ fn halting_client(server: Server, state: Option<&Path>, halted: Halted) -> Mcp {
         command.args(&argv[1..]).process_group(0);
         Ok(command)
     };
-    let end = |id: u32, _patience| {
-        let group = nix::unistd::Pid::from_raw(id.cast_signed());
-        nix::sys::signal::killpg(group, nix::sys::signal::Signal::SIGKILL).is_ok()
+    let end = |ids: &[u32], _patience: Duration| {
+        let group = |id: &u32| nix::unistd::Pid::from_raw(id.cast_signed());
+        ids.iter().all(|id| nix::sys::signal::killpg(group(id), nix::sys::signal::Signal::SIGKILL).is_ok())
     };
     let (launch, end) = (Arc::new(launch), Arc::new(end));
     Mcp::new(Options { servers: vec![server], launch, end, web: web(), halted, state: state.map(Path::to_owned) })
@@ -110,6 +110,37 @@ fn a_start_that_hangs_holds_up_neither_an_end_nor_a_restart() {
     mcp.wake("one");
     drop(mcp);
     assert!(began.elapsed() < END, "{:?}", began.elapsed());
+}
+
+/// To look for the processes of each of twenty servers takes long, so it is done once for all.
+#[test]
+fn servers_that_hang_are_ended_together() {
+    let (started, ended) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(Vec::new())));
+    let (ids, calls) = (Arc::clone(&started), Arc::clone(&ended));
+    let launch = move |_: &Server| {
+        let mut command = Command::new("/bin/sh");
+        // Each writes its process id to its standard error, and answers nothing.
+        command.args(["-c", "echo $$ >&2; exec sleep 600"]);
+        ids.lock().push(());
+        Ok(command)
+    };
+    let end = move |ids: &[u32], _: Duration| {
+        calls.lock().push(ids.len());
+        ids.iter().for_each(|id| {
+            let _ =
+                nix::sys::signal::kill(nix::unistd::Pid::from_raw(id.cast_signed()), nix::sys::signal::Signal::SIGKILL);
+        });
+        true
+    };
+    let names: Vec<String> = (0..5).map(|number| format!("s{number}")).collect();
+    let servers = names.iter().map(|name| Server { name: name.clone(), ..server(&[]) }).collect();
+    let (launch, end) = (Arc::new(launch), Arc::new(end));
+    let mcp = Mcp::new(Options { servers, launch, end, web: web(), halted: Arc::new(|| None), state: None });
+    names.iter().for_each(|name| mcp.wake(name));
+    wait_until(|| names.iter().all(|name| !mcp.log(name).is_empty()));
+    assert_eq!(started.lock().len(), 5);
+    drop(mcp);
+    assert_eq!(*ended.lock(), [5]);
 }
 
 #[test]

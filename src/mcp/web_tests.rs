@@ -155,7 +155,7 @@ fn halting_client(url: &str, state: Option<&Path>, headers: Vec<(String, String)
     Mcp::new(Options {
         servers: vec![server],
         launch: Arc::new(|_| Err("nothing is started".into())),
-        end: Arc::new(|_, _| true),
+        end: Arc::new(|_: &[u32], _| true),
         web,
         halted,
         state: state.map(Path::to_owned),

@@ -19,13 +19,21 @@ const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// caller reaps it afterwards. True where nothing is left.
 #[must_use]
 pub fn end(leader: u32, patience: Duration) -> bool {
-    let Ok(leader) = i32::try_from(leader) else { return false };
+    end_all(&[leader], patience)
+}
+
+/// Ends several such programs at once, which takes no longer than one of them.
+#[must_use]
+pub fn end_all(leaders: &[u32], patience: Duration) -> bool {
+    let Ok(leaders) = leaders.iter().map(|leader| i32::try_from(*leader)).collect::<Result<Vec<i32>, _>>() else {
+        return false;
+    };
     let began = Instant::now();
     // bubblewrap itself would take its programs with it at once; it ends behind them.
-    let asked: Vec<Process> = found(leader).into_iter().filter(|it| it.name != BUBBLEWRAP).collect();
+    let asked: Vec<Process> = found(&leaders).into_iter().filter(|it| it.name != BUBBLEWRAP).collect();
     signal(&asked, &[Signal::SIGTERM, Signal::SIGCONT]);
     while began.elapsed() < patience {
-        if found(leader).is_empty() {
+        if found(&leaders).is_empty() {
             return true;
         }
         std::thread::park_timeout(LOOK_EVERY);
@@ -33,7 +41,7 @@ pub fn end(leader: u32, patience: Duration) -> bool {
     let began = Instant::now();
     loop {
         // What was started since the last look is found by this one.
-        let left = found(leader);
+        let left = found(&leaders);
         if left.is_empty() || began.elapsed() > KILLED_TIME {
             return left.is_empty();
         }
@@ -51,16 +59,16 @@ fn signal(processes: &[Process], signals: &[Signal]) {
     }
 }
 
-/// The processes of a leader's session, and those below it, that have not ended.
-pub(super) fn found(leader: i32) -> Vec<Process> {
+/// The processes of the leaders' sessions, and those below them, that have not ended.
+pub(super) fn found(leaders: &[i32]) -> Vec<Process> {
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
     let all: Vec<Process> = entries
         .flatten()
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
         .filter_map(Process::read)
         .collect();
-    let mut ours: HashSet<i32> =
-        all.iter().filter(|it| it.session == leader || it.id == leader).map(|it| it.id).collect();
+    let is_theirs = |it: &&Process| leaders.contains(&it.session) || leaders.contains(&it.id);
+    let mut ours: HashSet<i32> = all.iter().filter(is_theirs).map(|it| it.id).collect();
     loop {
         let more: Vec<i32> =
             all.iter().filter(|it| ours.contains(&it.parent) && !ours.contains(&it.id)).map(|it| it.id).collect();

@@ -46,7 +46,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 pub use changes::{Change, ChangeKind, Changes, CollectError, CollectLimits, collect};
-pub use end::end;
+pub use end::{end, end_all};
 pub use helper::enter::{Calls, enter};
 pub use masks::{Outside, credentials, entries_without, home_of_user, outside, protected};
 pub use missed::Missed;

@@ -25,7 +25,7 @@ pub struct AtTerminal {
 pub fn at_terminal(leader: u32, terminal: u64) -> AtTerminal {
     /// The kernel tells them as a hundredth of a second everywhere (`USER_HZ`).
     const MS_PER_TICK: u64 = 10;
-    let processes = i32::try_from(leader).map(found).unwrap_or_default();
+    let processes = i32::try_from(leader).map(|leader| found(&[leader])).unwrap_or_default();
     let ticks: u64 = processes.iter().map(|process| process.ticks).sum();
     let reader = processes.iter().map(|process| process.id).find(|id| {
         reading(*id).is_some_and(|descriptor| {

@@ -86,7 +86,7 @@ pub(in crate::app) fn servers_in(
     let options = mcp::Options {
         servers: configured.iter().map(|row| row.server.clone()).collect(),
         launch,
-        end: Arc::new(sandbox::end),
+        end: Arc::new(sandbox::end_all),
         web,
         halted: Arc::new(move || estop.check().err().map(|stopped| stopped.why)),
         state: Some(state.join("mcp")),
