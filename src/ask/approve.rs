@@ -227,6 +227,10 @@ fn second_key<P: Asking>(
 /// Words for what `a` allows: a command, or its changes at some paths.
 fn lasting_words(question: &Question) -> String {
     let KeptPaths { written, removed, .. } = question.action.kept_paths().unwrap_or_default();
+    if let Action::Served { server, tool, .. } = &question.action {
+        let tool = escape_visible(&format!("{server}.{tool}"));
+        return format!("always, for {tool} with these arguments in this project");
+    }
     let mut text = "always, for this command in this project".to_owned();
     for (what, paths) in [("new content of", &written), ("deleting", &removed)] {
         if !paths.is_empty() {

@@ -1,5 +1,6 @@
 //! The commands that a person has allowed permanently, per project: the same line, in the same directory, with the same
-//! program. The file is in the state directory, never in the project. Knows nothing of risks.
+//! program; and the calls of servers' tools: the same tool, as it was allowed, with the same arguments. The file is in the state
+//! directory, never in the project. Knows nothing of risks.
 
 use std::fs::{DirBuilder, File, TryLockError};
 use std::os::unix::fs::DirBuilderExt;
@@ -53,9 +54,18 @@ pub struct Rule {
     /// For such a rule, the paths that are removed without asking.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub removes: Vec<String>,
+    /// For a rule about a tool of a server, the mark of what the person had allowed of it; the command is then its call.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub pin: String,
 }
 
 impl Rule {
+    /// Returns whether it is about a tool of a server.
+    #[must_use]
+    pub fn is_about_server(&self) -> bool {
+        !self.pin.is_empty()
+    }
+
     /// Returns whether it is about the changes of a command on its copy; else it lets one run.
     #[must_use]
     pub fn is_about_changes(&self) -> bool {
@@ -133,12 +143,37 @@ impl Allowed {
     #[must_use]
     pub fn allows(&self, command: &str, cwd: &Path, program: &Path) -> bool {
         let rules = self.read().unwrap_or_default();
-        let mut same = rules.iter().filter(|rule| rule.command == command && !rule.is_about_changes()).peekable();
+        let is_same = |rule: &&Rule| rule.command == command && !rule.is_about_changes() && !rule.is_about_server();
+        let mut same = rules.iter().filter(is_same).peekable();
         if same.peek().is_none() {
             return false;
         }
         let Some(wanted) = self.rule(command, cwd, program) else { return false };
         same.any(|rule| *rule == wanted)
+    }
+
+    /// Returns whether exactly this call of a server's tool is allowed, by the file as it is now.
+    #[must_use]
+    pub fn allows_served(&self, call: &str, pin: &str) -> bool {
+        let rules = self.read().unwrap_or_default();
+        rules.iter().any(|rule| rule.is_about_server() && rule.pin == pin && rule.command == call)
+    }
+
+    /// Allows a call of a server's tool permanently, as long as the tool is the one with this mark.
+    ///
+    /// # Errors
+    /// The file can't be read or written, or there are too many rules.
+    pub fn add_served(&mut self, call: String, pin: String) -> Result<(), AllowedError> {
+        let _lock = self.lock()?;
+        self.rules = self.read()?;
+        // A rule of an earlier yes is of no use.
+        self.rules.retain(|rule| !rule.is_about_server() || rule.command != call);
+        if self.rules.len() >= RULES_MAX {
+            return Err(AllowedError { path: self.path.clone(), why: "there are too many rules".to_owned() });
+        }
+        let (cwd, program, sha256) = (String::new(), String::new(), String::new());
+        self.rules.push(Rule { command: call, cwd, program, sha256, keeps: Vec::new(), removes: Vec::new(), pin });
+        self.save()
     }
 
     /// Returns whether all changes of a command on its copy may be applied, by the file as it is now.
@@ -171,7 +206,7 @@ impl Allowed {
             return Err(failed("there are too many rules"));
         }
         let (command, cwd, program, sha256) = (command.to_owned(), String::new(), String::new(), String::new());
-        self.rules.push(Rule { command, cwd, program, sha256, keeps, removes });
+        self.rules.push(Rule { command, cwd, program, sha256, keeps, removes, pin: String::new() });
         self.save()
     }
 
@@ -199,7 +234,8 @@ impl Allowed {
             return Ok(());
         }
         // The program may be another than it was: the old rule is of no use.
-        self.rules.retain(|old| (&old.command, &old.cwd) != (&rule.command, &rule.cwd) || old.is_about_changes());
+        let is_other = |old: &Rule| (&old.command, &old.cwd) != (&rule.command, &rule.cwd);
+        self.rules.retain(|old| is_other(old) || old.is_about_changes() || old.is_about_server());
         self.rules.push(rule);
         self.save()
     }
@@ -242,7 +278,7 @@ impl Allowed {
         let bytes = std::fs::read(&real).ok()?;
         let sha256 = hash::sha256_hex(&bytes);
         let (command, program) = (command.to_owned(), real.to_str()?.to_owned());
-        Some(Rule { command, cwd, program, sha256, keeps: Vec::new(), removes: Vec::new() })
+        Some(Rule { command, cwd, program, sha256, keeps: Vec::new(), removes: Vec::new(), pin: String::new() })
     }
 
     /// Writes the rules: all of them or none.

@@ -28,7 +28,7 @@ use crate::base::time::utc;
 use crate::files::Tree;
 use crate::host::now_unix_ms;
 use crate::policy::{self, Context, Files, High, Rules};
-use crate::proto::action::{Action, Autonomy, Decision, Effect, Hold, KeptPaths, Need, PolicyVerdict, Reason, Risk};
+use crate::proto::action::{Action, Autonomy, Decision, Hold, Need, PolicyVerdict, Reason, Risk};
 use crate::proto::tool::{FileChange, Outcome, Question, ToolError};
 use crate::receipts::{self, Log};
 
@@ -41,6 +41,7 @@ pub use disk::Disk;
 pub use grant::{CallsLeft, Grant, GrantError};
 pub use named::{Named, Tracked};
 pub use permit::Permit;
+use permit::{changed_paths, filled, may_always, served_call};
 pub use pins::{PinError, Pins, PinsVersion, definition, pin, whole_pin};
 pub use share::{CommandBelow, CommandList, ListedCommand};
 
@@ -52,12 +53,6 @@ pub const GOAL_CHECK_TOOL: &str = "goal_check";
 
 /// Characters of a tool's name that a receipt holds.
 const TOOL_CHARS_MAX: usize = 100;
-
-/// Most paths of changes to which "always" may be said.
-const KEPT_ALWAYS_MAX: usize = 200;
-/// Rules of the policy whose commands may be allowed permanently despite their high risk: the commands are only
-/// unknown.
-const MAY_ALWAYS_RULES: &[&str] = &["unknown-program"];
 
 /// The tool whose commands may look first.
 const LOOKING_TOOL: &str = "shell";
@@ -305,7 +300,8 @@ impl Gate {
                 && may_always(&call, &verdict)
                 && changed_paths(&call)
                     .is_some_and(|(command, paths)| self.options.allowed.allows_to_keep(command, &paths));
-        let is_allowed = is_allowed || self.is_granted(&call, &verdict);
+        let is_allowed =
+            is_allowed || self.is_granted(&call, &verdict) || self.is_always(&call, &verdict, (cwd, can_ask));
         let autonomy = self.rules_now().autonomy;
         let (workspace, files) = (Path::new(&self.rules().workspace), Disk::over(Arc::clone(&self.tracked)));
         let is_granted = !is_allowed
@@ -450,6 +446,9 @@ impl Gate {
             let filled = filled(&ticket.call);
             return if filled.is_empty() { Ok(()) } else { self.options.allowed.add_to_fill(filled) };
         }
+        if let Some((line, pin)) = served_call(&ticket.call) {
+            return self.options.allowed.add_served(line, pin.to_owned());
+        }
         let program = self.program(&ticket.call, &ticket.cwd);
         match (command(&ticket.call), program, changed_paths(&ticket.call)) {
             (Some(command), Some(program), _) => self.options.allowed.add(command, &ticket.cwd, &program),
@@ -578,6 +577,16 @@ impl Gate {
         }
     }
 
+    /// Returns whether a person has allowed exactly this call of a server's tool permanently. That answers a question, and nothing
+    /// that is refused.
+    fn is_always(&self, call: &Call, verdict: &PolicyVerdict, (cwd, can_ask): (&Path, bool)) -> bool {
+        let asks = |verdict: &PolicyVerdict| verdict.decision == Decision::Ask;
+        (asks(verdict) || !can_ask)
+            && may_always(call, verdict)
+            && served_call(call).is_some_and(|(line, pin)| self.options.allowed.allows_served(&line, pin))
+            && (asks(verdict) || asks(&self.verdict(call, cwd, true)))
+    }
+
     /// Returns whether the user's own configuration lets a server's tool run without a question.
     fn is_granted(&self, call: &Call, verdict: &PolicyVerdict) -> bool {
         let is_granted = matches!(call.action, Action::Served { is_granted: true, .. });
@@ -604,8 +613,9 @@ impl Gate {
     #[must_use]
     pub fn question(&self, ticket: &Ticket) -> Question {
         let Ticket { call, verdict, digest, cwd, .. } = ticket;
-        let may_always =
-            may_always(call, verdict) && (changed_paths(call).is_some() || self.program(call, cwd).is_some());
+        let is_known =
+            || changed_paths(call).is_some() || served_call(call).is_some() || self.program(call, cwd).is_some();
+        let may_always = may_always(call, verdict) && is_known();
         Question {
             digest: digest.clone(),
             tool: call.tool.clone(),
@@ -730,7 +740,11 @@ fn approval(ticket: &Ticket, approver: &Approver) -> (String, Lasting) {
     let word = match approver {
         Approver::Policy if ticket.is_granted => "grant",
         // The user's config lets it run as long as the server's tool is the one that they have seen.
-        Approver::Policy if ticket.is_allowed && matches!(ticket.call.action, Action::Served { .. }) => "pinned",
+        Approver::Policy
+            if ticket.is_allowed && matches!(ticket.call.action, Action::Served { is_granted: true, .. }) =>
+        {
+            "pinned"
+        }
         Approver::Policy if ticket.is_allowed => "allowed",
         Approver::Check => "check",
         Approver::Policy => "policy",
@@ -746,37 +760,6 @@ fn command(call: &Call) -> Option<&str> {
         Action::Shell { command } => Some(command),
         _ => None,
     }
-}
-
-/// The command whose changes a call applies, and their paths.
-fn changed_paths(call: &Call) -> Option<(&str, KeptPaths)> {
-    let Action::Keep { command, .. } = &call.action else { return None };
-    Some((command, call.action.kept_paths()?))
-}
-
-/// The directories that tools fill, each with a slash at its end, if a call changes nothing else.
-fn filled(call: &Call) -> Vec<String> {
-    let KeptPaths { written, removed, has_special } = call.action.kept_paths().unwrap_or_default();
-    let is_only = removed.is_empty() && !has_special && written.iter().all(|path| path.ends_with('/'));
-    if is_only { written } else { Vec::new() }
-}
-
-/// Returns whether "always" is a possible answer for a call: new content and deletions at some paths, none of them
-/// protected; or one plain, understood command that reaches neither the network nor a guarded place, and whose program
-/// isn't one that runs any code in its arguments.
-fn may_always(call: &Call, verdict: &PolicyVerdict) -> bool {
-    let is_plain =
-        |effect: &Effect| !matches!(effect, Effect::Net { .. } | Effect::Define { .. } | Effect::Signal { .. });
-    if let Some(KeptPaths { written, removed, has_special }) = call.action.kept_paths() {
-        return verdict.risk < Risk::High && !has_special && written.len() + removed.len() <= KEPT_ALWAYS_MAX;
-    }
-    let commands = verdict.effects.iter().filter(|effect| matches!(effect, Effect::Exec { .. })).count();
-    let is_known = |reason: &Reason| reason.risk < Risk::High || MAY_ALWAYS_RULES.contains(&reason.rule);
-    command(call).is_some_and(|command| !command.contains('\n'))
-        && verdict.risk < Risk::Blocked
-        && commands == 1
-        && verdict.effects.iter().all(is_plain)
-        && verdict.reasons.iter().all(is_known)
 }
 
 /// The fingerprint of exactly this call.

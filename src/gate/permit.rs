@@ -1,13 +1,22 @@
-//! The permit of a call. Only the gate makes one, and a tool reads from it what it may do.
+//! The permit of a call: only the gate makes one, and a tool reads from it what it may do. Also the calls to which a person may say
+//! "always".
 
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::{Call, Disk, unopened, writable};
+use super::{Call, Disk, command, unopened, writable};
 use crate::policy::{self, Context, Rules};
-use crate::proto::action::{Action, Effect, Hold, Need, PolicyVerdict, Risk};
+use crate::proto::action::{Action, Effect, Hold, KeptPaths, Need, PolicyVerdict, Reason, Risk};
 use crate::receipts::Opened;
+
+/// Most paths of changes to which "always" may be said.
+const KEPT_ALWAYS_MAX: usize = 200;
+/// Rules of the policy whose commands may be allowed permanently despite their high risk: the commands are only
+/// unknown.
+const MAY_ALWAYS_RULES: &[&str] = &["unknown-program"];
+/// Longest arguments of a server's tool, in bytes, to which "always" may be said: a person has read them.
+const SERVED_BYTES_MAX: usize = 4 << 10;
 
 /// Permission to run one call: exactly its contents run. Only the gate makes one.
 #[derive(Debug)]
@@ -132,4 +141,47 @@ pub(super) fn speaks(verdict: &PolicyVerdict) -> bool {
 /// Returns whether a call speaks to another machine.
 pub(super) fn needs_network(verdict: &PolicyVerdict) -> bool {
     verdict.needs.iter().any(|need| matches!(need, Need::Network { .. }))
+}
+
+/// The command whose changes a call applies, and their paths.
+pub(super) fn changed_paths(call: &Call) -> Option<(&str, KeptPaths)> {
+    let Action::Keep { command, .. } = &call.action else { return None };
+    Some((command, call.action.kept_paths()?))
+}
+
+/// The directories that tools fill, each with a slash at its end, if a call changes nothing else.
+pub(super) fn filled(call: &Call) -> Vec<String> {
+    let KeptPaths { written, removed, has_special } = call.action.kept_paths().unwrap_or_default();
+    let is_only = removed.is_empty() && !has_special && written.iter().all(|path| path.ends_with('/'));
+    if is_only { written } else { Vec::new() }
+}
+
+/// The call of a server's tool in a line, with the mark of what was allowed of the tool; `None` for another action, and if the config
+/// wants the question each time.
+pub(super) fn served_call(call: &Call) -> Option<(String, &str)> {
+    let Action::Served { server, tool, pin, is_asked: false, .. } = &call.action else { return None };
+    let arguments = call.arguments.to_string();
+    let may_be = !pin.is_empty() && arguments.len() <= SERVED_BYTES_MAX;
+    may_be.then(|| (format!("{server}.{tool} {arguments}"), pin.as_str()))
+}
+
+/// Returns whether "always" is a possible answer for a call: a call of a server's tool, for the very same arguments; new content and
+/// deletions at some paths, none of them protected; or one plain, understood command that reaches neither the network nor a guarded
+/// place, and whose program isn't one that runs any code in its arguments.
+pub(super) fn may_always(call: &Call, verdict: &PolicyVerdict) -> bool {
+    let is_plain =
+        |effect: &Effect| !matches!(effect, Effect::Net { .. } | Effect::Define { .. } | Effect::Signal { .. });
+    if let Some(KeptPaths { written, removed, has_special }) = call.action.kept_paths() {
+        return verdict.risk < Risk::High && !has_special && written.len() + removed.len() <= KEPT_ALWAYS_MAX;
+    }
+    if served_call(call).is_some() {
+        return verdict.risk < Risk::Blocked;
+    }
+    let commands = verdict.effects.iter().filter(|effect| matches!(effect, Effect::Exec { .. })).count();
+    let is_known = |reason: &Reason| reason.risk < Risk::High || MAY_ALWAYS_RULES.contains(&reason.rule);
+    command(call).is_some_and(|command| !command.contains('\n'))
+        && verdict.risk < Risk::Blocked
+        && commands == 1
+        && verdict.effects.iter().all(is_plain)
+        && verdict.reasons.iter().all(is_known)
 }

@@ -162,7 +162,15 @@ impl Pins {
         standing_of(row_of(rows, identity), || pin(identity, tool))
     }
 
-    /// The same for many tools of one server.
+    /// The mark of a tool that is allowed as it is now: its hash, and the time of the yes.
+    #[must_use]
+    pub fn mark(&self, server: &str, identity: &Value, tool: &Definition) -> Option<String> {
+        let pins = self.fresh();
+        let row = row_of(pins.get(server)?.get(&tool.name), identity)?;
+        (row.pin == pin(identity, tool)).then(|| format!("{} {}", row.pin, row.allowed_ms))
+    }
+
+    /// Returns whether a person has allowed each of many tools of one server.
     #[must_use]
     pub fn standings(&self, server: &str, identity: &Value, tools: &[Arc<Definition>]) -> Vec<PinStanding> {
         let pins = self.fresh();
@@ -334,6 +342,11 @@ mod tests {
         assert_eq!(pins.standing("two", &identity, &echo), PinStanding::New);
         assert_eq!(pins.standing("one", &identity, &tool("Echo", "Gives it back.")), PinStanding::New);
         assert_eq!(pins.allowed("one", &identity, "echo"), Some(definition(&echo)));
+        let mark = pins.mark("one", &identity, &echo).expect("a mark");
+        assert!(
+            mark.starts_with(&pin(&identity, &echo)) && pins.mark("one", &identity, &annotated).is_none(),
+            "{mark}"
+        );
         let all = [&echo, &annotated, &tool("Echo", "")].map(|tool| Arc::new(tool.clone()));
         let expected = [PinStanding::Pinned, PinStanding::Changed, PinStanding::New];
         assert_eq!(pins.standings("one", &identity, &all), expected);

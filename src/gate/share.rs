@@ -42,8 +42,9 @@ impl CommandList {
             "" => ListedCommand::InRoot(command.clone()),
             _ => ListedCommand::Below(CommandBelow { command: command.clone(), cwd: cwd.clone() }),
         };
-        // Rules about changes contain the paths of one project.
-        Self { commands: rules.iter().filter(|rule| !rule.is_about_changes()).map(listed).collect() }
+        // Rules about changes contain the paths of one project, and those about servers what one person allowed of them.
+        let is_command = |rule: &&Rule| !rule.is_about_changes() && !rule.is_about_server();
+        Self { commands: rules.iter().filter(is_command).map(listed).collect() }
     }
 
     /// Reads a list.
@@ -85,6 +86,7 @@ mod tests {
             sha256: "00".into(),
             keeps: Vec::new(),
             removes: Vec::new(),
+            pin: String::new(),
         };
         let list = CommandList::of(&[rule("cargo test", ""), rule("make \"x\"", "sub")]);
         let text = list.to_json();

@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::*;
 use crate::proto::action::Autonomy;
+use crate::proto::served::{PinStanding, Reach};
 
 struct Scene {
     top: tempfile::TempDir,
@@ -206,6 +207,90 @@ fn always_means_the_very_same_command_and_is_not_offered_for_more() {
         let ticket = scene.judge(shell(command));
         assert!(!scene.gate.question(&ticket).may_always, "{command}");
     }
+}
+
+/// A call of a server's tool; the arguments are `what`.
+fn served(scene: &Scene, what: &str, change: impl FnOnce(&mut Action), can_ask: bool) -> Ticket {
+    let mut action = Action::Served {
+        server: "one".into(),
+        tool: "act".into(),
+        standing: PinStanding::Pinned,
+        pin: "hash 1".into(),
+        reach: Reach::Held,
+        may_write: true,
+        is_destructive: false,
+        is_granted: false,
+        is_asked: false,
+    };
+    change(&mut action);
+    let (tool, arguments) = ("one__act".to_owned(), json!({"what": what}));
+    let (preview, changes, needs) = (arguments.to_string(), [].into(), Vec::new());
+    let call = Call { tool, arguments, action, preview, changes, conversation: None, needs };
+    scene.gate.judge(call, &scene.cwd(), can_ask)
+}
+
+#[test]
+fn always_means_the_very_same_call_of_the_very_same_tool_of_a_server() {
+    let mut scene = scene(Autonomy::Supervised);
+    let ticket = served(&scene, "x", |_| {}, true);
+    assert_eq!(ticket.verdict().decision, Decision::Ask, "{:?}", ticket.verdict());
+    let question = scene.gate.question(&ticket);
+    assert!(question.may_always, "{question:?}");
+    let approver = Approver::Person { digest: question.digest, lasting: Lasting::Command, by: None };
+    assert!(scene.gate.admit(ticket, &approver).is_ok());
+    let set = |field: fn(&mut Action)| field;
+    let none = set(|_| {});
+    let pin = set(|it| {
+        if let Action::Served { pin, .. } = it {
+            *pin = "hash 2".into()
+        }
+    });
+    let asked = set(|it| {
+        if let Action::Served { is_asked, .. } = it {
+            *is_asked = true
+        }
+    });
+    let remote = set(|it| {
+        if let Action::Served { reach, .. } = it {
+            *reach = Reach::Remote
+        }
+    });
+    let changed = set(|it| {
+        if let Action::Served { standing, .. } = it {
+            *standing = PinStanding::Changed
+        }
+    });
+    let other = set(|it| {
+        if let Action::Served { tool, .. } = it {
+            *tool = "other".into()
+        }
+    });
+    for (name, what, change, can_ask, expected) in [
+        ("the same", "x", none, true, Decision::Run),
+        ("nobody is there", "x", none, false, Decision::Run),
+        ("other arguments", "y", none, true, Decision::Ask),
+        ("another tool", "x", other, true, Decision::Ask),
+        ("allowed anew", "x", pin, true, Decision::Ask),
+        ("to be asked about each time", "x", asked, true, Decision::Ask),
+        ("a risk that a question answers", "x", remote, true, Decision::Run),
+        ("changed", "x", changed, true, Decision::Deny),
+    ] {
+        assert_eq!(served(&scene, what, change, can_ask).verdict().decision, expected, "{name}");
+    }
+    assert!(!scene.gate.question(&served(&scene, "x", asked, true)).may_always);
+    let long = "x".repeat(5_000);
+    assert!(!scene.gate.question(&served(&scene, &long, none, true)).may_always, "nobody reads that");
+    // It answers questions, and nothing that is refused.
+    scene.gate.options.rules.high = High::Deny;
+    assert_eq!(served(&scene, "x", remote, true).verdict().decision, Decision::Deny);
+    assert_eq!(served(&scene, "x", none, false).verdict().decision, Decision::Run);
+    scene.gate.options.rules.autonomy = Autonomy::Readonly;
+    assert_eq!(served(&scene, "x", none, true).verdict().decision, Decision::Deny);
+    scene.gate.options.rules.autonomy = Autonomy::Supervised;
+    let ticket = served(&scene, "x", none, true);
+    assert_eq!(approval(&ticket, &Approver::Policy).0, "allowed");
+    assert_eq!(scene.gate.allowed().remove("1").expect("written"), 1);
+    assert_eq!(served(&scene, "x", none, true).verdict().decision, Decision::Ask);
 }
 
 #[test]

@@ -43,13 +43,14 @@ pub fn withdraw(env: &Env, workspace: &Path, which: &str, lister: &str) -> Resul
 /// The file is there already, or can't be written.
 pub fn export(env: &Env, workspace: &Path, path: &Path) -> Result<usize, Failure> {
     let allowed = allowed_commands(env, workspace)?;
-    let text = CommandList::of(allowed.rules()).to_json();
+    let list = CommandList::of(allowed.rules());
+    let text = list.to_json();
     let written = export::create(path).and_then(|mut file| file.write_all(text.as_bytes()));
     written.map_err(|error| {
         Failure::unavailable(format!("{} can't be written: {error}", escape_visible(&path.display().to_string())))
             .hint("name a new file")
     })?;
-    Ok(allowed.rules().len())
+    Ok(list.commands.len())
 }
 
 /// A command of a list, held against the policy and the programs here.
@@ -97,11 +98,13 @@ pub fn read_list(gate: &Gate, root: &Path, path: &Path) -> Result<Vec<ListedHere
 }
 
 fn rows(rules: &[Rule]) -> Vec<Vec<String>> {
-    let row = |(number, Rule { command, cwd, program, keeps, removes, .. }): (usize, &Rule)| {
+    let row = |(number, rule): (usize, &Rule)| {
+        let Rule { command, cwd, program, keeps, removes, .. } = rule;
         let (word, count) = (if keeps.is_empty() { "removes" } else { "keeps" }, keeps.len() + removes.len());
         let place = match (keeps.iter().chain(removes).next(), cwd.is_empty()) {
             (Some(first), _) if count == 1 => format!("{word} {first}"),
             (Some(first), _) => format!("{word} {first} and {} more", count - 1),
+            (None, _) if rule.is_about_server() => "a tool of a server, as it was allowed".to_owned(),
             (None, true) => String::new(),
             (None, false) => format!("in {cwd}"),
         };

@@ -772,6 +772,7 @@ fn a_servers_tool_that_is_to_be_asked_about_never_runs_unasked() {
             server: "one".into(),
             tool: "act".into(),
             standing: PinStanding::Pinned,
+            pin: String::new(),
             reach,
             may_write: true,
             is_destructive: false,

@@ -96,6 +96,8 @@ pub enum Action {
         tool: String,
         /// `true` if a person has allowed it as it is now.
         standing: PinStanding,
+        /// Mark of what was allowed, another one after each new yes; empty if "always" can't be said to its calls.
+        pin: String,
         /// Its reach.
         reach: Reach,
         /// `true` if its program may write in the workspace.

@@ -612,6 +612,17 @@ impl Servers {
         })
     }
 
+    /// The mark of a tool that is allowed as it is now: another one after each new yes.
+    #[must_use]
+    fn mark(&self, server: &str, tool: &str) -> Option<String> {
+        let (row, manifest) = (self.configured(server)?, self.mcp.manifest(server)?);
+        let tool = manifest.tools.iter().find(|it| it.name == tool)?;
+        match self.is_pinned_whole(&row, &manifest) {
+            true => row.pin,
+            false => self.pins.mark(server, &row.known_identity(), tool),
+        }
+    }
+
     /// Returns whether a person has allowed models to read a server's resources, as it is started now.
     #[must_use]
     fn resources_standing(&self, server: &str) -> PinStanding {

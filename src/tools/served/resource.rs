@@ -204,6 +204,7 @@ impl Tool for ResourceRead {
             server: server.to_owned(),
             tool: RESOURCES.into(),
             standing: self.0.resources_standing(server),
+            pin: String::new(),
             reach,
             may_write,
             is_destructive: false,

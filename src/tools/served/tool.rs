@@ -66,6 +66,7 @@ impl Tool for ServedTool {
             server: self.server.clone(),
             tool: self.tool.name.clone(),
             standing: self.servers.standing(&self.server, &self.tool.name),
+            pin: self.servers.mark(&self.server, &self.tool.name).unwrap_or_default(),
             reach,
             may_write,
             is_destructive: self.tool.hint("destructiveHint"),
