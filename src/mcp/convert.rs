@@ -1,7 +1,6 @@
 //! Messages of the protocol as our own nouns, with the limits on what a server may send.
 
 use std::collections::HashSet;
-use std::io;
 use std::sync::Arc;
 
 use rmcp::model::{
@@ -108,7 +107,7 @@ fn add_tools(manifest: &mut Manifest, tools: Vec<Tool>) {
     let count = tools.len();
     let mut bytes = 0;
     let mut names = HashSet::new();
-    for tool in tools.into_iter().take(ITEMS_MAX) {
+    for tool in tools.into_iter().take(ITEMS_MAX).map(definition) {
         let size = size(&tool);
         // Names with a leading @ are ours.
         let is_ours = tool.name.starts_with('@');
@@ -122,7 +121,7 @@ fn add_tools(manifest: &mut Manifest, tools: Vec<Tool>) {
         } else {
             bytes += size;
             names.insert(tool.name.clone());
-            manifest.tools.push(Arc::new(definition(tool)));
+            manifest.tools.push(Arc::new(tool));
         }
     }
     if count > ITEMS_MAX {
@@ -130,21 +129,11 @@ fn add_tools(manifest: &mut Manifest, tools: Vec<Tool>) {
     }
 }
 
-/// Bytes of a definition as JSON.
-fn size(tool: &Tool) -> usize {
-    struct Count(usize);
-    impl io::Write for Count {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0 += bytes.len();
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-    let mut count = Count(0);
-    serde_json::to_writer(&mut count, tool).map_or(usize::MAX, |()| count.0)
+/// Bytes of the parts of a definition.
+fn size(tool: &Definition) -> usize {
+    let Definition { name, title, description, input, output, annotations } = tool;
+    let schemas: usize = [input, output, annotations].map(|part| part.text().len()).iter().sum();
+    name.len() + title.len() + description.len() + schemas
 }
 
 fn definition(tool: Tool) -> Definition {

@@ -328,7 +328,12 @@ fn test(servers: &Servers, name: &str, face: &Face<'_>) -> Done {
     let began = Instant::now();
     let mut lines = Vec::new();
     servers.renew(name);
-    let end = match servers.mcp().connect(name, stop) {
+    // What is allowed is read while the server starts.
+    let connected = std::thread::scope(|scope| {
+        scope.spawn(|| servers.pins.version());
+        servers.mcp().connect(name, stop)
+    });
+    let end = match connected {
         Err(McpError::NeedsLogin(_)) => {
             lines.push(format!("{name} needs a login: {} login {name}", face.typed));
             TestEnd::NeedsLogin
@@ -451,6 +456,8 @@ fn ready(servers: &Servers, name: &str, face: &Face<'_>) -> Result<Configured, F
     let row = servers.configured(name).ok_or_else(|| failed(&McpError::NoServer(name.to_owned()), typed))?;
     servers.renew(name);
     servers.mcp().wake(name);
+    // What is allowed is read while the server starts.
+    drop(servers.pins.version());
     let late = servers.mcp().wait(&[name.to_owned()], Instant::now() + WAIT, face.stop);
     let standing = servers.mcp().standings().into_iter().find(|(it, _)| it == name);
     match standing {

@@ -326,6 +326,8 @@ impl Servers {
         if new.is_empty() {
             return;
         }
+        // What is allowed is read while they start.
+        drop(self.pins.version());
         for name in self.mcp.wait(&new, Instant::now() + self.wait, stop) {
             self.notice(Some(format!("{name}: still starting; the question goes on without it")));
         }
