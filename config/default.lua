@@ -418,8 +418,8 @@ return {
     start = "lazy",
     -- milliseconds, 0 to 60000: maximum wait of a question for servers that were never started before.
     wait_ms = 1500,
-    -- whole number, 0 to 100000: tokens of tool schemas that are sent at once. If the allowed tools have more, the model gets
-    -- `tool_search` instead.
+    -- whole number, 0 to 100000: tokens of tool schemas that are sent at once, and never more than a tenth of the model's window.
+    -- If the allowed tools have more, the model gets `tool_search` instead.
     tools_tokens = 4000,
     -- Other agents that use this shell through `reedclaw mcp serve`.
     serve = {

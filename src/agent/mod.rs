@@ -451,7 +451,6 @@ impl Agent {
         let Ok(provider) = choose(&self.models, self.current.as_deref()) else { return };
         let has_tools = self.has_tools(&*provider);
         if let (true, Some(runner)) = (has_tools, &mut self.runner) {
-            runner.servers().into_iter().for_each(|servers| servers.fit_window(self.conversation.budget()));
             runner.prepare(cancel, sink);
         }
         let runner = self.runner.as_ref().filter(|runner| runner.has_tools() && (has_tools || !self.is_in_run));
@@ -470,6 +469,10 @@ impl Agent {
             sink(Event::Notice(rounds::proposes_instead(name, "takes no tools", self.is_in_run)));
         }
         self.prepare(&*provider);
+        // The window of the model is known only now.
+        if let (true, Some(runner)) = (has_tools, &mut self.runner) {
+            runner.fit_window(self.conversation.window_tokens(), self.conversation.budget(), sink);
+        }
         self.compact_if_due(&*provider, question, cancel, sink);
     }
 

@@ -47,6 +47,20 @@ pub struct Pins {
 /// The pins as they were read: equal until a session changes them.
 pub struct PinsVersion(Arc<Content>);
 
+impl PinsVersion {
+    /// Returns whether a tool was allowed in any directory, as it was or is.
+    #[must_use]
+    pub fn has(&self, server: &str, tool: &str) -> bool {
+        self.0.get(server).is_some_and(|tools| tools.contains_key(tool))
+    }
+
+    /// Returns whether anything of a server was allowed.
+    #[must_use]
+    pub fn has_any(&self, server: &str) -> bool {
+        self.0.get(server).is_some_and(|tools| !tools.is_empty())
+    }
+}
+
 impl PartialEq for PinsVersion {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
@@ -192,7 +206,7 @@ impl Pins {
     /// Returns whether a tool was allowed in any directory, as it was or is.
     #[must_use]
     pub fn has(&self, server: &str, tool: &str) -> bool {
-        self.fresh().get(server).is_some_and(|tools| tools.contains_key(tool))
+        self.version().has(server, tool)
     }
 
     /// Returns whether a person has allowed anything of a server as it is started now.

@@ -162,6 +162,14 @@ impl ToolRunner {
         self.options.registry.set_served(servers.tool(name).into_iter().collect())
     }
 
+    /// Keeps the schemas of servers' tools to their share of a model's window, if it is known, and of what a request may have in all.
+    pub(in crate::agent) fn fit_window(&mut self, window: Option<usize>, budget: usize, sink: &mut dyn FnMut(Event)) {
+        if let Some(servers) = &self.options.servers {
+            servers.fit_window(window, budget);
+            self.refresh(sink);
+        }
+    }
+
     /// Starts servers of tools that a question could use, if nothing is known of them, and waits for them a moment.
     pub fn prepare(&mut self, cancel: &Cancel, sink: &mut dyn FnMut(Event)) {
         if let Some(servers) = self.options.servers.clone() {

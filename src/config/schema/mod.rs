@@ -484,7 +484,7 @@ pub const ROWS: &[Row] = &[
     row(
         "mcp.tools_tokens",
         Kind::Integer(0, 100_000),
-        "tokens of tool schemas that are sent at once; further tools are found by `tool_search`",
+        "tokens of tool schemas that are sent at once, at most a tenth of the window; further tools are found by `tool_search`",
         Less,
     ),
     row(

@@ -10,7 +10,16 @@ use crate::gate::Permit;
 use crate::proto::action::Action;
 use crate::proto::tool::{Outcome, ToolError};
 use crate::render::strip_controls;
+use crate::tools::catalog::stranger::DESCRIPTION_BYTES_MAX;
 use crate::tools::{Offer, Place, Plan, Spec, Tool, Work};
+
+/// Tools that are sent at once. Providers take 128, the built-in ones among them.
+pub(super) const AT_ONCE_MAX: usize = 100;
+/// Bytes of a schema that count as a token, about.
+const BYTES_PER_TOKEN: usize = 4;
+/// Bytes of a tool in a request beside its name, its description and its schema: the words in front of the description, and the names
+/// of these parts.
+const FRAME_BYTES: usize = 120;
 
 /// Tools that one search makes callable.
 const FOUND_MAX: usize = 8;
@@ -21,6 +30,26 @@ const LINE_CHARS_MAX: usize = 160;
 /// The constants of Okapi BM25: how soon a repeated word counts no more, and how much a long text loses.
 const SATURATION: f64 = 1.2;
 const LENGTH: f64 = 0.75;
+
+/// The number of tools, from the newest back, that fit into the room: tokens, and a number of tools. The newest one is always sent:
+/// a tool that can never be called is of no use.
+pub(super) fn fitting(costs: &[usize], (tokens, count): (usize, usize)) -> usize {
+    let mut left = tokens;
+    let newest = costs.iter().rev().take(count.max(1)).enumerate();
+    let fits = |(at, cost): &(usize, &usize)| {
+        let is_in = *at == 0 || **cost <= left;
+        left = left.saturating_sub(**cost);
+        is_in
+    };
+    newest.take_while(fits).count()
+}
+
+/// About how many tokens a tool costs in each request.
+pub(super) fn tokens(row: &Listed) -> usize {
+    let Listed { server, tool, name, .. } = row;
+    let description = tool.description.len().min(DESCRIPTION_BYTES_MAX);
+    (FRAME_BYTES + server.len() + name.len() + description + tool.input.text().len()) / BYTES_PER_TOKEN
+}
 
 /// Finds tools.
 pub struct ToolSearch {
@@ -56,7 +85,8 @@ impl Tool for ToolSearch {
             let servers: Vec<&str> = self.counts.keys().map(String::as_str).collect();
             return Outcome::of(format!("No tool fits. The servers are {}.", servers.join(", ")));
         }
-        self.servers.load(found.iter().map(|row| row.name.clone()));
+        // The best one is the last to go if there is no room for all.
+        self.servers.load(found.iter().rev().map(|row| row.name.clone()));
         let line = |row: &&Listed| {
             let text: String =
                 row.tool.description.lines().next().unwrap_or_default().chars().take(LINE_CHARS_MAX).collect();
@@ -213,6 +243,22 @@ mod tests {
         assert!(search(&all, &index, "zebra", 3).is_empty() && search(&[], &Index::of(&[]), "git", 3).is_empty());
     }
 
+    #[test]
+    fn found_tools_fill_their_room_from_the_newest_back() {
+        for (costs, room, expected) in [
+            (&[][..], (100, 10), 0),
+            (&[40, 40, 40], (100, 10), 2),
+            (&[40, 40, 40], (120, 10), 3),
+            (&[40, 40, 40], (120, 2), 2),
+            (&[10, 200, 10], (100, 10), 1),
+            // The newest one can always be called.
+            (&[10, 200], (100, 10), 1),
+            (&[10, 10], (0, 0), 1),
+        ] {
+            assert_eq!(fitting(costs, room), expected, "{costs:?} {room:?}");
+        }
+    }
+
     /// 150 tools as seven well-known kinds of servers describe them, and 60 wishes in other words: a name and what it is for
     /// are all that there is to find a tool by.
     #[test]
@@ -238,5 +284,13 @@ mod tests {
         let text = format!("{} {} {}", spec.name, spec.description, spec.schema);
         let tokens = bpe_openai::o200k_base().count(&text);
         assert!(tokens <= 1200, "{tokens} tokens");
+        // What tools are taken to cost is what they cost, as a model's own vocabulary counts it.
+        let (estimated, counted) = all.iter().fold((0, 0), |(estimated, counted), row| {
+            let description = format!("By the server {}, in its own words: {}", row.server, row.tool.description);
+            let function = json!({"name": row.name, "description": description, "parameters": row.tool.input.value()});
+            let sent = json!({"type": "function", "function": function}).to_string();
+            (estimated + super::tokens(row), counted + bpe_openai::o200k_base().count(&sent))
+        });
+        assert!((counted * 9 / 10..=counted * 6 / 5).contains(&estimated), "{estimated} for {counted}");
     }
 }

@@ -3,11 +3,11 @@
 
 mod asked;
 mod browser;
+mod changes;
 mod command;
 mod find;
 mod import;
 mod instructions;
-mod meant;
 mod names;
 mod resource;
 mod shown;
@@ -23,18 +23,19 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::Tool;
-use crate::base::text::counted;
 use crate::gate::{PinError, Pins, PinsVersion, whole_pin};
 use crate::mcp::{Fault, Mcp, Place, Server, Standing};
 use crate::proto::served::{Definition, Manifest, PinStanding, PromptSpec, Reach};
 
 pub use asked::Asked;
+pub use changes::Changed;
 pub use command::{
     Done, Face, LAUNCHERS, MCP_WORDS, TestEnd, allow_tools, import_file, mcp_command, usage as mcp_usage, words_of,
 };
+use find::{AT_ONCE_MAX, tokens};
 use instructions::INSTRUCTIONS;
-pub use meant::Changed;
 pub use resource::{resources_like, words_after};
+use shown::Missed;
 pub use tool::{NO_NETWORK, ServedTool};
 
 /// The name under which a server's resources are allowed to models. No tool can be called like that.
@@ -42,12 +43,10 @@ const RESOURCES: &str = "@resources";
 
 /// Tools of all servers that are offered. More of them would make every search and every list long.
 const TOOLS_MAX: usize = 2_000;
-/// Tools that are sent at once. Providers take 128, the built-in ones among them.
-const AT_ONCE_MAX: usize = 100;
 /// The part of a model's window that the schemas of servers' tools may have is one of so many.
 const WINDOW_SHARE: usize = 10;
-/// Bytes of a schema that count as a token, about.
-const BYTES_PER_TOKEN: usize = 4;
+/// The part of all that a request may have is one of so many.
+const BUDGET_SHARE: usize = 4;
 
 /// A server with what the user's configuration says of its tools.
 #[derive(Clone)]
@@ -157,6 +156,8 @@ pub struct Servers {
     notices: Mutex<Vec<String>>,
     /// The failures that the person has heard of, by server.
     told: Mutex<BTreeMap<String, (String, u32)>>,
+    /// The tools that the person knows to be off, by server.
+    missed: Mutex<BTreeMap<String, Missed>>,
     /// The offers that the person has heard of, by server; none of one that wants a login.
     offers: Mutex<BTreeMap<String, Option<Arc<Manifest>>>>,
     /// Names the built-in tools.
@@ -170,10 +171,11 @@ struct WholePin {
     pin: String,
 }
 
+/// The sources of a list of tools.
 #[derive(PartialEq)]
 struct Source {
     listed: Arc<Offered>,
-    loaded: usize,
+    loaded: Vec<String>,
     tokens_max: usize,
 }
 
@@ -181,7 +183,11 @@ struct Source {
 struct Offered {
     pins: PinsVersion,
     manifests: Vec<Option<Arc<Manifest>>>,
+    /// The identities of the servers whose manifests are known, as they were.
+    identities: BTreeMap<String, Value>,
     rows: Vec<Listed>,
+    /// The tools that a person may miss, by server.
+    missed: BTreeMap<String, Missed>,
     /// About how many tokens their schemas cost in each request.
     tokens: usize,
     /// Their words, from the first search on.
@@ -214,7 +220,7 @@ impl Offered {
 
 impl PartialEq for Offered {
     fn eq(&self, other: &Self) -> bool {
-        self.is_of(&other.pins, &other.manifests)
+        self.is_of(&other.pins, &other.manifests) && self.identities == other.identities
     }
 }
 
@@ -261,6 +267,7 @@ impl Servers {
             whole_pins: Mutex::default(),
             notices: Mutex::default(),
             told: Mutex::default(),
+            missed: Mutex::default(),
             offers: Mutex::default(),
             own: Vec::new,
         }
@@ -316,6 +323,7 @@ impl Servers {
     /// Starts servers of which nothing is known, for a question that could use them, and waits for them, but not for long.
     /// Their tools are offered from the next request on.
     pub fn prepare(&self, stop: &(dyn Fn() -> bool + Sync)) {
+        self.look_again();
         if self.start == Start::Never {
             return;
         }
@@ -333,6 +341,17 @@ impl Servers {
         }
     }
 
+    /// Forgets the list of tools if a server is another one than when the list was made, such as after an update.
+    fn look_again(&self) {
+        let mut kept = self.offered.lock();
+        let is_same = |(name, identity): (&String, &Value)| {
+            self.configured(name).is_some_and(|row| row.known_identity() == *identity)
+        };
+        if kept.as_ref().is_some_and(|offered| !offered.identities.iter().all(is_same)) {
+            *kept = None;
+        }
+    }
+
     /// Returns whether a server may be started to find out what it offers. If the workspace has its program, a person
     /// starts it first: a repository must not run anything by being opened.
     fn may_start(&self, name: &str) -> bool {
@@ -344,12 +363,6 @@ impl Servers {
         let fault = Fault { why, at: Instant::now(), runs: 0 };
         self.notice(self.is_news(name, &fault).then(|| format!("{name}: {}", fault.why)));
         false
-    }
-
-    /// Keeps schemas to a tenth of a model's window, in tokens, if that is less than the config allows.
-    pub fn fit_window(&self, tokens: usize) {
-        let share = if tokens == 0 { usize::MAX } else { tokens / WINDOW_SHARE };
-        self.window_share.store(share, Ordering::Relaxed);
     }
 
     /// Starts all servers in the background, if the config wants them before the first question.
@@ -403,48 +416,8 @@ impl Servers {
         self.mcp.remove(name);
     }
 
-    /// Lines for the person, each once. A server that failed or ended by itself has one, and another only if the reason is
-    /// a different one or it was connected in between. A server that has come up has one if it wants a login or has tools that aren't
-    /// allowed.
-    #[must_use]
-    pub fn take_notices(&self) -> Vec<String> {
-        for (name, standing) in self.mcp.standings() {
-            if let Some(fault) = self.mcp.failure(&name) {
-                self.notice(self.is_news(&name, &fault).then(|| format!("{name}: {}", fault.why)));
-            }
-            match standing {
-                Standing::Ready { .. } => self.notice(self.news_of_tools(&name)),
-                Standing::NeedsLogin => {
-                    let is_news = self.offers().insert(name.clone(), None) != Some(None);
-                    self.notice(is_news.then(|| format!("{name}: needs a login; :mcp login {name}")));
-                }
-                _ => {}
-            }
-        }
-        std::mem::take(&mut *self.notices.lock())
-    }
-
     fn notice(&self, line: Option<String>) {
         self.notices.lock().extend(line.map(|line| format!("[mcp] {line}")));
-    }
-
-    /// Says how many tools of a server are new or have changed, once for each list of tools.
-    fn news_of_tools(&self, server: &str) -> Option<String> {
-        let now = self.mcp.manifest(server)?;
-        let before = self.offers().insert(server.to_owned(), Some(Arc::clone(&now))).flatten();
-        if before.is_some_and(|before| Arc::ptr_eq(&before, &now) || before.tools == now.tools) {
-            return None;
-        }
-        let is_new = |row: &&Listed| !row.is_left_out && row.standing != PinStanding::Pinned;
-        let new = self.list(server).iter().filter(is_new).count();
-        (new > 0).then(|| {
-            let tools = counted(new, "new or changed tool");
-            format!("{server}: {tools}; :mcp allow {server} shows {}", if new == 1 { "it" } else { "them" })
-        })
-    }
-
-    fn offers(&self) -> MutexGuard<'_, BTreeMap<String, Option<Arc<Manifest>>>> {
-        self.offers.lock()
     }
 
     /// Returns whether the person hasn't heard of a failure yet; from now on they have.
@@ -460,14 +433,20 @@ impl Servers {
     /// The tools of a server as it offers them now or did at its last run.
     #[must_use]
     pub fn list(&self, server: &str) -> Vec<Listed> {
-        let (Some(row), Some(manifest)) = (self.configured(server), self.mcp.manifest(server)) else {
-            return Vec::new();
-        };
+        match (self.configured(server), self.mcp.manifest(server)) {
+            (Some(row), Some(manifest)) => self.list_of(&row, &manifest, &row.known_identity()),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The same for a server as it is now.
+    fn list_of(&self, row: &Configured, manifest: &Arc<Manifest>, identity: &Value) -> Vec<Listed> {
+        let server = row.server.name.as_str();
         let pairs: Vec<(&str, &str)> = manifest.tools.iter().map(|tool| (server, tool.name.as_str())).collect();
         let names = names::names(&pairs);
-        let standings = match self.is_pinned_whole(&row, &manifest) {
+        let standings = match self.is_pinned_whole(row, manifest) {
             true => vec![PinStanding::Pinned; manifest.tools.len()],
-            false => self.pins.standings(server, &row.known_identity(), &manifest.tools),
+            false => self.pins.standings(server, identity, &manifest.tools),
         };
         let listed = |((tool, name), standing): ((&Arc<Definition>, String), PinStanding)| Listed {
             server: server.to_owned(),
@@ -483,24 +462,41 @@ impl Servers {
     /// only if one of both has changed.
     fn offered(&self) -> Arc<Offered> {
         let names = self.names();
-        let manifests = names.iter().map(|name| self.mcp.manifest(name)).collect();
+        let manifests: Vec<_> = names.iter().map(|name| self.mcp.manifest(name)).collect();
         let (pins, mut kept) = (self.pins.version(), self.offered.lock());
         if let Some(offered) = kept.as_ref().filter(|offered| offered.is_of(&pins, &manifests)) {
             return Arc::clone(offered);
         }
-        let all: Vec<Listed> = names.into_iter().flat_map(|server| self.list(&server)).collect();
-        for row in all.iter().filter(|row| row.standing == PinStanding::Changed) {
-            tracing::info!(event = "pin_changed", server = %row.server, tool = %row.name);
+        let (mut rows, mut identities, mut missed) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
+        for (name, manifest) in names.into_iter().zip(&manifests) {
+            let (Some(row), Some(manifest)) = (self.configured(&name), manifest) else { continue };
+            let identity = row.known_identity();
+            let all = self.list_of(&row, manifest, &identity);
+            for row in all.iter().filter(|row| row.standing == PinStanding::Changed) {
+                tracing::info!(event = "pin_changed", server = %row.server, tool = %row.name);
+            }
+            let mut count = Missed::default();
+            all.iter().filter(|row| !row.is_left_out).for_each(|row| {
+                count.add(row.standing, pins.has(&name, &row.tool.name), pins.has_any(&name));
+            });
+            missed.insert(name.clone(), count);
+            identities.insert(name, identity);
+            rows.extend(all.into_iter().filter(|row| row.standing == PinStanding::Pinned && !row.is_left_out));
         }
-        let mut rows: Vec<Listed> =
-            all.into_iter().filter(|row| row.standing == PinStanding::Pinned && !row.is_left_out).collect();
         let over = rows.len().saturating_sub(TOOLS_MAX);
         self.notice((over > 0).then(|| format!("{over} tools aren't offered, since {TOOLS_MAX} are the most")));
         rows.truncate(TOOLS_MAX);
         let tokens = rows.iter().map(tokens).sum();
-        let offered = Arc::new(Offered { pins, manifests, rows, tokens, index: OnceLock::new() });
+        let offered = Arc::new(Offered { pins, manifests, identities, rows, missed, tokens, index: OnceLock::new() });
         *kept = Some(Arc::clone(&offered));
         offered
+    }
+
+    /// Keeps schemas to a tenth of the model's window, if that is less than the config allows, and in any case to a quarter of what a
+    /// request may have in all. Of an unknown window, what a request may have takes the place.
+    pub fn fit_window(&self, window: Option<usize>, budget: usize) {
+        let share = window.map_or(budget / WINDOW_SHARE, |window| (window / WINDOW_SHARE).min(budget / BUDGET_SHARE));
+        self.window_share.store(share, Ordering::Relaxed);
     }
 
     /// Offers a tool from the next request on, by the name under which models see it.
@@ -508,7 +504,7 @@ impl Servers {
         self.load(std::iter::once(name.to_owned()));
     }
 
-    /// Offers tools from the next request on.
+    /// Offers tools from the next request on, the last one longest.
     fn load(&self, names: impl Iterator<Item = String>) {
         let mut loaded = self.loaded.lock();
         for name in names {
@@ -518,55 +514,35 @@ impl Servers {
         }
     }
 
-    /// A tool that models may call, by the name under which they see it.
-    #[must_use]
-    pub fn tool(self: &Arc<Self>, name: &str) -> Option<Box<dyn Tool>> {
-        let offered = self.offered();
-        let Listed { server, name, tool, .. } = offered.rows.iter().find(|row| row.name == name)?.clone();
-        Some(Box::new(ServedTool::new(Arc::clone(self), server, name, tool)))
-    }
-
-    /// All tools that a person allowed, also those that a model has to find. Nothing is started.
-    #[must_use]
-    pub fn allowed_tools(self: &Arc<Self>) -> Vec<Box<dyn Tool>> {
-        let made = |row: &Listed| {
-            let Listed { server, name, tool, .. } = row.clone();
-            Box::new(ServedTool::new(Arc::clone(self), server, name, tool)) as Box<dyn Tool>
-        };
-        self.offered().rows.iter().map(made).collect()
-    }
-
     /// The tools that a model is offered now, if they differ from those of the last time: all that a person allowed, or, if
     /// these are too many, a search and those that were found.
     ///
     /// What was found comes last, in the order of finding, and nothing before it changes: a server that keeps the beginning of
-    /// a request needs to read only what was added.
+    /// a request needs to read only what was added. What doesn't fit any more goes in the same order, the oldest first, and is found
+    /// again when it is needed.
     pub fn changed_tools(self: &Arc<Self>) -> Option<Vec<Box<dyn Tool>>> {
-        let loaded = self.loaded.lock().clone();
-        let (offered, tokens_max) = (self.offered(), self.tokens_max());
-        let source = Source { tokens_max, listed: Arc::clone(&offered), loaded: loaded.len() };
+        let (offered, tokens_max, mut loaded) = (self.offered(), self.tokens_max(), self.loaded.lock());
+        let source = Source { tokens_max, listed: Arc::clone(&offered), loaded: loaded.clone() };
         let mut made_from = self.made_from.lock();
         if made_from.as_ref() == Some(&source) {
             return None;
         }
-        *made_from = Some(source);
         let is_much = offered.is_much(tokens_max);
         let mut counts: BTreeMap<String, usize> = BTreeMap::new();
         let mut tools: Vec<Box<dyn Tool>> = Vec::new();
-        let mut found = Vec::new();
+        let (mut found, mut sent_tokens): (Vec<(usize, &Listed)>, usize) = (Vec::new(), 0);
         let made = |row: &Listed| {
             let Listed { server, name, tool, .. } = row.clone();
-            ServedTool::new(Arc::clone(self), server, name, tool)
+            Box::new(ServedTool::new(Arc::clone(self), server, name, tool)) as Box<dyn Tool>
         };
         for row in &offered.rows {
             if !is_much || tools.len() < AT_ONCE_MAX && self.is_always_sent(&row.server, &row.tool) {
-                tools.push(Box::new(made(row)));
+                sent_tokens += tokens(row);
+                tools.push(made(row));
                 continue;
             }
             *counts.entry(row.server.clone()).or_default() += 1;
-            if let Some(at) = loaded.iter().position(|it| *it == row.name) {
-                found.push((at, made(row)));
-            }
+            found.extend(loaded.iter().position(|it| *it == row.name).map(|at| (at, row)));
         }
         if !self.with_resources().is_empty() {
             tools.push(Box::new(resource::ResourceFind(Arc::clone(self))));
@@ -576,9 +552,13 @@ impl Servers {
             tools.insert(0, Box::new(find::ToolSearch::new(Arc::clone(self), counts)));
         }
         found.sort_by_key(|(at, _)| *at);
-        let over = (tools.len() + found.len()).saturating_sub(AT_ONCE_MAX);
-        found.drain(..over.min(found.len()));
-        tools.extend(found.into_iter().map(|(_, tool)| Box::new(tool) as Box<dyn Tool>));
+        let costs: Vec<usize> = found.iter().map(|(_, row)| tokens(row)).collect();
+        let room = (tokens_max.saturating_sub(sent_tokens), AT_ONCE_MAX.saturating_sub(tools.len()));
+        let gone = found.drain(..costs.len() - find::fitting(&costs, room)).map(|(_, row)| row.name.clone());
+        let gone: Vec<String> = gone.collect();
+        loaded.retain(|name| !gone.contains(name));
+        tools.extend(found.into_iter().map(|(_, row)| made(row)));
+        *made_from = Some(Source { loaded: loaded.clone(), ..source });
         Some(tools)
     }
 
@@ -599,6 +579,24 @@ impl Servers {
         let is_sent =
             |row: &Listed| !is_much || self.is_always_sent(&row.server, &row.tool) || loaded.contains(&row.name);
         offered.rows.iter().filter(|row| is_sent(row)).map(|row| row.name.clone()).collect()
+    }
+
+    /// A tool that models may call, by the name under which they see it.
+    #[must_use]
+    pub fn tool(self: &Arc<Self>, name: &str) -> Option<Box<dyn Tool>> {
+        let offered = self.offered();
+        let Listed { server, name, tool, .. } = offered.rows.iter().find(|row| row.name == name)?.clone();
+        Some(Box::new(ServedTool::new(Arc::clone(self), server, name, tool)))
+    }
+
+    /// All tools that a person allowed, also those that a model has to find. Nothing is started.
+    #[must_use]
+    pub fn allowed_tools(self: &Arc<Self>) -> Vec<Box<dyn Tool>> {
+        let made = |row: &Listed| {
+            let Listed { server, name, tool, .. } = row.clone();
+            Box::new(ServedTool::new(Arc::clone(self), server, name, tool)) as Box<dyn Tool>
+        };
+        self.offered().rows.iter().map(made).collect()
     }
 
     /// Returns whether a tool is, as its server offers it now, the one that a person allowed.
@@ -767,9 +765,4 @@ fn none_of(server: &str, kind: &str, is_used: bool) -> String {
     } else {
         format!("{kind} of {server} are left out by the config: mcp.servers.{server}.{kind}")
     }
-}
-
-/// About how many tokens a tool costs in each request.
-fn tokens(row: &Listed) -> usize {
-    (row.tool.description.len() + row.tool.input.text().len() + row.name.len()) / BYTES_PER_TOKEN
 }

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::base::text::counted;
 use crate::gate::definition;
 use crate::mcp::{Part, Place};
 use crate::proto::served::{Definition, PinStanding};
@@ -49,6 +50,46 @@ pub(super) fn short_name(name: &str) -> String {
         return name.to_owned();
     }
     name.chars().take(first).chain(['…']).chain(name.chars().skip(count - last)).collect()
+}
+
+/// Tools of a server that its person may miss: those that they allowed and that are off, or all of it if they never allowed any.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Missed {
+    /// Allowed, and not as they or their server are now.
+    changed: usize,
+    /// Allowed in other directories alone.
+    elsewhere: usize,
+    /// Of a server of which nothing was ever allowed.
+    new: usize,
+}
+
+impl Missed {
+    /// Counts one tool: how it stands now, and whether it was allowed anywhere, or anything of its server was.
+    pub(super) fn add(&mut self, standing: PinStanding, was_allowed: bool, is_server_known: bool) {
+        match standing {
+            PinStanding::Pinned => {}
+            PinStanding::Changed => self.changed += 1,
+            PinStanding::New if was_allowed => self.elsewhere += 1,
+            PinStanding::New if is_server_known => {}
+            PinStanding::New => self.new += 1,
+        }
+    }
+
+    /// Says which they are; `None` if there are none.
+    pub(super) fn in_words(self) -> Option<String> {
+        let are = |count: usize| if count == 1 { "is" } else { "are" };
+        let changed = (self.changed > 0).then(|| {
+            let (count, are) = (counted(self.changed, "allowed tool"), are(self.changed));
+            format!("{count} {are} off, because the tool or its server has changed")
+        });
+        let elsewhere = (self.elsewhere > 0).then(|| {
+            let (count, are) = (counted(self.elsewhere, "tool"), are(self.elsewhere));
+            format!("{count} {are} allowed in another directory and off in this one")
+        });
+        let new = (self.new > 0).then(|| counted(self.new, "new tool"));
+        let parts: Vec<String> = [changed, elsewhere, new].into_iter().flatten().collect();
+        (!parts.is_empty()).then(|| parts.join("; "))
+    }
 }
 
 /// Everything that a model is shown of a tool, and what about it deserves a second look.
@@ -186,5 +227,18 @@ mod tests {
     fn tabs_of_a_text_stay() {
         let text = Part::Text("a\tb\u{1b}[m\nc".into());
         assert_eq!(parts(vec![text]), ["a\tb\\x1b[m", "c"]);
+    }
+
+    #[test]
+    fn what_is_missed_is_named_by_its_reason() {
+        let words = |changed, elsewhere, new| Missed { changed, elsewhere, new }.in_words().unwrap_or_default();
+        assert_eq!(words(0, 0, 0), "");
+        assert_eq!(words(1, 0, 0), "1 allowed tool is off, because the tool or its server has changed");
+        assert_eq!(words(0, 3, 0), "3 tools are allowed in another directory and off in this one");
+        assert_eq!(words(0, 0, 14), "14 new tools");
+        assert!(
+            words(2, 1, 0)
+                .starts_with("2 allowed tools are off, because the tool or its server has changed; 1 tool is")
+        );
     }
 }

@@ -187,6 +187,10 @@ fn a_servers_code_is_allowed_for_one_directory_and_as_it_is() {
     let (result, out) = asked(&other);
     assert_eq!(result["error"]["code"], "no-such-tool", "{out}");
     assert!(result["error"]["message"].to_string().contains("the server one offers no tool called echo"), "{result}");
+    // In another directory nothing is off in silence.
+    let notice =
+        "[mcp] one: 3 tools are allowed in another directory and off in this one; reedclaw mcp allow one shows";
+    assert!(out.contains(notice), "{out}");
     let call = ["mcp", "call", "two.echo", "{\"text\": \"hello\"}"];
     let (code, out, err) = run_in(at(&home), &other, &call);
     assert!(code == Some(3) && err.contains("the tool two.echo is not allowed"), "{out}{err}");
@@ -201,6 +205,10 @@ fn a_servers_code_is_allowed_for_one_directory_and_as_it_is() {
     fs::write(own.join("server.py"), pulled).expect("a script");
     let (result, out) = asked(&own);
     assert_eq!(result["error"]["code"], "changed", "{out}");
+    // Nor is it after an update.
+    let notice =
+        "[mcp] one: 3 allowed tools are off, because the tool or its server has changed; reedclaw mcp allow one shows";
+    assert_eq!(out.matches(notice).count(), 1, "{out}");
     let (_, out, err) = run_in(at(&home), &own, &call);
     assert!(err.contains("the tool two.echo is changed since you allowed it"), "{out}{err}");
     assert_eq!(asked(&other).0["output"], "hi");
@@ -302,6 +310,50 @@ fn a_tool_that_was_found_stays_and_the_beginning_of_the_request_too() {
             assert_eq!(same, before.len(), "{of} of request {at}: {:#?}", &now[same..]);
         }
     }
+}
+
+/// A tenth of the window is the limit from the first question on, for what is always sent and for what was found.
+#[test]
+fn schemas_have_a_tenth_of_a_small_window_and_found_tools_no_more() {
+    if !has_python() {
+        return;
+    }
+    let files = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+    let list = files.path().join("tools.json");
+    let tool = |number: usize| json!({"name": format!("part{number}"), "description": "Handles a part of it. ".repeat(12), "inputSchema": {"type": "object"}});
+    fs::write(&list, Value::Array((1..=6).map(tool).collect()).to_string()).expect("a list");
+    let run_all: String = (1..=6).map(|number| format!("part{number} = \"run\", ")).collect();
+    let more = format!("writable = {{ \"{}\" }}, tools = {{ {run_all} }}", files.path().display());
+    let servers = one(&[&format!("tools={}", list.display())], &more);
+    let names = |request: &Request| -> Vec<String> {
+        let tools = request.body["tools"].as_array().expect("tools").iter();
+        tools.filter_map(|tool| tool["function"]["name"].as_str().map(str::to_owned)).collect()
+    };
+    let of_server = |names: &[String]| names.iter().filter(|name| name.starts_with("one__")).count();
+    let ask = |window: &str| {
+        let server = Server::start();
+        let rest = format!("memory = {{ auto = false }}, context = {{ project = false }}, {servers}");
+        let home = TestHome::for_commands().asks(&server, "m", window, &rest).directory("work/.git").done();
+        allow(at(&home));
+        server.reply(tool_call("tool_search", "{\"query\": \"handles a part\", \"limit\": 6}"));
+        server.reply(tool_call("one__part6", "{}"));
+        server.reply(answer("done"));
+        let (code, out, err) = run(at(&home), &["agent", "--json", "--path", ".", "-m", "please"]);
+        assert_eq!(code, Some(0), "{out}{err}");
+        let requests: Vec<Request> = (1..=server.requests()).map(|number| server.request(number)).collect();
+        (requests.iter().map(names).collect::<Vec<_>>(), out)
+    };
+    let (sent, _) = ask("");
+    assert!(of_server(&sent[0]) == 6 && !sent[0].contains(&"tool_search".to_owned()), "{sent:?}");
+    let (sent, out) = ask("context_tokens = 4000");
+    assert!(of_server(&sent[0]) == 0 && sent[0].contains(&"tool_search".to_owned()), "{sent:?}");
+    // Each of them costs 105 tokens or so: of six that were found, the three best stay.
+    let last = sent.last().expect("a request");
+    assert_eq!((of_server(&sent[1]), of_server(last)), (3, 3), "{sent:?}");
+    // One that was found, and had no room, is called by its name all the same, and then it is among those that are sent.
+    assert!(!sent[1].contains(&"one__part6".to_owned()) && last.contains(&"one__part6".to_owned()), "{sent:?}");
+    assert!(out.lines().any(|line| line.contains("\"tool_done\"") && line.contains("one__part6")), "{out}");
+    assert!(!out.contains("no-such-tool"), "{out}");
 }
 
 #[test]

@@ -198,8 +198,8 @@ fn a_request_has_at_most_a_hundred_tools_of_servers() {
     let servers =
         one(&[&format!("tools={}", list.display())], &format!("writable = {{ \"{}\" }}", files.path().display()));
     let servers = servers.replace("mcp = {", "mcp = { tools_tokens = 100000,");
-    let home = TestHome::for_commands().asks(&server, "m", "", &format!("memory = {{ auto = false }}, {servers}"));
-    let home = home.directory("work/.git").done();
+    let (window, rest) = ("context_tokens = 200000", format!("memory = {{ auto = false }}, {servers}"));
+    let home = TestHome::for_commands().asks(&server, "m", window, &rest).directory("work/.git").done();
     let offered = |count: usize| {
         tools(count);
         allow(at(&home));
