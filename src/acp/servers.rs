@@ -10,7 +10,6 @@ use super::commands::{Silent, of_session};
 use super::person::AtEditor;
 use crate::app::{Added, Done, Face, Runtime, ServerPlace, Servers, allow_tools, mcp_command};
 use crate::proto::Failure;
-use crate::proto::served::PinStanding;
 use crate::render::text::escape_visible;
 
 /// Servers of one session.
@@ -23,6 +22,8 @@ const NAME_CHARS_MAX: usize = 20;
 pub(super) struct Brought {
     name: String,
     added: Added,
+    /// The person has agreed to its start; a question about its tools was cancelled.
+    may_start: bool,
 }
 
 /// Adds a client's servers to a session; returns them, and why others can't be used. Nothing is started. Without forms nobody answers
@@ -49,7 +50,7 @@ pub(super) fn take(runtime: &mut Runtime, wanted: &[Value], has_forms: bool) -> 
             Ok(added) => {
                 let name = name(said, brought.len() + 1);
                 if servers.add_named(&name, &added) {
-                    brought.push(Brought { name, added });
+                    brought.push(Brought { name, added, may_start: false });
                 } else {
                     refuse("your config or the editor has another one of that name");
                 }
@@ -90,20 +91,23 @@ fn name(said: &str, number: usize) -> String {
     if plain.starts_with(|c: char| c.is_ascii_lowercase()) { plain.to_owned() } else { format!("editor-{number}") }
 }
 
-/// Asks about servers that were added: whether each may be started, and whether its tools may be called. `brought` is empty
-/// afterwards, but for those whose question was cancelled: they are asked about with the next prompt.
+/// Asks about servers that were added: whether each may be started, and whether its tools may be called. A server of which something
+/// was allowed as it is started now is started without a question. `brought` is empty afterwards, but for those whose question was
+/// cancelled: they are asked about with the next prompt, and not again about what was answered.
 pub(super) fn ask_about(runtime: &mut Runtime, person: &mut AtEditor<'_>, brought: &mut Vec<Brought>) {
     let Some(servers) = of_session(runtime) else { return };
     let mut left = std::mem::take(brought).into_iter();
-    while let Some(Brought { name, added }) = left.next() {
-        let known = servers.list(&name);
-        let is_settled = known.iter().all(|row| row.is_left_out || row.standing == PinStanding::Pinned);
-        if !known.is_empty() && is_settled {
+    while let Some(mut one) = left.next() {
+        let name = one.name.clone();
+        let is_known = servers.has_allowed_start(&name);
+        if is_known && servers.is_settled(&name) {
             continue;
         }
-        let about = what(&added, &*runtime.agent().redactor().hiding());
-        let may_start = person.agrees(&format!("Start the server {name}"), &about, "Start it");
-        if may_start {
+        one.may_start = one.may_start || is_known || {
+            let about = what(&one.added, &*runtime.agent().redactor().hiding());
+            person.agrees(&format!("Start the server {name}"), &about, "Start it")
+        };
+        if one.may_start {
             if let Err(failure) = ask_about_tools(runtime, &servers, person, &name) {
                 person.editor.notice(&without_session(&failure.message), "warning");
             }
@@ -111,7 +115,7 @@ pub(super) fn ask_about(runtime: &mut Runtime, person: &mut AtEditor<'_>, brough
             servers.remove(&name);
         }
         if person.cancel.is_cancelled() {
-            brought.push(Brought { name, added });
+            brought.push(one);
             brought.extend(left);
             return;
         }

@@ -131,6 +131,53 @@ fn an_editors_server_is_asked_about_in_each_directory_and_shows_how_far_it_is() 
     assert!(!other.join("calls").exists());
 }
 
+/// What a person has answered isn't asked again after a cancelled question about the tools, nor in the next session.
+#[test]
+fn an_editors_server_is_asked_about_no_more_than_is_new() {
+    if !require(&["python3"]) {
+        return;
+    }
+    let home = home(&[rounds("please", &[], "done")], "");
+    let place = work(home.path());
+    let list = place.join("tools.json");
+    fs::copy(FIXTURE, place.join("server.py")).expect("a copy");
+    let tools = |text: &str| {
+        let tool = json!([{"name": "echo", "description": text, "inputSchema": {"type": "object"}}]);
+        fs::write(&list, tool.to_string()).expect("a list");
+    };
+    let session = |client: &Client| {
+        let script = place.join("server.py");
+        let server = json!({
+            "name": "fixture", "command": "/usr/bin/python3", "env": [],
+            "args": ["-IS", script, format!("tools={}", list.display())],
+        });
+        let opened = client.request("session/new", json!({"cwd": place, "mcpServers": [server]}));
+        opened["result"]["sessionId"].as_str().unwrap_or_else(|| panic!("no session: {opened}")).to_owned()
+    };
+    let (start, allow) = ("Start the server fixture", "Let the model call the tools of fixture");
+    tools("Gives it back.");
+    let client = Client::connected(home.path(), json!({}));
+    let name = session(&client);
+    let of_session = name.clone();
+    client.respond(move |client, message| {
+        if message["params"]["toolCall"]["title"] == start {
+            return Some(chosen("yes"));
+        }
+        client.notify("session/cancel", json!({"sessionId": of_session}));
+        Some(json!({"outcome": {"outcome": "cancelled"}}))
+    });
+    assert_eq!(client.prompt(&name, "please")["result"]["stopReason"], "cancelled");
+    client.respond(|_, _| Some(chosen("yes")));
+    assert_eq!(client.prompt(&name, "please")["result"]["stopReason"], "end_turn");
+    assert_eq!(titles(&client), [start, allow, allow]);
+
+    // The next session asks nothing.
+    let client = Client::connected(home.path(), json!({}));
+    let name = session(&client);
+    assert_eq!(client.prompt(&name, "please")["result"]["stopReason"], "end_turn");
+    assert_eq!(titles(&client), Vec::<String>::new());
+}
+
 /// The names of the commands that the client was told last.
 fn command_names(client: &Client) -> Vec<String> {
     let told = client.updates("available_commands_update").pop().expect("commands");
