@@ -10,9 +10,10 @@ cost. The instructions of a session are counted if valgrind is there. Needs Pyth
 With `--peers DIRECTORY`, where npm has installed `@openai/codex` and `opencode-ai`, their requests with the same 150 tools are
 measured too, and the time until each program's request if the 20 servers are configured.
 
-With `--prompt` only the first prompt is measured; a quiet machine and 400 runs tell a fifth of a millisecond from noise.
+With `--prompt` only the first prompt is measured; a quiet machine and 400 runs tell a fifth of a millisecond from noise. With
+`--hanging` only the questions, the end and an editor's session beside servers that hang.
 
-    benches/mcp.py [--program target/release/reedclaw] [--runs 40] [--peers DIRECTORY] [--prompt] [--name NAME]
+    benches/mcp.py [--program target/release/reedclaw] [--runs 40] [--peers DIRECTORY] [--prompt | --hanging] [--name NAME]
 """
 import argparse
 import http.client
@@ -30,6 +31,8 @@ import tempfile
 import threading
 import time
 from pathlib import Path
+
+import hanging
 
 ROOT = Path(__file__).resolve().parent.parent
 SERVER = '''
@@ -696,15 +699,23 @@ def main():
     parser.add_argument("--runs", type=int, default=40)
     parser.add_argument("--peers")
     parser.add_argument("--prompt", action="store_true", help="measure the first prompt alone")
+    parser.add_argument("--hanging", action="store_true", help="measure questions beside servers that hang alone")
     parser.add_argument("--name", default="mcp")
     options = parser.parse_args()
+    # Each session starts in a directory of its own.
+    options.program = os.path.abspath(options.program)
     cpu = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "?")
     lines = [f"date: {time.strftime('%Y-%m-%d %H:%M UTC', time.gmtime())}",
-             f"command: benches/mcp.py --runs {options.runs}{' --peers DIRECTORY' if options.peers else ''}{' --prompt' * options.prompt}",
+             f"command: benches/mcp.py --runs {options.runs}{' --peers DIRECTORY' if options.peers else ''}{' --prompt' * options.prompt}"
+             f"{' --hanging' * options.hanging}",
+             f"program: {Path(options.program).parent.name} build",
              f"load1: {os.getloadavg()[0]:.1f}", f"cpu: {cpu}", f"cores: {os.cpu_count()}", ""]
-    if not options.prompt:
+    if options.hanging:
+        lines.extend(hanging.lines(options.program, options.runs, lua, BAD_SERVERS))
+    elif not options.prompt:
         lines.extend(other_lines(options))
-    lines.extend(first_prompt_lines(options.program, options.runs))
+    if not options.hanging:
+        lines.extend(first_prompt_lines(options.program, options.runs))
     text = "\n".join(lines) + "\n"
     print(text, end="")
     stamp = time.strftime("%Y%m%d-%H%M", time.gmtime())
