@@ -275,6 +275,9 @@ pub enum Event {
     RanHalted {
         /// Its result in words.
         result: String,
+        /// The steps of undo that it made.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        steps: Vec<u64>,
     },
     /// A note of the person for the next question.
     Said {

@@ -196,6 +196,8 @@ pub struct Run {
     pub halt: Option<(Halt, HaltState)>,
     /// Fingerprints of calls that the person allowed, and that haven't run to their end.
     pub approved: Vec<String>,
+    /// The steps of undo whose call its person has allowed.
+    pub allowed_steps: Vec<u64>,
     /// Halts by now.
     pub halts: usize,
     /// Reason why it waits.
@@ -468,8 +470,9 @@ impl Run {
                     *state = HaltState::Runs;
                 }
             }
-            Event::RanHalted { result } => {
+            Event::RanHalted { result, steps } => {
                 self.approved.clear();
+                self.allowed_steps.extend(steps);
                 if let Some((halt, _)) = self.halt.take() {
                     self.decided
                         .push(format!("The person allowed `{}`, and it was run for you: {result}", halt.intent));

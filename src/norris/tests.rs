@@ -448,7 +448,11 @@ impl Played {
         assert!(self.ran <= self.calls && self.calls == self.run.calls, "seed {seed}: calls are counted once");
         self.wait(true);
         let is_killed = self.random.below(2) == 0;
-        self.add(if is_killed { Event::Entered { pid: 2 } } else { Event::RanHalted { result: "ok".into() } });
+        self.add(if is_killed {
+            Event::Entered { pid: 2 }
+        } else {
+            Event::RanHalted { result: "ok".into(), steps: Vec::new() }
+        });
         // What happens between the last event and the kill isn't known to be work.
         self.work_ms = self.run.active_ms;
     }
@@ -602,7 +606,10 @@ fn an_approved_call_is_counted_once_and_a_budget_does_not_use_up_its_yes() {
     assert_eq!(why, "calls: 1 of 0");
     apply(&mut run, &[Event::Ended { end: "budget".into(), why }, Event::Raised { limits: limits(1) }]);
     assert!(matches!(next(&run), Effect::RunHalted(_)), "the yes holds still");
-    apply(&mut run, &[Event::RunsHalted { digest: "d".into() }, Event::RanHalted { result: String::new() }]);
+    apply(
+        &mut run,
+        &[Event::RunsHalted { digest: "d".into() }, Event::RanHalted { result: String::new(), steps: Vec::new() }],
+    );
     assert_eq!((run.calls_left(), run.calls), (Some(0), 1));
 }
 

@@ -50,7 +50,8 @@ fn a_procedure_that_is_killed_anywhere_does_no_step_twice_and_loses_none() {
     let (_place, library) = killer(KILLER);
     let apart = std::env::var("REEDCLAW_TEST_KILLS_APART").ok().and_then(|it| it.parse().ok()).unwrap_or(APART);
     let add = |id: &str| shell_step(id, &format!("echo {id} >> log"), "writes = [\"log\"]");
-    let two = "[[steps]]\nid = \"two\"\nkind = \"tool\"\ntool = \"file_write\"\nargs = { path = \"two\", content = \"2\" }\n";
+    let two =
+        "[[steps]]\nid = \"two\"\nkind = \"tool\"\ntool = \"file_write\"\nargs = { path = \"two\", content = \"2\" }\n";
     let three = "[[steps]]\nid = \"three\"\nkind = \"model\"\nprompt = \"Say it.\"\n";
     let five = "[[steps]]\nid = \"five\"\nkind = \"check\"\ncommand = \"grep -q four log\"\n";
     let steps = [&add("one"), two, three, &add("four"), five, &add("six")].map(|it| it.to_owned()).concat();

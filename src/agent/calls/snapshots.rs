@@ -15,7 +15,7 @@ use crate::proto::Event;
 use crate::proto::action::Action;
 use crate::proto::tool::{OWN_HEADING, Outcome};
 use crate::redact::Redactor;
-use crate::steps::{Adopted, Before, Incoming, Job, Open, OpenOutside, State, StepReport, Steps, StepsError};
+use crate::steps::{Adopted, Before, Incoming, Job, Open, OpenOutside, Record, State, StepReport, Steps, StepsError};
 use crate::tools::Jobs;
 
 /// The answer that lets a command run that can't be taken back.
@@ -126,14 +126,31 @@ impl Keeper {
         since.flat_map(|record| record.changes).map(|change| change.path).collect()
     }
 
-    /// The state of each path that steps of a run have changed, as it was before the first of them.
-    pub(in crate::agent) fn starts_of(&self, run: i64) -> BTreeMap<PathBuf, State> {
+    /// The state of each path that steps of a run have changed, as it was before the first of them; or after the last of those that
+    /// its person has allowed.
+    pub(in crate::agent) fn starts_of(&self, run: i64, allowed: &[u64]) -> BTreeMap<PathBuf, State> {
         let mut states = BTreeMap::new();
-        let records = self.steps.as_ref().map(Steps::list).unwrap_or_default();
-        for change in records.into_iter().filter(|it| it.run() == Some(run)).flat_map(|it| it.changes) {
-            states.entry(change.path).or_insert(change.before);
+        for step in self.steps_of(run) {
+            let is_allowed = allowed.contains(&step.number);
+            for change in step.changes {
+                if is_allowed {
+                    states.insert(change.path, change.after);
+                } else {
+                    states.entry(change.path).or_insert(change.before);
+                }
+            }
         }
         states
+    }
+
+    /// The numbers of a run's steps after one of them.
+    pub(in crate::agent) fn steps_after(&self, run: i64, step: u64) -> Vec<u64> {
+        self.steps_of(run).map(|it| it.number).filter(|number| *number > step).collect()
+    }
+
+    fn steps_of(&self, run: i64) -> impl Iterator<Item = Record> {
+        let records = self.steps.as_ref().map(Steps::list).unwrap_or_default();
+        records.into_iter().filter(move |it| it.run() == Some(run))
     }
 
     /// A content that a state names.

@@ -15,8 +15,16 @@ use crate::tools::EarlierFile;
 const LEADS_TESTS: [&str; 7] =
     ["conftest.py", "pytest.ini", ".pytest.ini", "tox.ini", "setup.cfg", "pyproject.toml", ".coveragerc"];
 /// Beginnings of the names of others, which can't be empty.
-const LEADS_TESTS_TOO: [&str; 8] =
-    ["jest.config.", "vitest.config.", "vitest.workspace.", "karma.conf.", "playwright.config.", ".mocharc", "phpunit.xml", ".rspec"];
+const LEADS_TESTS_TOO: [&str; 8] = [
+    "jest.config.",
+    "vitest.config.",
+    "vitest.workspace.",
+    "karma.conf.",
+    "playwright.config.",
+    ".mocharc",
+    "phpunit.xml",
+    ".rspec",
+];
 /// Permission bits of a file that is emptied.
 const PLAIN: u32 = 0o644;
 
@@ -98,7 +106,13 @@ fn starts(runner: &ToolRunner, run: &Run, number: i64) -> Vec<(String, Start)> {
         }
         State::Link { .. } | State::Unknown(_) => Start::Unknown,
     };
-    runner.keeper.starts_of(number).into_iter().filter_map(text).map(|(path, state)| (path, start(state))).collect()
+    runner
+        .keeper
+        .starts_of(number, &run.allowed_steps)
+        .into_iter()
+        .filter_map(text)
+        .map(|(path, state)| (path, start(state)))
+        .collect()
 }
 
 fn name_of(path: &str) -> &str {

@@ -107,13 +107,7 @@ const IMPLIED: [Implied; 11] = [
         tests: &["**/test*.py"],
         ..NOTHING
     },
-    Implied {
-        programs: &["go"],
-        needed: &["go.mod"],
-        optional: &["go.work"],
-        tests: &["**/*_test.go"],
-        ..NOTHING
-    },
+    Implied { programs: &["go"], needed: &["go.mod"], optional: &["go.work"], tests: &["**/*_test.go"], ..NOTHING },
     Implied { programs: &["tox"], needed: &["tox.ini"], ..NOTHING },
     Implied { programs: &["nox"], needed: &["noxfile.py"], ..NOTHING },
     Implied {

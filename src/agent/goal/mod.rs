@@ -452,6 +452,7 @@ impl Driver<'_> {
         let mut person = StandIn::new(OnHalt::Halt, self.cancel.clone(), self.run.approved.clone());
         let call = ToolCall { id: "approved".into(), name: halt.tool.clone(), arguments: halt.arguments.clone() };
         self.begin_turn(&halt.intent)?;
+        let before = self.steps_after(0)?.last().copied().unwrap_or_default();
         let (outcome, cut) = self.watched(|driver, _| {
             let (watcher, cancel) = (&mut *driver.watcher, driver.cancel);
             let runner = driver.agent.runner().ok_or_else(no_tools)?;
@@ -477,7 +478,8 @@ impl Driver<'_> {
         let error = outcome.error.as_ref().map(|error| format!("it failed: {error}\n")).unwrap_or_default();
         let output: String = outcome.output.chars().take(RESULT_CHARS_MAX).collect();
         let unknown = if cut == 0 || outcome.success { "" } else { CUT_CALL };
-        self.add(&norris::Event::RanHalted { result: format!("{unknown}{error}{output}") })?;
+        let (result, steps) = (format!("{unknown}{error}{output}"), self.steps_after(before)?);
+        self.add(&norris::Event::RanHalted { result, steps })?;
         if cut != 0 {
             self.cancel.rearm();
         }
@@ -486,6 +488,12 @@ impl Driver<'_> {
             BY_ESTOP => self.add(&norris::Event::Estop),
             _ => Ok(()),
         }
+    }
+
+    /// The run's steps of undo after one of them.
+    fn steps_after(&mut self, step: u64) -> Result<Vec<u64>, Failure> {
+        let run = self.journal.run();
+        Ok(self.agent.runner().ok_or_else(no_tools)?.keeper.steps_after(run, step))
     }
 
     /// The minutes are used up, by a clock that can't be set.

@@ -32,7 +32,9 @@ const WATCH_EVERY: Duration = Duration::from_millis(200);
 pub(in crate::cli) fn definition() -> Command {
     let run = |command: Command, is_required: bool| {
         command
-            .arg(Arg::new("goal").value_name("GOAL").num_args(1..).required(is_required).help("The goal, in your words"))
+            .arg(
+                Arg::new("goal").value_name("GOAL").num_args(1..).required(is_required).help("The goal, in your words"),
+            )
             .args(run_args())
     };
     let id = || {

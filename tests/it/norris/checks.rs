@@ -82,6 +82,18 @@ fn tests_that_were_changed_and_pass_as_they_were_too_verify_the_run() {
     assert_eq!(read(home.path(), "tests/a.sh"), "test -e made\ntest -e all.sh\n", "the change stays");
 }
 
+/// Its person has seen exactly this change.
+#[test]
+fn a_change_of_tests_that_its_person_has_allowed_counts_as_the_first_version() {
+    let files = [("all.sh", "! cat old/*/test_a >/dev/null\n"), ("old/deep/test_a", "x\n")];
+    let home = home_with(&files, "rm -r old", "");
+    let (status, text) = check(home.path(), "bash all.sh", &[]);
+    assert_eq!(status, 7, "{text}");
+    assert_eq!(run(home.path(), &["norris", "approve", "1"]).0, 0);
+    let (status, text) = run(home.path(), &["norris", "resume", "1"]);
+    assert!(status == 0 && !text.contains("first version"), "{status} {text}");
+}
+
 #[test]
 fn without_the_first_version_of_a_changed_test_nothing_is_verified() {
     let files = [("all.sh", "bash tests/a.sh\n"), ("tests/a.sh", "exit 1\n")];
