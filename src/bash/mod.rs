@@ -10,7 +10,6 @@ mod arithmetic;
 mod braces;
 mod escape;
 mod parse;
-mod scan;
 mod syntax;
 mod tree;
 mod word;
@@ -20,7 +19,6 @@ pub(crate) use braces::braces;
 pub(crate) use escape::{cased, sliced, unescaped};
 pub use parse::{is_unfinished, open_document};
 pub(crate) use parse::{parse, quoted};
-pub use scan::{Document, Scan};
 pub(crate) use syntax::{
     Assign, AssignValue, Change, Command, Item, Joint, Kind, Parameter, Part, Pipeline, Redirect, RedirectOp, Script,
     Trouble, Word,

@@ -1,5 +1,5 @@
 //! Ten languages by their tree-sitter grammars: the language of a file or a fence, colours of a text, definitions in
-//! it.
+//! it. And the place where a command in an answer ends.
 //!
 //! Must not know a text's origin or a colour's look. Pure, but for one clock: a parse that takes too long is abandoned,
 //! and a text that is too long isn't parsed. Nothing is set up before its first use.
@@ -11,6 +11,7 @@
 //! assert_eq!(shown, [("fn", Paint::Keyword), ("main", Paint::Function), ("// all", Paint::Comment)]);
 //! ```
 
+mod commands;
 mod definitions;
 mod highlight;
 mod language;
@@ -18,6 +19,7 @@ mod lines;
 mod open;
 mod parse;
 
+pub use commands::{Document, Scan};
 pub use definitions::{Definition, Kind, Outline, outline};
 pub use highlight::{Paint, highlight};
 pub use language::Language;

@@ -25,7 +25,7 @@ use self::code::Code;
 use self::inline::{Inline, Mark};
 use self::wrap::{Prefix, Writer};
 use super::sanitise::Sanitiser;
-use crate::bash::{Document, Scan};
+use crate::syntax::{Document, Scan};
 
 /// Bytes of a table that are held until it is complete; beyond, the rest is shown row by row.
 const TABLE_BYTES_MAX: usize = 64 * 1024;

@@ -2,8 +2,8 @@
 //! text, runs nothing, and would rather drop a command and say so than propose half of one.
 
 use crate::base::text::{is_emoji, is_invisible};
-use crate::bash::Scan;
 use crate::proto::ModelCommand;
+use crate::syntax::Scan;
 
 /// Limit for the commands of one answer: a person wouldn't read more before agreeing.
 const COMMANDS_MAX: usize = 32;

@@ -57,14 +57,14 @@ const ROOMS: &[Room] = &[
     room("money", 2, &["base", "proto"], "pure: tokens, prices and sums in, a cost or a refusal out"),
     room("norris", 2, &["base", "proto"], "pure: events in, the next step out; models, disk and clock are a driver's"),
     room("policy", 2, &["base", "bash", "proto"], "pure: an action and the rules in, effects and a verdict out"),
-    room("render", 2, &["base", "bash", "proto", "syntax"], "pure: text in, styled lines out"),
+    room("render", 2, &["base", "proto", "syntax"], "pure: text in, styled lines out"),
     room("route", 2, &["base", "proto"], "pure: a line and what is known about names in, a verdict out"),
     room("sop", 2, &["base", "schema"], "pure: a file and events in, the next step of a procedure out"),
     room("tokens", 2, &["base", "proto"], "pure: a text and a vocabulary in, a number out"),
     room(
         "turn",
         2,
-        &["base", "bash", "proto", "redact"],
+        &["base", "proto", "redact", "syntax"],
         "pure: the agent as a state machine has never heard of HTTP or SQLite",
     ),
     room("files", 3, &["base"], "files as bytes and paths; which of them may be touched is another room's question"),
@@ -74,7 +74,7 @@ const ROOMS: &[Room] = &[
     room("rpc", 3, &[], "messages in lines; their methods are another room's"),
     room("config", 4, &["base", "proto", "files", "lua"], "settings are read through the door; nobody else reads them"),
     room("estop", 4, &["base", "proto", "host"], "a file that stops tools knows no tool"),
-    room("git", 4, &[], "a repository's objects know no session"),
+    room("git", 4, &["files"], "a repository's objects know no session"),
     room(
         "ledger",
         4,
@@ -89,7 +89,12 @@ const ROOMS: &[Room] = &[
         "it speaks with servers and knows neither what is allowed nor who asks",
     ),
     room("model", 4, &["base", "proto", "tokens", "host"], "a provider sees messages, not the shell or the store"),
-    room("project", 4, &["base", "syntax"], "it reads a stranger's repository and knows nobody whom it could tell"),
+    room(
+        "project",
+        4,
+        &["base", "files", "syntax"],
+        "it reads a stranger's repository and knows nobody whom it could tell",
+    ),
     room(
         "receipts",
         4,
@@ -104,7 +109,12 @@ const ROOMS: &[Room] = &[
         "it shows a session to others and knows neither who they are nor what a key is",
     ),
     room("shell", 4, &["base", "proto", "host"], "the backing shell sees no model and no history"),
-    room("skills", 4, &["base"], "it reads texts; whether they may speak to a model is another room's question"),
+    room(
+        "skills",
+        4,
+        &["base", "files"],
+        "it reads texts; whether they may speak to a model is another room's question",
+    ),
     room("steps", 4, &["base", "files", "host"], "it takes back what was changed, whoever changed it"),
     room("store", 4, &["base", "proto"], "the store keeps nouns, whoever made them"),
     room(

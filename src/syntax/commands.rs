@@ -1,5 +1,5 @@
-//! The part of the grammar that decides, line by line, where a command ends: quotes, substitutions, comments and here-documents.
-//! Not a parser: the shell decides whether the command makes sense.
+//! The place where a command in an answer ends, line by line: quotes, substitutions, comments and here-documents of the shell. Not a
+//! parser: the shell decides whether the command makes sense.
 
 use std::collections::VecDeque;
 
