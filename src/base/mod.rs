@@ -1,9 +1,11 @@
 //! Tools for every room: limits, hashes, hexadecimal text, base64, percent codes, canonical JSON, deceptive characters, names that
-//! file systems take for one, times as text, directories of a user, programs on `PATH`. Knows nothing of the rest.
+//! file systems take for one, times as text, directories of a user, programs on `PATH`, the entries of git's index. Knows nothing of
+//! the rest.
 
 pub mod base64;
 pub mod canonical;
 pub mod directories;
+pub mod git_index;
 pub mod hash;
 pub mod hex;
 pub mod limits;

@@ -10,6 +10,7 @@ pub mod holes;
 mod layers;
 mod lock;
 mod place;
+mod plain;
 mod replace;
 mod survey;
 mod tree;
@@ -35,13 +36,14 @@ pub use layers::{Layers, OPAQUE, is_copied_up, is_opaque};
 pub use lock::{Locked, Marked, is_marked, lock_file, marked_number, private_file};
 use place::keep_attributes;
 pub use place::{Places, Stage};
+pub use plain::{may_be_walked, open_plain, read_plain, walk};
 pub use replace::{create_private, make_private, replace_for_now, replace_private};
 pub use survey::{HeldFile, Looked, Seen, Stamp, SurveyEnd, SurveyLimits, read_whole};
 pub use tree::{FileStamp, Opened, Opener, Tree, Visitor, Walked};
 pub use watch::{Reports, Watch};
 
 /// Longest path in bytes, as in Linux (`PATH_MAX`, its end included).
-const PATH_BYTES_MAX: usize = 4095;
+pub const PATH_BYTES_MAX: usize = 4095;
 /// Longest name in bytes, as in Linux (`NAME_MAX`).
 const NAME_BYTES_MAX: usize = 255;
 /// The kernel asks for another try where something was renamed while it looked.

@@ -10,7 +10,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::files::end_of;
+use crate::base::git_index::Entries;
+use crate::files::{PATH_BYTES_MAX, end_of, read_plain};
 use crate::proto::known_paths::protected_link;
 
 /// Components of the deepest directory that is looked into: no protected name has more than one more.
@@ -19,12 +20,6 @@ const DEPTH_MAX: usize = 2;
 const ENTRIES_MAX: usize = 10_000;
 /// Longest index that is read, in bytes: that of some million files.
 const INDEX_BYTES_MAX: u64 = 512 * 1024 * 1024;
-/// Of an index, the bytes before the entries; of an entry, those before the name of its content, and the place of its mode.
-const HEAD_BYTES: usize = 12;
-const STAT_BYTES: usize = 40;
-const MODE_AT: usize = 24;
-/// Flag in the first byte of an entry's flags: two more bytes of flags follow.
-const EXTENDED: u8 = 0x40;
 /// Mode of a link.
 const LINK_MODE: u32 = 0o120_000;
 
@@ -55,7 +50,7 @@ fn version(data: &Metadata) -> Version {
 impl Tracked {
     /// Returns the paths of the links in an index with names of so many bytes for contents.
     fn links(&self, index: &Path, id_bytes: usize) -> Arc<[PathBuf]> {
-        let Some(data) = fs::metadata(index).ok().filter(|data| data.is_file() && data.len() <= INDEX_BYTES_MAX) else {
+        let Some(data) = fs::metadata(index).ok().filter(Metadata::is_file) else {
             return Arc::default();
         };
         let version = version(&data);
@@ -70,52 +65,16 @@ impl Tracked {
 /// Reads the paths of the links with protected names in an index.
 fn read(index: &Path, id_bytes: usize) -> Vec<PathBuf> {
     let mut found = Vec::new();
-    let bytes = fs::read(index).unwrap_or_default();
-    // What comes after a damaged entry can't be read by git either.
-    let _ = each_entry(&bytes, id_bytes, &mut |mode, path| {
-        if mode == LINK_MODE && protected_link(path).is_some() {
-            found.push(OsStr::from_bytes(path).into());
+    let Ok((_, bytes)) = read_plain(index, INDEX_BYTES_MAX) else { return found };
+    // What comes after a damaged entry can't be read by git either. It isn't mapped into memory: a job may shorten it meanwhile.
+    let Some(mut entries) = Entries::of(&bytes, id_bytes) else { return found };
+    while let Some(entry) = entries.next_entry() {
+        let is_link = entry.mode == LINK_MODE && entry.path.len() <= PATH_BYTES_MAX;
+        if is_link && protected_link(entry.path).is_some() {
+            found.push(OsStr::from_bytes(entry.path).into());
         }
-    });
+    }
     found
-}
-
-/// Calls `visit` with the mode and the path of each entry of an index (gitformat-index(5), versions 2 to 4); `None` if it ends early or
-/// isn't one. It isn't mapped into memory: a job may shorten it meanwhile.
-fn each_entry(index: &[u8], id_bytes: usize, visit: &mut dyn FnMut(u32, &[u8])) -> Option<()> {
-    let number = |at: usize| Some(u32::from_be_bytes(index.get(at..at + 4)?.try_into().ok()?));
-    if !index.starts_with(b"DIRC") {
-        return None;
-    }
-    let (is_packed, count) = (number(4)? == 4, number(8)?);
-    let (mut at, mut path) = (HEAD_BYTES, Vec::new());
-    for _ in 0..count {
-        let flags_at = at + STAT_BYTES + id_bytes;
-        let mut name_at = flags_at + if index.get(flags_at)? & EXTENDED == 0 { 2 } else { 4 };
-        let kept = if is_packed { path.len().checked_sub(packed_number(index, &mut name_at)?)? } else { 0 };
-        let rest = index.get(name_at..)?;
-        let length = memchr::memchr(0, rest)?;
-        path.truncate(kept);
-        path.extend_from_slice(&rest[..length]);
-        visit(number(at + MODE_AT)?, &path);
-        // Without a packed path there are one to eight zeros after it, up to a multiple of eight.
-        at = if is_packed { name_at + length + 1 } else { at + ((name_at - at + length) / 8 + 1) * 8 };
-    }
-    Some(())
-}
-
-/// Reads a number of seven bits a byte, as packs have it, and goes on to what follows.
-fn packed_number(bytes: &[u8], at: &mut usize) -> Option<usize> {
-    let mut number = 0_usize;
-    loop {
-        let byte = *bytes.get(*at)?;
-        *at += 1;
-        number = number.checked_mul(128)?.checked_add(usize::from(byte & 127))?;
-        if byte & 128 == 0 {
-            return Some(number);
-        }
-        number = number.checked_add(1)?;
-    }
 }
 
 /// Finds the links of a repository or workspace, and those below its top that lead to something below it. `index` is that of the
@@ -232,7 +191,7 @@ mod tests {
             stat[6] = LINK_MODE;
             index.extend(stat.iter().flat_map(|number| number.to_be_bytes()));
             index.extend(vec![1; id_bytes]);
-            index.extend(if is_extended { &[EXTENDED, 0, 0, 0][..] } else { &[0, 0] });
+            index.extend(if is_extended { &[0x40, 0, 0, 0][..] } else { &[0, 0] });
             if is_packed {
                 index.push(dropped);
                 let kept = if dropped == 0 { 0 } else { path.len() - usize::from(dropped) };

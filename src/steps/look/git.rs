@@ -2,21 +2,31 @@
 //! workspace's contents anyway. It is read and never touched, and nothing that its config names is run.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use gix::ObjectId;
 use gix::bstr::ByteSlice;
-use gix::index::State;
-use gix::index::entry::{Flags, Mode, Stage};
 
-use crate::files::{Root, Stamp};
+use crate::base::git_index::{Entries, Entry, Stat};
+use crate::files::{PATH_BYTES_MAX, Root, Stamp, read_plain};
 use crate::steps::store::packs::{Held, Packs};
 
 /// A file that was changed so short a time before the index was written isn't taken for the same by its stamp: some file
 /// systems count in steps of 2 s, and the index may lie on another one.
 const RACY_NS: i64 = 3_000_000_000;
+/// Longest index that is read, in bytes: that of two million files.
+const INDEX_BYTES_MAX: u64 = 256 * 1024 * 1024;
+/// Bytes of all paths for each byte of the index: an index of version 4 has only the ends of paths, which a made-up one may let
+/// grow without a limit.
+const PATHS_PER_BYTE: usize = 4;
+/// Bytes of the name of a content, SHA-1.
+const ID_BYTES: usize = 20;
+/// Modes of plain files.
+const FILE_MODES: [u32; 2] = [0o100_644, 0o100_755];
 /// Files of attributes that are read, and the longest.
 const ATTRIBUTES_MAX: usize = 1_000;
 const ATTRIBUTES_BYTES_MAX: u64 = 1024 * 1024;
@@ -25,7 +35,13 @@ const LFS_POINTER_BYTES: u64 = 1024;
 
 /// Opens the repository whose work tree the workspace is.
 fn open(workspace: &Path) -> Option<gix::Repository> {
-    workspace.join(".git").symlink_metadata().ok()?;
+    let git = workspace.join(".git");
+    git.symlink_metadata().ok()?;
+    // The library would wait for a pipe.
+    let is_pipe = |name: &str| git.join(name).metadata().is_ok_and(|data| !data.is_file());
+    if ["HEAD", "config", "commondir", "packed-refs", "refs/stash"].iter().any(|name| is_pipe(name)) {
+        return None;
+    }
     gix::open_opts(workspace, gix::open::Options::isolated()).ok()
 }
 
@@ -117,98 +133,131 @@ impl Theirs {
 }
 
 /// Returns whether two files are git's index with the same entries, but for times and inodes of files: a look of git's
-/// refreshes them.
+/// refreshes them. An index that is split over two files is like no other one.
 #[must_use]
 pub fn are_alike_indices(before: &Path, after: &Path) -> bool {
-    let read = |path: &Path| {
-        let options = gix::index::decode::Options::default();
-        gix::index::File::at(path, gix::hash::Kind::Sha1, false, options).ok()
-    };
-    let (Some(before), Some(after)) = (read(before), read(after)) else { return false };
-    have_same_entries(&before, &after)
+    let read = |path: &Path| Some(read_plain(path, INDEX_BYTES_MAX).ok()?.1);
+    read(before).zip(read(after)).is_some_and(|(before, after)| are_alike_contents(&before, &after))
 }
 
 /// The same for two contents.
 pub(in crate::steps) fn are_alike_contents(before: &[u8], after: &[u8]) -> bool {
-    let read = |bytes: &[u8]| {
-        // The time is that of the file, and no part of its content.
-        let time = State::new(gix::hash::Kind::Sha1).timestamp();
-        let options = gix::index::decode::Options::default();
-        State::from_bytes(bytes, time, gix::hash::Kind::Sha1, options).ok()
-    };
-    let (Some((before, _)), Some((after, _))) = (read(before), read(after)) else { return false };
-    have_same_entries(&before, &after)
+    let entries = |bytes| Entries::of(bytes, ID_BYTES).filter(|_| is_intact(bytes));
+    let (Some(mut before), Some(mut after)) = (entries(before), entries(after)) else { return false };
+    loop {
+        let both = match (before.next_entry(), after.next_entry()) {
+            (Some(before), Some(after)) => [before, after],
+            (None, None) => break,
+            _ => return false,
+        };
+        // A longer path is no file's, and comparing many of them takes long.
+        let is_long = both[0].path.len() > PATH_BYTES_MAX;
+        let [before, after] = both.map(|it| (it.path, it.id, it.mode, it.flags));
+        if is_long || before != after {
+            return false;
+        }
+    }
+    before.is_whole() && after.is_whole()
 }
 
-fn have_same_entries(before: &State, after: &State) -> bool {
-    before.entries().len() == after.entries().len()
-        && before.entries().iter().zip(after.entries()).all(|(one, two)| {
-            (one.id, one.mode, one.flags) == (two.id, two.mode, two.flags) && one.path(before) == two.path(after)
-        })
+/// Returns whether an index ends with the hash of what is before; git may leave it out, and then there are zeros.
+fn is_intact(index: &[u8]) -> bool {
+    let Some((content, sum)) = index.split_last_chunk::<ID_BYTES>() else { return false };
+    let mut hasher = gix::hash::hasher(gix::hash::Kind::Sha1);
+    let is_own = |hasher: gix::hash::Hasher| hasher.try_finalize().is_ok_and(|it| it.as_bytes() == sum);
+    *sum == [0; ID_BYTES] || {
+        hasher.update(content);
+        is_own(hasher)
+    }
 }
 
 /// The names of contents in git's index: an entry whose stamp is that of the file has the name of its content, if
 /// nothing was changed on the way between both.
 pub(in crate::steps) struct Index {
-    file: gix::index::File,
+    /// The entries that are sure, in the order of their paths, which lie one after the other.
+    entries: Vec<Known>,
+    paths: Vec<u8>,
     written_ns: i64,
     /// Shorter files may be others than what git has of them.
     shortest: u64,
 }
 
+/// An entry of the index, with the place of its path.
+struct Known {
+    path: Range<usize>,
+    id: ObjectId,
+    stat: Stat,
+}
+
 impl Index {
-    /// Reads it; nothing where it can't be read, or where a filter or an encoding stands between files and contents.
-    /// `attributes` are the files of attributes that there are.
+    /// Reads it; nothing where it can't be read or is split over two files, or where a filter or an encoding stands between files and
+    /// contents. `attributes` are the files of attributes that there are.
     pub(in crate::steps) fn read(theirs: &Theirs, root: &Root, attributes: &[PathBuf]) -> Option<Self> {
-        let options = gix::index::decode::Options::default();
-        let file = gix::index::File::at(&theirs.index, gix::hash::Kind::Sha1, false, options).ok()?;
-        let is_one = |path: &[u8]| path == b".gitattributes" || path.ends_with(b"/.gitattributes");
-        let entries = file.entries().iter().filter(|entry| is_one(entry.path(&file)));
+        let (data, bytes) = read_plain(&theirs.index, INDEX_BYTES_MAX).ok().filter(|(_, bytes)| is_intact(bytes))?;
+        let written_ns = data.mtime().checked_mul(1_000_000_000)?.checked_add(data.mtime_nsec())?;
+        let mut index = Self { entries: Vec::new(), paths: Vec::new(), written_ns, shortest: 0 };
         // One that isn't there counts all the same, as the index has it.
-        let absent = entries.filter(|entry| {
-            let path = Path::new(std::ffi::OsStr::from_bytes(entry.path(&file)));
-            !attributes.iter().any(|it| it == path)
-        });
-        let mut texts: Vec<Option<Vec<u8>>> = absent.map(|entry| theirs.packs().content(&entry.id)).collect();
+        let mut absent = Vec::new();
+        let mut entries = Entries::of(&bytes, ID_BYTES)?;
+        while let Some(entry) = entries.next_entry() {
+            let is_attributes = entry.path == b".gitattributes" || entry.path.ends_with(b"/.gitattributes");
+            if is_attributes && !attributes.iter().any(|it| it.as_os_str().as_bytes() == entry.path) {
+                absent.push(ObjectId::from_bytes_or_panic(entry.id));
+            }
+            if absent.len() > ATTRIBUTES_MAX || index.paths.len() > bytes.len().saturating_mul(PATHS_PER_BYTE) {
+                return None;
+            }
+            index.add(&entry);
+        }
+        if !entries.is_whole() {
+            return None;
+        }
+        let mut texts: Vec<Option<Vec<u8>>> = absent.iter().map(|id| theirs.packs().content(id)).collect();
         texts.extend(attributes.iter().map(|path| Some(root.held(path, ATTRIBUTES_BYTES_MAX).ok()?.1)));
-        let common = match theirs.attributes.metadata() {
-            Ok(data) if data.len() > ATTRIBUTES_BYTES_MAX => None,
-            Ok(_) => std::fs::read(&theirs.attributes).ok(),
+        texts.push(match theirs.attributes.symlink_metadata() {
+            Ok(_) => read_plain(&theirs.attributes, ATTRIBUTES_BYTES_MAX).ok().map(|(_, text)| text),
             Err(_) => Some(Vec::new()),
-        };
-        texts.push(common);
+        });
         if texts.len() > ATTRIBUTES_MAX {
             return None;
         }
-        let mut shortest = 0;
         for text in texts {
-            shortest = shortest.max(shortest_plain(&text?)?);
+            index.shortest = index.shortest.max(shortest_plain(&text?)?);
         }
-        let time = file.timestamp();
-        let written_ns = time.unix_seconds().checked_mul(1_000_000_000)?.checked_add(i64::from(time.nanoseconds()))?;
-        Some(Self { file, written_ns, shortest })
+        Some(index)
+    }
+
+    /// Adds an entry that is a plain file of which git is sure: in no conflict, and expected as it is.
+    fn add(&mut self, entry: &Entry<'_>) {
+        if entry.flags != [0, 0] || !FILE_MODES.contains(&entry.mode) || entry.path.len() > PATH_BYTES_MAX {
+            return;
+        }
+        let from = self.paths.len();
+        self.paths.extend_from_slice(entry.path);
+        let id = ObjectId::from_bytes_or_panic(entry.id);
+        self.entries.push(Known { path: from..self.paths.len(), id, stat: entry.stat });
     }
 
     /// The name of what a file holds, by its stamp. Whether that has the file's length is to be asked of the packs: where
     /// line ends or an `$Id$` were changed on the way it hasn't.
     pub(in crate::steps) fn says(&self, path: &Path, stamp: &Stamp) -> Option<ObjectId> {
-        let entry = self.file.entry_by_path_and_stage(path.as_os_str().as_bytes().as_bstr(), Stage::Unconflicted)?;
-        let unsure = Flags::ASSUME_VALID | Flags::SKIP_WORKTREE | Flags::INTENT_TO_ADD | Flags::REMOVE;
-        let is_plain = entry.mode == Mode::FILE || entry.mode == Mode::FILE_EXECUTABLE;
+        let path = path.as_os_str().as_bytes();
+        let at = self.entries.binary_search_by(|entry| self.paths[entry.path.clone()].cmp(path)).ok()?;
+        let entry = &self.entries[at];
         let is_racy = stamp.modified_ns.max(stamp.changed_ns).saturating_add(RACY_NS) > self.written_ns;
-        if !stamp.is_file() || !is_plain || entry.flags.intersects(unsure) || is_racy || stamp.size < self.shortest {
+        if !stamp.is_file() || is_racy || stamp.size < self.shortest {
             return None;
         }
         // The index has the low 32 bits of each.
         let low = |number: u64| u32::try_from(number & 0xffff_ffff).unwrap_or(0);
-        let is_then = |time: gix::index::entry::stat::Time, ns: i64| {
-            u64::try_from(ns.div_euclid(1_000_000_000)).is_ok_and(|seconds| low(seconds) == time.secs)
-                && i64::from(time.nsecs) == ns.rem_euclid(1_000_000_000)
+        let is_then = |[seconds, nanoseconds]: [u32; 2], ns: i64| {
+            u64::try_from(ns.div_euclid(1_000_000_000)).is_ok_and(|it| low(it) == seconds)
+                && i64::from(nanoseconds) == ns.rem_euclid(1_000_000_000)
         };
         let stat = &entry.stat;
-        let is_same = is_then(stat.mtime, stamp.modified_ns)
-            && is_then(stat.ctime, stamp.changed_ns)
-            && stat.ino == low(stamp.inode)
+        let is_same = is_then(stat.modified, stamp.modified_ns)
+            && is_then(stat.changed, stamp.changed_ns)
+            && stat.inode == low(stamp.inode)
             && stat.size == low(stamp.size);
         is_same.then_some(entry.id)
     }

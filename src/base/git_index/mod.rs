@@ -1,0 +1,134 @@
+//! Git's index as bytes (gitformat-index(5), versions 2 to 4): its entries in order. A command may have written it, so nothing that
+//! it says is believed: time and memory are in proportion to its length, whatever numbers are in it.
+
+/// Bytes before the entries: the signature, the version and their number.
+const HEAD_BYTES: usize = 12;
+/// Bytes of an entry before the name of its content.
+const STAT_BYTES: usize = 40;
+/// Flag: two more bytes of flags follow.
+const EXTENDED: u16 = 0x4000;
+/// Flags that say something about the entry; the others are the length of its path, and [`EXTENDED`].
+const MEANT: u16 = 0xb000;
+/// The extension of an index whose entries lie in another file as well.
+const SPLIT: &[u8] = b"link";
+
+/// An entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry<'a> {
+    /// Its path. It may be longer than any that exists.
+    pub path: &'a [u8],
+    /// The name of its content.
+    pub id: &'a [u8],
+    /// The numbers of the file, as git read them.
+    pub stat: Stat,
+    /// Its kind and permission bits.
+    pub mode: u32,
+    /// The flags of each entry, and those of an extended one; all are 0 if it is an ordinary one.
+    pub flags: [u16; 2],
+}
+
+/// The numbers of a file: the low 32 bits of each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stat {
+    /// The last change of anything about it: seconds and nanoseconds.
+    pub changed: [u32; 2],
+    /// The last change of its content.
+    pub modified: [u32; 2],
+    /// Its inode.
+    pub inode: u32,
+    /// Its bytes.
+    pub size: u32,
+}
+
+/// Reads the entries of an index, one after the other.
+pub struct Entries<'a> {
+    index: &'a [u8],
+    id_bytes: usize,
+    /// Paths are shortened by what they have in common with the one before.
+    is_packed: bool,
+    left: u32,
+    at: usize,
+    path: Vec<u8>,
+}
+
+impl<'a> Entries<'a> {
+    /// Begins with the first one; `None` if it is no index. The names of contents have `id_bytes` bytes.
+    #[must_use]
+    pub fn of(index: &'a [u8], id_bytes: usize) -> Option<Self> {
+        let version = number(index, 4).filter(|version| index.starts_with(b"DIRC") && (2..=4).contains(version))?;
+        let left = number(index, 8)?;
+        Some(Self { index, id_bytes, is_packed: version == 4, left, at: HEAD_BYTES, path: Vec::new() })
+    }
+
+    /// Reads the next one; `None` after the last one, and where it is damaged.
+    /// The path of a packed one lies in this reader.
+    pub fn next_entry(&mut self) -> Option<Entry<'_>> {
+        let left = self.left.checked_sub(1)?;
+        let (index, at) = (self.index, self.at);
+        let flags_at = at + STAT_BYTES + self.id_bytes;
+        let flags = short(index, flags_at)?;
+        let is_extended = flags & EXTENDED != 0;
+        let more = if is_extended { short(index, flags_at + 2)? } else { 0 };
+        let mut path_at = flags_at + if is_extended { 4 } else { 2 };
+        let common =
+            if self.is_packed { self.path.len().checked_sub(packed_number(index, &mut path_at)?)? } else { 0 };
+        let rest = index.get(path_at..)?;
+        let length = memchr::memchr(0, rest)?;
+        self.path.truncate(common);
+        self.path.extend_from_slice(&rest[..length]);
+        // Without a packed path there are one to eight zeros after it, up to a multiple of eight.
+        self.at = if self.is_packed { path_at + length + 1 } else { at + ((path_at - at + length) / 8 + 1) * 8 };
+        self.left = left;
+        let field = |place: usize| number(index, at + place * 4);
+        Some(Entry {
+            path: &self.path,
+            id: index.get(at + STAT_BYTES..flags_at)?,
+            stat: Stat {
+                changed: [field(0)?, field(1)?],
+                modified: [field(2)?, field(3)?],
+                inode: field(5)?,
+                size: field(9)?,
+            },
+            mode: field(6)?,
+            flags: [flags & MEANT, more],
+        })
+    }
+
+    /// Returns whether all entries were read, and the index has them all: another file may hold some.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        let Some(end) = self.index.len().checked_sub(self.id_bytes) else { return false };
+        let mut at = self.at;
+        while let Some(head) = self.index.get(at..at.saturating_add(8)).filter(|_| at + 8 <= end) {
+            let size = number(head, 4).and_then(|size| usize::try_from(size).ok());
+            let Some(size) = size.filter(|_| !head.starts_with(SPLIT)) else { return false };
+            at = at.saturating_add(8).saturating_add(size);
+        }
+        self.left == 0 && at == end
+    }
+}
+
+fn number(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_be_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
+}
+
+fn short(bytes: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_be_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
+}
+
+/// Reads a number of seven bits a byte, as packs have it, and goes on to what follows.
+fn packed_number(bytes: &[u8], at: &mut usize) -> Option<usize> {
+    let mut number = 0_usize;
+    loop {
+        let byte = *bytes.get(*at)?;
+        *at += 1;
+        number = number.checked_mul(128)?.checked_add(usize::from(byte & 127))?;
+        if byte & 128 == 0 {
+            return Some(number);
+        }
+        number = number.checked_add(1)?;
+    }
+}
+
+#[cfg(test)]
+mod tests;
