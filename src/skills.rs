@@ -2,12 +2,12 @@
 //! project. It reads them and describes a project's files exactly, so that a person can trust that very text. It must
 //! not know who trusts what, nor how a model learns of them.
 
-use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use crate::base::hash::sha256_hex;
 use crate::base::text::{is_invisible, quoted_words};
+use crate::files::open_plain;
 
 /// Files that are read of one kind of place; more are left out, and said.
 const FILES_MAX: usize = 100;
@@ -184,11 +184,8 @@ fn text_of(name: &str, path: &Path, within: Option<&Path>) -> Result<Text, Strin
     if !is_inside {
         return Err("it leads out of the project".into());
     }
-    if !real.metadata().is_ok_and(|data| data.is_file()) {
-        return Err("it isn't a plain file".into());
-    }
     let mut bytes = Vec::new();
-    let file = File::open(&real).map_err(|error| error.to_string())?;
+    let file = open_plain(&real).map_err(|error| error.to_string())?;
     file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
     if bytes.len() as u64 > FILE_BYTES_MAX {
         return Err(format!("it is larger than {} KiB", FILE_BYTES_MAX / 1024));

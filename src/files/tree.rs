@@ -6,8 +6,9 @@ use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use ignore::{WalkBuilder, WalkState};
+use ignore::WalkState;
 
+use super::plain::walk;
 use super::{Change, CommitError, DirEntry, FileContent, Journals, Links, PathError, Root};
 
 /// A file's identity and size, by which a reader knows whether it has seen this content before.
@@ -154,7 +155,7 @@ impl Tree for Root {
     }
 
     fn unignored(&self, below: &Path) -> Option<BTreeSet<String>> {
-        let walk = WalkBuilder::new(self.path().join(below)).max_depth(Some(1)).hidden(false).build();
+        let walk = walk(&self.path().join(below)).max_depth(Some(1)).hidden(false).build();
         let below = walk.flatten().filter(|it| it.depth() > 0);
         Some(below.map(|it| it.file_name().to_string_lossy().into_owned()).filter(|name| name != ".git").collect())
     }
@@ -166,7 +167,7 @@ impl Tree for Root {
 
     fn walk<'v>(&self, below: &Path, visitors: &(dyn Fn() -> Visitor<'v> + Sync)) {
         let top = self.path();
-        WalkBuilder::new(top.join(below)).same_file_system(true).build_parallel().run(|| {
+        walk(&top.join(below)).same_file_system(true).build_parallel().run(|| {
             let mut visit = visitors();
             Box::new(move |entry| {
                 // Unreadable entries are omitted, as ripgrep does.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::base::hash;
-use crate::files::{Locked, lock_file, replace_private};
+use crate::files::{Locked, lock_file, read_plain, replace_private};
 use crate::proto::action::KeptPaths;
 
 /// Longest file of rules that is read, in bytes.
@@ -275,7 +275,7 @@ impl Allowed {
     fn rule(&self, command: &str, cwd: &Path, program: &Path) -> Option<Rule> {
         let cwd = cwd.strip_prefix(&self.root).ok()?.to_str()?.to_owned();
         let real = std::fs::canonicalize(program).ok()?;
-        let bytes = std::fs::read(&real).ok()?;
+        let (_, bytes) = read_plain(&real, u64::MAX).ok()?;
         let sha256 = hash::sha256_hex(&bytes);
         let (command, program) = (command.to_owned(), real.to_str()?.to_owned());
         Some(Rule { command, cwd, program, sha256, keeps: Vec::new(), removes: Vec::new(), pin: String::new() })

@@ -10,11 +10,10 @@ mod links;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::io::Read;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use crate::files::normal;
+use crate::files::{normal, open_plain};
 use crate::host;
 use crate::proto::known_paths;
 
@@ -288,12 +287,8 @@ fn git_directories(top: &Path) -> Vec<PathBuf> {
 
 /// The beginning of a plain file. A pipe isn't waited for.
 fn text_of(path: &Path, bytes_max: u64) -> Option<String> {
-    let file = std::fs::OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path).ok()?;
     let mut bytes = Vec::new();
-    let is_file = file.metadata().is_ok_and(|data| data.is_file());
-    if !is_file || file.take(bytes_max).read_to_end(&mut bytes).is_err() {
-        return None;
-    }
+    open_plain(path).ok()?.take(bytes_max).read_to_end(&mut bytes).ok()?;
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 

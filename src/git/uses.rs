@@ -2,6 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::files::read_plain;
+
+/// Bytes that are read of a file of git's that holds a name or a few.
+const TEXT_BYTES_MAX: u64 = 64 * 1024;
+
 /// Use of a branch by a work tree, at its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BranchUse {
@@ -24,6 +29,12 @@ impl std::fmt::Display for BranchUse {
     }
 }
 
+/// The text of a file of git's; empty if it can't be read.
+fn text_of(path: &Path) -> String {
+    let text = read_plain(path, TEXT_BYTES_MAX).ok().and_then(|(_, bytes)| String::from_utf8(bytes).ok());
+    text.unwrap_or_default()
+}
+
 /// Git's directories of all work trees of a repository.
 fn git_dirs(common_dir: &Path) -> impl Iterator<Item = PathBuf> {
     let linked = std::fs::read_dir(common_dir.join("worktrees")).into_iter().flatten().flatten();
@@ -32,7 +43,7 @@ fn git_dirs(common_dir: &Path) -> impl Iterator<Item = PathBuf> {
 
 /// Returns whether the file `HEAD` of a work tree names a branch.
 pub(super) fn is_head(common_dir: &Path, branch: &str) -> bool {
-    let head = |git_dir: PathBuf| std::fs::read_to_string(git_dir.join("HEAD")).unwrap_or_default();
+    let head = |git_dir: PathBuf| text_of(&git_dir.join("HEAD"));
     git_dirs(common_dir).any(|it| head(it).strip_prefix("ref:").is_some_and(|name| name.trim() == branch))
 }
 
@@ -52,7 +63,7 @@ fn work_dir_of(git_dir: &Path, common_dir: &Path) -> PathBuf {
         let main = common_dir.parent().filter(|_| common_dir.ends_with(".git"));
         return main.unwrap_or(git_dir).to_owned();
     }
-    let link = std::fs::read_to_string(git_dir.join("gitdir")).unwrap_or_default();
+    let link = text_of(&git_dir.join("gitdir"));
     Path::new(link.trim_end()).parent().filter(|it| it.is_absolute()).unwrap_or(git_dir).to_owned()
 }
 
@@ -60,12 +71,12 @@ fn work_dir_of(git_dir: &Path, common_dir: &Path) -> PathBuf {
 /// further branch, of which the first is its name.
 fn is_rebased(git_dir: &Path, branch: &str) -> bool {
     let files = ["rebase-merge/head-name", "rebase-apply/head-name", "rebase-merge/update-refs"];
-    let text = |name: &str| std::fs::read_to_string(git_dir.join(name)).unwrap_or_default();
+    let text = |name: &str| text_of(&git_dir.join(name));
     files.iter().any(|name| text(name).lines().any(|line| line == branch))
 }
 
 /// Returns whether a bisection began at a branch, whose short name is in `BISECT_START`.
 fn is_bisected(git_dir: &Path, branch: &str) -> bool {
-    let began = std::fs::read_to_string(git_dir.join("BISECT_START")).unwrap_or_default();
+    let began = text_of(&git_dir.join("BISECT_START"));
     branch.strip_prefix("refs/heads/") == Some(began.trim_end())
 }

@@ -2,12 +2,12 @@
 //! out of the repository or to closed paths, a pipe, and files that aren't text are skipped: they could be any file of
 //! the user's.
 
-use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use super::closed::Closed;
 use super::{clean, is_hidden};
+use crate::files::open_plain;
 
 /// The names that the file may have in a directory; the same text under several names counts once.
 const NAMES: [&str; 3] = ["AGENTS.md", "CLAUDE.md", "GEMINI.md"];
@@ -50,11 +50,11 @@ pub(super) fn read(root: &Path, cwd: &Path, closed: &Closed) -> Vec<Instructions
 /// Reads a text file that lies in the repository and isn't closed, without invisible characters.
 pub(super) fn text_inside(root: &Path, path: &Path, closed: &Closed) -> Option<String> {
     let real = path.canonicalize().ok().filter(|real| real.starts_with(root))?;
-    if closed.holds(path) || closed.holds(&real) || !real.metadata().ok()?.is_file() {
+    if closed.holds(path) || closed.holds(&real) {
         return None;
     }
     let mut bytes = Vec::new();
-    File::open(&real).ok()?.take(FILE_BYTES_MAX).read_to_end(&mut bytes).ok()?;
+    open_plain(&real).ok()?.take(FILE_BYTES_MAX).read_to_end(&mut bytes).ok()?;
     let text: String = String::from_utf8_lossy(&bytes).chars().filter(|c| !is_hidden(*c)).collect();
     let text = text.trim();
     (!text.is_empty()).then(|| text.to_owned())

@@ -1,9 +1,8 @@
 //! Paths of a repository that a person may mean by the letters typed so far.
 
+use crate::files::walk;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-
-use ignore::WalkBuilder;
 
 /// Paths that are shown.
 const SHOWN_MAX: usize = 50;
@@ -16,7 +15,7 @@ const TIME: Duration = Duration::from_millis(250);
 #[must_use]
 pub fn paths_like(root: &Path, typed: &str, here: &str) -> Vec<PathBuf> {
     let deadline = Instant::now() + TIME;
-    let walk = WalkBuilder::new(root).parents(false).git_global(false).same_file_system(true).build();
+    let walk = walk(root).parents(false).git_global(false).same_file_system(true).build();
     let mut found: Vec<(u32, usize, PathBuf)> = Vec::new();
     for (at, entry) in walk.filter_map(Result::ok).take(ENTRIES_MAX).enumerate() {
         if at % 256 == 255 && Instant::now() > deadline {

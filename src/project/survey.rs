@@ -1,6 +1,7 @@
 //! Facts that need a look at every file or at the history: languages, and the files that are worked on most. A thread
 //! of its own finds them; a question waits for it only a short time, and the result is stored under its commit.
 
+use crate::files::walk;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use ignore::{WalkBuilder, WalkState};
+use ignore::WalkState;
 
 use super::clean;
 use super::closed::Closed;
@@ -109,7 +110,7 @@ fn languages(root: &Path, closed: &Closed) -> String {
     let deadline = Instant::now() + TIME;
     let sums: Mutex<BTreeMap<&'static str, u64>> = Mutex::new(BTreeMap::new());
     let seen = AtomicUsize::new(0);
-    WalkBuilder::new(root).parents(false).git_global(false).same_file_system(true).build_parallel().run(|| {
+    walk(root).parents(false).git_global(false).same_file_system(true).build_parallel().run(|| {
         let mut own = Sums { own: BTreeMap::new(), all: &sums };
         let seen = &seen;
         Box::new(move |entry| {

@@ -1,10 +1,9 @@
 //! The names of a repository's files within a number of characters: whole directories line by line, the upper ones
 //! first, the others as a number. Files that git ignores or the user's rules close are omitted.
 
+use crate::files::{may_be_walked, walk};
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
-
-use ignore::WalkBuilder;
 
 use super::clean;
 use super::closed::Closed;
@@ -34,14 +33,14 @@ pub(super) struct Listed {
 
 /// Reads the names.
 pub(super) fn read(root: &Path, closed: &Closed) -> Tree {
-    let mut walk = WalkBuilder::new(root);
+    let mut walk = walk(root);
     // Only this repository's ignore files count: a file above it is not part of it.
     walk.parents(false).git_global(false).follow_links(false).max_depth(Some(DEPTH_MAX)).require_git(false);
     walk.sort_by_file_name(Ord::cmp);
     let closed = closed.clone();
     walk.filter_entry(move |entry| {
         let path = entry.path();
-        if entry.path_is_symlink() { !closed.is_reached_by(path) } else { !closed.holds(path) }
+        may_be_walked(entry) && if entry.path_is_symlink() { !closed.is_reached_by(path) } else { !closed.holds(path) }
     });
     let mut tree = Tree::default();
     for entry in walk.build().filter_map(Result::ok).skip(1).take(ENTRIES_MAX) {

@@ -1,9 +1,9 @@
 //! Facts of a git repository for the prompt and completion, by reading files. It runs no process, writes nothing, and
 //! must not know the object database: it returns only names and the branch.
 
-use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
+
+use crate::files::read_plain;
 
 /// Limit for the references; a longer list is of no use for completion.
 const REFS_MAX: usize = 5_000;
@@ -199,13 +199,7 @@ fn line_of(path: &Path) -> Option<String> {
 
 /// The file's text; none if it is missing, longer than `bytes_max`, no regular file (a FIFO would block) or no UTF-8.
 pub(in crate::project) fn read_bounded(path: &Path, bytes_max: u64) -> Option<String> {
-    let data = std::fs::metadata(path).ok()?;
-    if !data.is_file() || data.len() > bytes_max {
-        return None;
-    }
-    let mut text = String::new();
-    File::open(path).ok()?.take(bytes_max).read_to_string(&mut text).ok()?;
-    Some(text)
+    String::from_utf8(read_plain(path, bytes_max).ok()?.1).ok()
 }
 
 fn walk(directory: &Path, prefix: &str, out: &mut Vec<String>, directories_left: &mut usize) {

@@ -1,12 +1,12 @@
 //! The definitions of a repository's sources in a file: little-endian numbers and texts with their lengths. A file that
 //! differs from this format in anything is ignored.
 
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use super::{Source, Stamp};
+use crate::files::read_plain;
 use crate::syntax::{Definition, Kind};
 
 /// The mark of the format; the number grows with each new format or grammar.
@@ -17,8 +17,7 @@ const KINDS: [Kind; 4] = [Kind::Function, Kind::Type, Kind::Module, Kind::Value]
 
 /// Reads the stored sources of a root.
 pub(super) fn read(path: &Path, root: &Path) -> Option<Vec<Source>> {
-    let mut bytes = Vec::new();
-    File::open(path).ok()?.take(BYTES_MAX).read_to_end(&mut bytes).ok()?;
+    let (_, bytes) = read_plain(path, BYTES_MAX).ok()?;
     let mut reader = Reader { rest: bytes.strip_prefix(MAGIC)? };
     if reader.bytes()? != root.as_os_str().as_bytes() {
         return None;

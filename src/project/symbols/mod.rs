@@ -8,6 +8,7 @@ mod cache;
 mod outlines;
 mod rank;
 
+use crate::files::walk;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::fs::{Metadata, OpenOptions};
@@ -17,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use ignore::{WalkBuilder, WalkState};
+use ignore::WalkState;
 
 use super::languages::is_foreign;
 use crate::syntax::{Definition, Language, outline};
@@ -163,7 +164,7 @@ pub fn is_source(path: &Path) -> bool {
 fn files(root: &Path, is_over: &(dyn Fn() -> bool + Sync)) -> Vec<(PathBuf, Stamp)> {
     let found = Mutex::new(Vec::new());
     let halt = AtomicBool::new(false);
-    WalkBuilder::new(root).same_file_system(true).build_parallel().run(|| {
+    walk(root).same_file_system(true).build_parallel().run(|| {
         let mut seen = 0_usize;
         let (found, halt) = (&found, &halt);
         Box::new(move |entry| {

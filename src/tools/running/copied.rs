@@ -9,7 +9,7 @@ use std::path::{Component, Path};
 use std::sync::Arc;
 
 use crate::base::text::{counted, spelled_out};
-use crate::files::{Layers, Stamp, end_of};
+use crate::files::{Layers, Stamp, end_of, open_plain};
 use crate::gate::Named;
 use crate::proto::known_paths;
 use crate::proto::tool::FileChange;
@@ -103,7 +103,7 @@ fn is_harmless_outside(real: &Path) -> bool {
     let Ok(data) = std::fs::metadata(real) else { return false };
     let is_compiled = || {
         let mut first = [0; 4];
-        std::fs::File::open(real).is_ok_and(|mut file| file.read_exact(&mut first).is_ok()) && first == *b"\x7fELF"
+        open_plain(real).is_ok_and(|mut file| file.read_exact(&mut first).is_ok()) && first == *b"\x7fELF"
     };
     let can_write = |path: &Path| nix::unistd::access(path, nix::unistd::AccessFlags::W_OK).is_ok();
     let is_of_system = || {
