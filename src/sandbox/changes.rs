@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -135,22 +135,18 @@ pub fn collect(layer: &Layer, workspace: &Layers, limits: &CollectLimits) -> Res
         Root::open(&layer.upper, None).map_err(|error| CollectError::Path { path: layer.upper.clone(), error })?;
     let deadline = Instant::now() + limits.time;
     let collector = Collector { layer, upper: &upper, lower: workspace, limits, deadline, changes: Mutex::default() };
-    let mut directories: BTreeMap<PathBuf, Vec<Seen>> = BTreeMap::new();
-    let (found, closed) = (Mutex::new(&mut directories), Mutex::new(None));
-    let survey = SurveyLimits { entries_max: limits.entries_max, deadline };
-    let end = upper.survey(survey, &|looked| {
-        if looked.is_closed {
-            *closed.lock() = Some(looked.path.to_owned());
+    let mut opened = HashMap::new();
+    let directories = loop {
+        let (directories, closed) = collector.directories()?;
+        let Some(first) = closed.first() else { break with_modes(directories, &opened) };
+        // The copy is ours, whatever its directories let a program do. Half of a change is none.
+        if closed.iter().any(|path| !open_directory(&layer.upper.join(path), path, &mut opened)) {
+            return Err(CollectError::Path {
+                path: first.clone(),
+                error: PathError::System(nix::errno::Errno::EACCES),
+            });
         }
-        let below = looked.entries.iter().filter(|it| it.stamp.is_directory()).map(|it| it.name.clone()).collect();
-        found.lock().insert(looked.path.to_owned(), looked.entries);
-        below
-    });
-    collector.ended(end)?;
-    // Half of a change is none.
-    if let Some(path) = closed.into_inner() {
-        return Err(CollectError::Path { path, error: PathError::System(nix::errno::Errno::EACCES) });
-    }
+    };
     collector.directory(Path::new(""), true, &directories)?;
     let mut changes = collector.changes.into_inner();
     changes.items = one_for_each_path(changes.items);
@@ -158,6 +154,23 @@ pub fn collect(layer: &Layer, workspace: &Layers, limits: &CollectLimits) -> Res
     count_other_names(&mut changes.items, workspace);
     changes.left_out.sort();
     Ok(changes)
+}
+
+/// Lets us read a directory of the copy that its program has closed, and notes its mode in `opened`; `false` if that was tried before or fails.
+fn open_directory(real: &Path, path: &Path, opened: &mut HashMap<PathBuf, u32>) -> bool {
+    let Ok(data) = fs::symlink_metadata(real) else { return false };
+    let wider = fs::Permissions::from_mode(data.mode() & 0o7777 | 0o700);
+    opened.insert(path.to_owned(), data.mode()).is_none() && data.is_dir() && fs::set_permissions(real, wider).is_ok()
+}
+
+/// The entries of directories, with the modes that those had which had to be opened.
+fn with_modes(mut all: Directories, opened: &HashMap<PathBuf, u32>) -> Directories {
+    for (path, mode) in opened {
+        let entries = path.parent().and_then(|above| all.get_mut(above)).into_iter().flatten();
+        let name = path.file_name().unwrap_or_default();
+        entries.filter(|it| *it.name == *name.as_bytes()).for_each(|it| it.stamp.mode = *mode);
+    }
+    all
 }
 
 /// Sorts the changes. Something that replaces something of another kind was noted as gone and as new: it is one change.
@@ -236,7 +249,26 @@ struct Collector<'a> {
     changes: Mutex<Changes>,
 }
 
+/// The entries of each directory.
+type Directories = BTreeMap<PathBuf, Vec<Seen>>;
+
 impl Collector<'_> {
+    /// Reads all directories of the copy; gives those too that can't be read.
+    fn directories(&self) -> Result<(Directories, Vec<PathBuf>), CollectError> {
+        let (found, closed) = (Mutex::new(Directories::new()), Mutex::new(Vec::new()));
+        let survey = SurveyLimits { entries_max: self.limits.entries_max, deadline: self.deadline };
+        let end = self.upper.survey(survey, &|looked| {
+            if looked.is_closed {
+                closed.lock().push(looked.path.to_owned());
+            }
+            let below = looked.entries.iter().filter(|it| it.stamp.is_directory()).map(|it| it.name.clone()).collect();
+            found.lock().insert(looked.path.to_owned(), looked.entries);
+            below
+        });
+        self.ended(end)?;
+        Ok((found.into_inner(), closed.into_inner()))
+    }
+
     fn ended(&self, end: SurveyEnd) -> Result<(), CollectError> {
         match end {
             SurveyEnd::Whole if Instant::now() < self.deadline => Ok(()),
@@ -247,7 +279,7 @@ impl Collector<'_> {
 
     /// Compares what the upper directory has at `path` with the workspace. `is_merged` says that what the workspace has
     /// below shows through.
-    fn directory(&self, path: &Path, is_merged: bool, all: &BTreeMap<PathBuf, Vec<Seen>>) -> Result<(), CollectError> {
+    fn directory(&self, path: &Path, is_merged: bool, all: &Directories) -> Result<(), CollectError> {
         self.ended(SurveyEnd::Whole)?;
         let Some(entries) = all.get(path) else { return Ok(()) };
         for Seen { name, stamp } in entries {
@@ -281,7 +313,7 @@ impl Collector<'_> {
 
     /// Compares below a directory that replaces one of the workspace: what both have is compared, although it doesn't
     /// show through.
-    fn replaced(&self, path: &Path, all: &BTreeMap<PathBuf, Vec<Seen>>) -> Result<(), CollectError> {
+    fn replaced(&self, path: &Path, all: &Directories) -> Result<(), CollectError> {
         self.directory(path, true, all)
     }
 

@@ -25,6 +25,8 @@ const END: &str = "end";
 const SYNCING_THREADS: usize = 8;
 /// Of more files than this the whole file system is synced at once.
 const SYNCED_ALONE_MAX: usize = 64;
+/// Permissions of a directory's owner.
+const OWNERS: u32 = 0o700;
 /// Longest file that is compared with what a step left.
 const COMPARED_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
@@ -88,6 +90,11 @@ pub fn plan(here: &Steps, steps: &[Record], is_undone: bool) -> Result<Plan, Ste
             continue;
         }
         if now == to {
+            continue;
+        }
+        // Nobody can tell whether it is still what the step left, so it stays, and the rest of the step doesn't wait for it.
+        if let (State::Unknown(_), State::Unknown(why)) = (now, from) {
+            plan.left.push((path.to_owned(), format!("the step didn't keep what it left there: {why}")));
             continue;
         }
         // A directory that is to go goes if it is empty; one that is to come is there already.
@@ -353,6 +360,16 @@ pub fn apply(
             step();
         }
     }
+    // One that is closed to its owner could take nothing in.
+    for change in order.iter().rev().map(|at| &intent.changes[*at]) {
+        if let State::Directory { mode } = change.after
+            && mode & OWNERS != OWNERS
+            && !left.iter().any(|(path, _)| *path == change.path)
+        {
+            let failed = |error| StepsError::Path { path: change.path.clone(), error };
+            here.root.set_mode(&change.path, mode).map_err(failed)?;
+        }
+    }
     // The note goes after the renames. If it can't be gone without them, there is nothing to wait for: after a power cut
     // it says what is left to do.
     if intent.is_large() && (here.root.shares_journal(&here.store.folder) || stage.sync_all().is_ok()) {
@@ -420,8 +437,8 @@ fn bring(
     }
     if let State::Directory { mode } = after {
         let done = match now {
-            State::Nothing => here.root.make_directory(path, *mode),
-            State::Directory { .. } => here.root.set_mode(path, *mode),
+            State::Nothing => here.root.make_directory(path, mode | OWNERS),
+            State::Directory { .. } => here.root.set_mode(path, mode | OWNERS),
             _ => return Ok(Some("something else is there".to_owned())),
         };
         return done.map_err(failed).map(|()| None);

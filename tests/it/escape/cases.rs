@@ -310,7 +310,7 @@ pub const CASES: &[Case] = &[
     probe("deep-tree", "python3 -IS $PROBE deep_tree", "bd w e w e w"),
     probe("name-with-newline", r"echo x >$'a\n\e[2Jb\xff'", "d w e w e w"),
     probe("sparse-file-10-gib", "truncate -s 10G big", "d w e w e w"),
-    probe("directory-closed-behind", "mkdir d; echo x >d/x; chmod 000 d", "db w e w e w"),
+    probe("directory-closed-behind", "mkdir d; echo x >d/x; chmod 000 d", "d w e w e w"),
 ];
 
 const REPOSITORY: &str =
