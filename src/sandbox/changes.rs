@@ -11,7 +11,7 @@
 //! The format is the kernel's (Documentation/filesystems/overlayfs.rst), with `userxattr`.
 
 use parking_lot::Mutex;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt;
@@ -22,6 +22,8 @@ use std::time::{Duration, Instant};
 use super::scratch::Layer;
 use crate::files::{Layers, PathError, Root, Seen, Stamp, SurveyEnd, SurveyLimits, holes, is_copied_up, is_opaque};
 
+/// Permissions of a directory's owner.
+const OWNERS: u32 = 0o700;
 /// Clocks of file systems go in ticks: a change in the same tick as the copy may be older or newer.
 const TICK_NS: i64 = 10_000_000;
 /// Longest target of a link, as in Linux (`PATH_MAX`).
@@ -156,10 +158,11 @@ pub fn collect(layer: &Layer, workspace: &Layers, limits: &CollectLimits) -> Res
     Ok(changes)
 }
 
-/// Lets us read a directory of the copy that its program has closed, and notes its mode in `opened`; `false` if that was tried before or fails.
+/// Gives us all rights to a directory of the copy whose program took some away, and notes its mode in `opened`; `false` if that was tried
+/// before or fails.
 fn open_directory(real: &Path, path: &Path, opened: &mut HashMap<PathBuf, u32>) -> bool {
     let Ok(data) = fs::symlink_metadata(real) else { return false };
-    let wider = fs::Permissions::from_mode(data.mode() & 0o7777 | 0o700);
+    let wider = fs::Permissions::from_mode(data.mode() & 0o7777 | OWNERS);
     opened.insert(path.to_owned(), data.mode()).is_none() && data.is_dir() && fs::set_permissions(real, wider).is_ok()
 }
 
@@ -253,20 +256,24 @@ struct Collector<'a> {
 type Directories = BTreeMap<PathBuf, Vec<Seen>>;
 
 impl Collector<'_> {
-    /// Reads all directories of the copy; gives those too that can't be read.
-    fn directories(&self) -> Result<(Directories, Vec<PathBuf>), CollectError> {
+    /// Reads all directories of the copy; gives those too that can't be read, or from which nothing can be taken.
+    fn directories(&self) -> Result<(Directories, BTreeSet<PathBuf>), CollectError> {
         let (found, closed) = (Mutex::new(Directories::new()), Mutex::new(Vec::new()));
         let survey = SurveyLimits { entries_max: self.limits.entries_max, deadline: self.deadline };
         let end = self.upper.survey(survey, &|looked| {
             if looked.is_closed {
                 closed.lock().push(looked.path.to_owned());
             }
-            let below = looked.entries.iter().filter(|it| it.stamp.is_directory()).map(|it| it.name.clone()).collect();
+            let directories = || looked.entries.iter().filter(|it| it.stamp.is_directory());
+            let narrow = directories().filter(|it| it.stamp.permissions() & OWNERS != OWNERS);
+            closed.lock().extend(narrow.map(|it| looked.path.join(OsStr::from_bytes(&it.name))));
+            let below = directories().map(|it| it.name.clone()).collect();
             found.lock().insert(looked.path.to_owned(), looked.entries);
             below
         });
         self.ended(end)?;
-        Ok((found.into_inner(), closed.into_inner()))
+        let closed: BTreeSet<PathBuf> = closed.into_inner().into_iter().collect();
+        Ok((found.into_inner(), closed))
     }
 
     fn ended(&self, end: SurveyEnd) -> Result<(), CollectError> {
