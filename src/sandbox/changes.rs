@@ -11,6 +11,7 @@
 //! The format is the kernel's (Documentation/filesystems/overlayfs.rst), with `userxattr`.
 
 use parking_lot::Mutex;
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -199,9 +200,16 @@ fn one_for_each_path(mut items: Vec<Change>) -> Vec<Change> {
 /// isn't there any more, in a directory that was changed since. A file that the program itself moved is such a copy, too, so as
 /// many are let pass as it has deleted.
 fn contest_vanished(items: &mut [Change], workspace: &Layers, since_ns: i64) {
-    let is_recent = |path: &Path| {
-        let mut above = path.ancestors().skip(1).filter_map(|it| workspace.stamp(it).ok().flatten());
+    let look = |directory: &Path| {
+        let mut above = directory.ancestors().filter_map(|it| workspace.stamp(it).ok().flatten());
         above.next().is_some_and(|it| it.changed_ns >= since_ns - TICK_NS)
+    };
+    // Thousands of files lie in the same directories.
+    let known: RefCell<HashMap<PathBuf, bool>> = RefCell::default();
+    let is_recent = |path: &Path| {
+        let directory = path.parent().unwrap_or(Path::new(""));
+        let found = known.borrow().get(directory).copied();
+        found.unwrap_or_else(|| *known.borrow_mut().entry(directory.to_owned()).or_insert_with(|| look(directory)))
     };
     let is_vanished = |it: &Change| match &it.kind {
         // One with two names was linked.

@@ -265,6 +265,9 @@ impl Keeping<'_> {
         if !is_as_expected(now, expected) {
             return Ok(None);
         }
+        if now.is_none() {
+            return Ok(Some((State::Nothing, None, None)));
+        }
         Ok(Some((self.steps.keep_state(path)?, now.filter(|stamp| !stamp.is_directory()), None)))
     }
 
