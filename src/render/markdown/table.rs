@@ -7,8 +7,10 @@ use nu_ansi_term::Style;
 use super::inline::{Inline, Mark};
 use super::wrap::{Cell, push_cell};
 
-/// Narrowest column that a table is squeezed to; below it the rows are shown as they were written.
+/// Narrowest column that a table is squeezed to.
 const COLUMN_MIN: usize = 3;
+/// Longest word that isn't cut to make a column narrower: a longer one is a path or an address.
+const WORD_MAX: usize = 20;
 const GAP: &str = " │ ";
 const CROSS: &str = "─┼─";
 
@@ -30,8 +32,9 @@ pub(super) fn is_delimiter(row: &str) -> bool {
     row.contains('-') && cells.iter().all(dashes)
 }
 
-/// Lays a table out in `width` columns, one row of cells for each line; `None` if it can't fit. The rows are a header,
-/// a delimiter row and the body; the longest row gives the count of columns, so that no cell is lost.
+/// Lays a table out in `width` columns, one row of cells for each line; where that would cut words, the cells of a row are below each
+/// other, each behind its heading. `None` if that can't fit either. The rows are a header, a delimiter row and the body; the longest
+/// row gives the count of columns, so that no cell is lost.
 pub(super) fn lay_out(
     rows: &[String],
     width: usize,
@@ -49,7 +52,9 @@ pub(super) fn lay_out(
     let rows: Vec<_> = rows.iter().enumerate().filter(|(at, _)| *at != 1).map(read).collect();
     let natural: Vec<usize> =
         (0..count).map(|at| rows.iter().map(|row| columns(&row[at])).max().unwrap_or(0).max(1)).collect();
-    let widths = fit(&natural, width.saturating_sub(3 * (count - 1)))?;
+    let words: Vec<usize> =
+        (0..count).map(|at| rows.iter().map(|row| longest_word(&row[at])).max().unwrap_or(0)).collect();
+    let Some(widths) = fit(&natural, &words, width.saturating_sub(3 * (count - 1))) else { return stack(&rows, width) };
     let dim = Style::new().dimmed();
     let mut lines = Vec::new();
     for (number, row) in rows.iter().enumerate() {
@@ -85,6 +90,37 @@ pub(super) fn lay_out(
         }
     }
     Some(lines)
+}
+
+/// The rows without columns: each cell on lines of its own, behind its heading, and a line between two rows.
+fn stack(rows: &[Vec<Vec<Cell>>], width: usize) -> Option<Vec<Vec<Cell>>> {
+    let (header, body) = rows.split_first().filter(|(_, body)| !body.is_empty() && width > 2 * COLUMN_MIN)?;
+    let mut lines = Vec::new();
+    for (number, row) in body.iter().enumerate() {
+        if number > 0 {
+            let mut line = Vec::new();
+            push_text(&mut line, &"─".repeat(width), Style::new().dimmed());
+            lines.push(line);
+        }
+        for (heading, cells) in header.iter().zip(row).filter(|(_, cells)| !cells.is_empty()) {
+            let mut whole = heading.clone();
+            push_text(&mut whole, if heading.is_empty() { "" } else { ": " }, Style::new().bold());
+            whole.extend_from_slice(cells);
+            for (at, part) in wrap(&whole, width - 2).into_iter().enumerate() {
+                let mut line = Vec::new();
+                push_text(&mut line, if at == 0 { "" } else { "  " }, Style::new());
+                line.extend_from_slice(part);
+                lines.push(line);
+            }
+        }
+    }
+    Some(lines)
+}
+
+/// The columns that the longest word of a cell takes; wide characters are parted anywhere.
+fn longest_word(cells: &[Cell]) -> usize {
+    let words = cells.split(|cell| cell.text == " " || cell.columns > 1);
+    words.map(columns).max().unwrap_or(0).min(WORD_MAX)
 }
 
 fn columns(cells: &[Cell]) -> usize {
@@ -139,20 +175,21 @@ fn split(row: &str) -> Vec<String> {
     cells.iter().map(|cell| cell.trim().to_owned()).collect()
 }
 
-/// Cuts the widest columns to one width, the largest with which all fit.
-fn fit(natural: &[usize], available: usize) -> Option<Vec<usize>> {
+/// Cuts the widest columns to one width, the largest with which all fit, but none below its longest word; `None` if they can't
+/// fit so.
+fn fit(natural: &[usize], words: &[usize], available: usize) -> Option<Vec<usize>> {
     if natural.iter().sum::<usize>() <= available {
         return Some(natural.to_vec());
     }
-    let total = |cap: usize| natural.iter().map(|width| cap.min(*width)).sum::<usize>();
-    let cap = (COLUMN_MIN..=available).take_while(|cap| total(*cap) <= available).last()?;
-    let mut left = available - total(cap);
-    let widen = |width: &usize| {
-        let more = usize::from(*width > cap && left > 0);
+    let cut = |cap: usize| natural.iter().zip(words).map(move |(width, word)| cap.max(*word).min(*width));
+    let cap = (COLUMN_MIN..=available).take_while(|cap| cut(*cap).sum::<usize>() <= available).last()?;
+    let mut left = available - cut(cap).sum::<usize>();
+    let widen = |(width, whole): (usize, &usize)| {
+        let more = usize::from(width < *whole && width == cap && left > 0);
         left -= more;
-        cap.min(*width) + more
+        width + more
     };
-    Some(natural.iter().map(widen).collect())
+    Some(cut(cap).zip(natural).map(widen).collect())
 }
 
 fn wrap(cells: &[Cell], width: usize) -> Vec<&[Cell]> {

@@ -148,7 +148,12 @@ const PICTURES: &[(&str, usize, &str)] = &[
     ("| a | b |\n|---|---|\n| 1 | 2 | 3 |", 80, "a │ b │\n──┼───┼──\n1 │ 2 │ 3\n"),
     ("- t\n  | a |\n  |---|\n  | b \\| c |\n", 40, "• t\n  a\n  ─────\n  b | c\n"),
     ("| not a table\n| at *all*\n", 40, "| not a table\n| at all\n"),
-    ("|a|b|c|d|\n|-|-|-|-|\n|long|long|long|long|\n", 12, "|a|b|c|d|\n|-|-|-|-|\n|long|long|l\nong|long|\n"),
+    ("|a|b|c|d|\n|-|-|-|-|\n|long|long|long|long|\n", 12, "a: long\nb: long\nc: long\nd: long\n"),
+    (
+        "| Tool | What it does |\n|---|---|\n| ripgrep | searches expressions |\n| grep | is everywhere |\n",
+        20,
+        "Tool: ripgrep\nWhat it does:\n  searches\n  expressions\n────────────────────\nTool: grep\nWhat it does: is\n  everywhere\n",
+    ),
     ("CMD: rm *.txt && echo '**x**' # `y`   \n*z*", 10, "CMD: rm *.txt && echo '**x**' # `y`   \nz\n"),
     (
         "CMD: cat <<'EOF' > f\n# not *a* heading\n* x\nEOF\n# Real",
