@@ -629,12 +629,12 @@ fn home_is_found(home: &Path) -> Failure {
     Failure::unavailable(message).hint("set HOME to use another one")
 }
 
-fn open_store(settings: &Settings, problems: &mut Vec<Failure>) -> Result<Arc<Mutex<store::Store>>, Failure> {
+fn open_store(settings: &Settings, problems: &mut Vec<Failure>) -> Result<Arc<Mutex<Store>>, Failure> {
     let opened = match &settings.history.dir {
         Some(dir) => store::Store::open(dir),
         None => {
             problems.push(
-                Failure::unavailable("no HOME is set: history and conversations stay in memory")
+                Failure::unavailable("no HOME is set, or it doesn't exist: history and conversations stay in memory")
                     .hint("set history.dir in the config to keep them"),
             );
             store::Store::in_memory()

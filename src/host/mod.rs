@@ -9,7 +9,8 @@ mod notify;
 mod wire;
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -20,10 +21,15 @@ pub use keys::{KEY_BYTES_MAX, KEY_COMMAND_TIME, key_from_command, key_from_file}
 pub use notify::notify;
 pub use wire::{Hangup, Wire};
 
-/// Returns the environment as a value.
+/// Returns the environment as a value, without a `HOME` that doesn't exist: it may be mounted later, and nothing of ours makes it.
 #[must_use]
 pub fn environment() -> BTreeMap<OsString, OsString> {
-    std::env::vars_os().collect()
+    let mut all: BTreeMap<_, _> = std::env::vars_os().collect();
+    let is_missing = |home: &OsString| std::fs::metadata(home).is_err_and(|error| error.kind() == ErrorKind::NotFound);
+    if all.get(OsStr::new("HOME")).is_some_and(is_missing) {
+        all.remove(OsStr::new("HOME"));
+    }
+    all
 }
 
 /// Returns the time, in milliseconds since the Unix epoch.

@@ -748,3 +748,19 @@ fn an_open_row_of_a_start_up_file_stays_above_the_prompt() {
     let at = rows.iter().position(|row| *row == "first-row").expect("the first row");
     assert!(rows[at + 1].starts_with("open row"), "{text}");
 }
+
+/// It may be one that is mounted later, and root could make it.
+#[test]
+fn a_home_that_does_not_exist_is_not_made() {
+    let place = tempfile::TempDir::new().expect("a directory");
+    let gone = place.path().join("gone");
+    let mut spawn = Spawn::reedclaw().cwd(place.path()).env("HOME", &gone.display().to_string());
+    for name in ["XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"] {
+        spawn = spawn.env(name, "");
+    }
+    let session = Session::spawn(spawn);
+    session.expect_text("doesn't exist");
+    session.run("cd; echo status-$?");
+    session.expect_line("status-1");
+    assert!(!gone.exists());
+}
