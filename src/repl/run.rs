@@ -44,6 +44,7 @@ use crate::repl::rules::served;
 use crate::shell::Session;
 use crate::shell::spawn::Dialect;
 use crate::shell::supervise::Ending;
+use crate::store::Search;
 
 /// Returns the state before the shell has reported anything.
 fn first_state(runtime: &Runtime, hooks: &SharedHooks) -> EditorState {
@@ -171,7 +172,10 @@ pub(super) fn start(
 fn show_problems(repl: &Repl) {
     repl.runtime.problems().iter().for_each(|problem| repl.console.failure(problem));
     configure::tell_config(repl);
-    if repl.runtime.agent().models().is_empty() {
+    // Once, not in each window of somebody who wants none.
+    let is_new =
+        || repl.store().search(&Search { limit: Some(1), ..Search::default() }).is_ok_and(|rows| rows.is_empty());
+    if repl.runtime.agent().models().is_empty() && is_new() {
         repl.console.notice(NO_MODEL);
     }
 }

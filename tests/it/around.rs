@@ -764,3 +764,19 @@ fn a_home_that_does_not_exist_is_not_made() {
     session.expect_line("status-1");
     assert!(!gone.exists());
 }
+
+#[test]
+fn a_missing_model_is_reported_in_the_first_session_alone() {
+    let home = tempfile::TempDir::new().expect("a home");
+    let seen = |line: &str| {
+        let session = Session::spawn(Spawn::reedclaw().home(home.path()));
+        session.run(line);
+        session.expect_line("seen-2");
+        let text = session.screen_text();
+        session.line("exit");
+        session.expect_exit();
+        text.contains("No model is set up")
+    };
+    assert!(seen("echo seen-$((1+1))"));
+    assert!(!seen("echo seen-$((4-2))"));
+}
