@@ -30,6 +30,7 @@ use self::sql::{Begin, Connection, Held, OptionalExtension as _, Pool, params};
 use crate::base::canonical::{CanonicalError, canonical};
 use crate::base::time::utc_ms;
 
+pub use crate::chain::Span;
 pub use auth::{ACCESS_MS, Accounts, Caller, NewToken, Paired, REFRESH_MS, TokenRow, Who};
 pub use canvas::{Canvases, Command, Committed, Snapshot};
 pub use idempotency::{Begun, Key, Keys};
@@ -46,7 +47,7 @@ pub use permits::{NewLicence, NewLock, Permits};
 pub use questions::{Asked, Given, Questions};
 pub use row::Event;
 pub use runs::{NewRun, RunEnd, Runs};
-pub use safety::{Judged, Record, Safety, Subject};
+pub use safety::{Judged, NewLimit, Record, Safety, Subject};
 pub use spine::verify::{Broken, Verified};
 pub use spine::{Expected, Filter, Page, Stored};
 pub use sql::Target;

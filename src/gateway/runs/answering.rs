@@ -50,9 +50,15 @@ fn check_training(gateway: &Gateway, who: &Identity) -> Answered<()> {
 /// Makes a run and gives it to its conversation's thread.
 ///
 /// # Errors
-/// The conversation answers another question, or there are no more threads.
+/// The tenant's texts would train a model, a limit of its costs is used up, the conversation answers another question, or there
+/// are no more threads.
 pub fn begin(gateway: &Arc<Gateway>, conversation: Option<i64>, job: Job) -> Answered<()> {
     check_training(gateway, &job.run.who)?;
+    // The gates stop calls of tools. A model that may cost nothing more isn't asked at all.
+    if let Some(limit) = gateway.ledger.safety().used_up(&job.run.who)? {
+        gateway.metrics.blocked("budget");
+        return Err(Problem::new(403, "budget", limit.used_up()).context(limit.to_value()));
+    }
     let live = &gateway.live;
     live.add(&job.run);
     let busy = || Problem::new(409, "in_progress", "the conversation answers another question");

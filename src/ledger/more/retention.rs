@@ -7,6 +7,7 @@ use crate::base::canonical::canonical;
 use crate::base::time::utc_ms;
 use crate::canvas::State;
 use crate::ledger::more::anchor::{Anchor, KIND};
+use crate::ledger::safety::budget::put_together;
 use crate::ledger::spine::append_in;
 use crate::ledger::sql::{Begin, Connection, params};
 use crate::ledger::{DEPTH_MAX, Ledger, LedgerError, now_ms};
@@ -133,6 +134,7 @@ impl Retention<'_> {
         };
         for (tenant, _) in self.0.accounts().tenants()? {
             while self.forget(&tenant, now)? {}
+            self.0.write(&tenant, |transaction| put_together(transaction, &tenant))?;
             if let Some(days) = self.days(&tenant)? {
                 self.purge(&tenant, now - days * DAY_MS)?;
             }

@@ -61,6 +61,10 @@ export const time = (text) => (text ? new Date(text).toLocaleString() : '');
 /** A number with its noun. */
 export const count = (number, noun) => `${number} ${noun}${number === 1 ? '' : 's'}`;
 
+/** What a limit bounds, such as `calls of shop per day`. */
+export const limitOf = ({ name, project, user, per }) =>
+  [name, project && `of ${project}`, user && `by ${user}`, per !== 'total' && `per ${per}`].filter(Boolean).join(' ');
+
 /** A time in seconds in the largest unit of which it has two. */
 export function span(seconds) {
   const [unit, noun] = [[86_400, 'day'], [3_600, 'hour'], [60, 'minute'], [1, 'second']].find(([unit]) => seconds >= 2 * unit) ?? [1, 'second'];

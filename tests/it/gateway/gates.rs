@@ -6,7 +6,7 @@ use std::thread;
 use serde_json::{Value, json};
 
 use super::asking::outcome;
-use super::{Answer, Client, Gateway, allowed, home, home_with, run, token, verify};
+use super::{Answer, Client, Gateway, allowed, change, home, home_with, run, token, verify};
 use crate::pty::{Session, status_code};
 use crate::server::{Server, answer, tool_call};
 
@@ -161,7 +161,8 @@ fn scenario_10_of_many_calls_at_once_as_many_pass_as_the_budget_has() {
     let blocked = answers.iter().filter(|answer| answer.status == 403 && answer.code() == "budget").count();
     assert_eq!((passed, blocked), (10, 90), "{answers:?}");
     let budget = allowed(|| client.get("/budget")).json();
-    assert_eq!(budget["items"], json!([{"name": "calls", "limit": 10, "spent": 10}]));
+    let whole = json!({"name": "calls", "project": null, "user": null, "per": "total", "limit": 10, "spent": 10, "resets_at": null});
+    assert_eq!(budget["items"], json!([whole]));
     tenant(home.path(), &["limit", "local", "calls", "none"]);
     assert_eq!(allowed(|| execute(&client, &action("time", json!({})))).status, 200);
     let usage = json!({"run_id": "run-1", "storage_class": "cost", "provider": "p", "model": "m",
@@ -172,6 +173,57 @@ fn scenario_10_of_many_calls_at_once_as_many_pass_as_the_budget_has() {
         allowed(|| client.get("/events/replay?run_id=run-1&limit=500")).json()["usage"],
         json!({"tokens": 7, "cost": 50, "calls": 1})
     );
+}
+
+#[test]
+fn scenario_10_a_limit_may_be_of_a_project_a_user_a_run_and_a_span_of_time() {
+    let home = home();
+    let gateway = Gateway::start(home.path());
+    let anna = gateway.client(&token(home.path(), "anna", "member", &[]));
+    let ben = gateway.client(&token(home.path(), "ben", "member", &[]));
+    let shop = ben.with("X-Project-Id", "shop");
+    let time = |client: &Client<'_>| allowed(|| execute(client, &action("time", json!({}))));
+    let limit = |more: &[&str]| tenant(home.path(), &[&["limit", "local", "calls"], more].concat());
+    // Each bounds what it names, and nothing else.
+    limit(&["1", "--project", "shop", "--per", "day"]);
+    assert_eq!((time(&shop).status, time(&anna).status, time(&ben).status), (200, 200, 200));
+    let blocked = time(&shop);
+    assert_eq!((blocked.status, blocked.code().as_str()), (403, "budget"), "{blocked:?}");
+    let context = blocked.json()["error"]["context"].clone();
+    assert_eq!((&context["project"], &context["per"], &context["spent"]), (&json!("shop"), &json!("day"), &json!(1)));
+    let resets = context["resets_at"].as_str().expect("a time");
+    assert!(resets.ends_with("T00:00:00.000Z"), "{resets}");
+    assert!(
+        blocked.json()["error"]["message"].as_str().is_some_and(|it| it.contains("of the project shop for this day"))
+    );
+    assert_eq!((time(&anna).status, time(&ben).status), (200, 200));
+    limit(&["3", "--user", "anna", "--per", "hour"]);
+    assert_eq!((time(&anna).status, time(&anna).code().as_str()), (200, "budget"), "she had two before");
+    assert_eq!(time(&ben).status, 200);
+    limit(&["none", "--user", "anna", "--per", "hour"]);
+    limit(&["2", "--per", "run"]);
+    let time_in = |client: &Client<'_>, run: &str| {
+        let mut body = action("time", json!({}));
+        body["subject_id"] = run.into();
+        allowed(|| execute(client, &body))
+    };
+    assert_eq!((time_in(&anna, "run-8").status, time_in(&ben, "run-8").status), (200, 200));
+    assert_eq!(time_in(&anna, "run-8").code(), "budget", "the run has had two");
+    assert_eq!(time_in(&anna, "run-9").status, 200, "another run has its own");
+    // What was used in a span before doesn't count any more.
+    for (span, ago) in [("hour", 3_600_000_i64), ("week", 7 * 86_400_000), ("month", 31 * 86_400_000)] {
+        limit(&["none", "--per", "run"]);
+        limit(&["none", "--project", "shop", "--per", "day"]);
+        limit(&["1", "--project", "shop", "--per", span]);
+        assert_eq!(time(&shop).code(), "budget", "{span}");
+        let hours = ago / 3_600_000;
+        change(home.path(), &format!("UPDATE budget_spent SET hour = hour - {hours} WHERE project = 'shop'"));
+        assert_eq!((time(&shop).status, time(&shop).code().as_str()), (200, "budget"), "{span}");
+        limit(&["none", "--project", "shop", "--per", span]);
+    }
+    let listed = allowed(|| shop.get("/budget")).json();
+    assert_eq!(listed["items"], json!([]), "{listed}");
+    assert_eq!(verify(home.path()).0, Some(0));
 }
 
 #[test]
@@ -341,6 +393,24 @@ fn scenario_12_a_surface_that_is_hot_waits_and_cools_by_the_clock() {
     assert_eq!(execute(&anna, &action("time", json!({}))).status, 200, "a low risk adds nothing");
     set(50_000, 600_000);
     assert_eq!(dry(&anna)["status"], "would_ask", "ten minutes halve it");
+    // Another gateway of the same database counts the same heat, to the unit.
+    if super::is_on_server(home.path()) {
+        let other = Gateway::start(home.path());
+        let there = Client { gateway: &other, ..anna.clone() };
+        let heat_seen = |client: &Client<'_>| {
+            let decisions = dry(client)["decisions"].as_array().cloned().unwrap_or_default();
+            let gate = decisions.into_iter().find(|it| it["gate"] == "temperature").expect("the gate");
+            gate["context"]["heat"].as_i64().expect("its heat")
+        };
+        // Before its time it doesn't cool, so both have one number to agree on.
+        set(50_321, -3_600_000);
+        assert_eq!((heat_seen(&anna), heat_seen(&there)), (50_321, 50_321));
+        set(50_000, 0);
+        assert_eq!(
+            (dry(&anna)["status"].clone(), dry(&there)["status"].clone()),
+            ("would_block".into(), "would_block".into())
+        );
+    }
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use nix::sys::signal::Signal;
 use postgres::{Client, NoTls};
-use reedclaw::ledger::{Expected, Filter, Ledger, LedgerError, NewLicence, NewLock, Place, Target};
+use reedclaw::ledger::{Expected, Filter, Ledger, LedgerError, NewLicence, NewLimit, NewLock, Place, Span, Target};
 use reedclaw::proto::team::{EventDraft, Identity, Mode, TeamRole};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -254,7 +254,8 @@ fn holds_the_contract(ledger: &Ledger) {
 
     ledger.safety().set_flag("local", None, "canvas.gestures", true).expect("a flag");
     assert_eq!(ledger.safety().flag("local", "canvas.gestures"), Ok(Some(true)));
-    ledger.safety().set_limit("local", "calls", Some(5)).expect("a limit");
+    let five = NewLimit { kind: "calls".into(), project: None, actor: None, span: Span::Total, limit: Some(5) };
+    ledger.safety().set_limit("local", &five).expect("a limit");
     assert_eq!(ledger.safety().budget(&who).expect("limits")[0].limit, 5);
     ledger.safety().kill(&who, "tenant", "", "a test").expect("a kill switch");
     assert_eq!((ledger.safety().kill_switches(&who), ledger.safety().lift("local")), (Ok(1), Ok(1)));

@@ -23,7 +23,7 @@ use crate::config::{self, Env, GatewaySettings, LoadRequest};
 use crate::files::make_private;
 use crate::gateway::{self, Listening, Options, Parts};
 use crate::host;
-use crate::ledger::{FILE_NAME, Ledger, LedgerError, NewToken, Target, archive, backends, figures};
+use crate::ledger::{FILE_NAME, Ledger, LedgerError, NewLimit, NewToken, Span, Target, archive, backends, figures};
 use crate::proto::Failure;
 use crate::proto::team::{Mode, TeamRole, TokenKind};
 use crate::render::sanitise;
@@ -60,6 +60,9 @@ const FLAGS: &[&str] = &["canvas.gestures", "pii", "strategy_locks", "train_ok"]
 const COMPARISONS: &[&str] = &["at-most", "at-least", "none"];
 /// Sums that a budget bounds.
 const LIMITS: &[&str] = &["calls", "cost_pico_usd", "tokens"];
+
+/// Spans of time of a budget's limit.
+const SPANS: &[&str] = &["total", "run", "hour", "day", "week", "month"];
 
 /// The variable that names the database for all of these commands.
 const DATABASE: &str = "REEDCLAW_GATEWAY_DATABASE";
@@ -188,7 +191,10 @@ fn tenant_definitions() -> [Command; 2] {
                 .about("Sets a limit of a tenant's budget")
                 .arg(named())
                 .arg(one_of(named_argument("kind", "KIND", "The sum that it bounds"), LIMITS))
-                .arg(named_argument("value", "NUMBER|none", "The most, or none")),
+                .arg(named_argument("value", "NUMBER|none", "The most, or none"))
+                .arg(option("project", "PROJECT").help("Only what is used in this project"))
+                .arg(option("user", "USER").help("Only what this user uses"))
+                .arg(one_of(option("per", "SPAN").default_value("total").help("The time that it is for"), SPANS)),
         );
     let give = Command::new("add").about("Gives a user a role").arg(named()).arg(user()).arg(role_option("member"));
     let take = Command::new("remove").about("Ends a user's membership").arg(named()).arg(user());
@@ -484,8 +490,13 @@ fn tenant(matches: &ArgMatches, at: &Stores) -> Result<u8, Failure> {
                 })?),
             };
             let (name, kind) = (text(matches, "name"), text(matches, "kind"));
-            at.open_tenant(&name)?.safety().set_limit(&name, &kind, limit).map_err(failed)?;
-            outln!("the limit of {kind} is {value} for {}", sanitise(&name));
+            let one = |key: &str| matches.get_one::<String>(key).cloned().map(named).transpose();
+            let span = Span::of(&text(matches, "per")).unwrap_or(Span::Total);
+            let new = NewLimit { kind: kind.clone(), project: one("project")?, actor: one("user")?, span, limit };
+            at.open_tenant(&name)?.safety().set_limit(&name, &new).map_err(failed)?;
+            let whose = new.project.iter().map(|it| format!(", project {it}"));
+            let whose: String = whose.chain(new.actor.iter().map(|it| format!(", user {it}"))).collect();
+            outln!("the limit of {kind} is {value} for {}{whose}, per {}", sanitise(&name), span.word());
         }
         Some(("list", _)) => {
             let rows = at.open_existing()?.accounts().tenants().map_err(failed)?;

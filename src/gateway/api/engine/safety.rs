@@ -180,6 +180,5 @@ pub fn usage(call: &Call<'_>) -> Answered<Reply> {
 /// `GET /budget`.
 pub fn budget(call: &Call<'_>) -> Answered<Reply> {
     let limits = call.gateway.ledger.safety().budget(call.who()?)?;
-    let item = |limit: &crate::chain::Limit| json!({"name": limit.name, "limit": limit.limit, "spent": limit.spent});
-    Ok(Reply::ok(json!({"items": limits.iter().map(item).collect::<Vec<Value>>(), "next": null})))
+    Ok(Reply::ok(json!({"items": limits.iter().map(chain::Limit::to_value).collect::<Vec<Value>>(), "next": null})))
 }

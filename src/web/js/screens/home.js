@@ -1,13 +1,13 @@
 // What waits for me, what runs, what it costs, what happened last.
 import { api } from '../api.js';
 import { useStore } from '../store.js';
-import { Failed, None, Risk, Title, count, html, span, time, useEvents, useLoaded, visible } from '../ui.js';
+import { Failed, None, Risk, Title, count, html, limitOf, span, time, useEvents, useLoaded, visible } from '../ui.js';
 
 function Budget({ items }) {
   if (!items.length) return html`<p class="soft">No limits are set. <code>reedclaw gateway tenant limit</code> sets one.</p>`;
-  return items.map(({ name, limit, spent }) => {
+  return items.map(({ name, limit, spent, ...of }) => {
     const part = Math.min(100, limit ? (100 * spent) / limit : 100);
-    return html`<p>${name}: ${spent} of ${limit}
+    return html`<p>${limitOf({ name, ...of })}: ${spent} of ${limit}${of.resets_at ? html`<span class="soft small"> until ${time(of.resets_at)}</span>` : null}
       <span class="meter" role="img" aria-label=${`${Math.round(part)} per cent used`}>
         <svg viewBox="0 0 100 4" preserveAspectRatio="none"><rect width=${part} height="4" /></svg></span></p>`;
   });

@@ -4,7 +4,7 @@ import { api } from '../api.js';
 import { newest } from '../events.js';
 import { get, say, useStore } from '../store.js';
 import { refresh } from '../refresh.js';
-import { Failed, None, Title, Twice, html, span, time, useLoaded, useOnline, visible } from '../ui.js';
+import { Failed, None, Title, Twice, html, limitOf, span, time, useLoaded, useOnline, visible } from '../ui.js';
 
 /** Decisions that are shown; the timeline has the others. */
 const DECISIONS_MAX = 30;
@@ -48,7 +48,7 @@ export function Safety() {
           ${it.active ? html` <${Twice} word="Revoke" of="this licence" disabled=${!online || !may('operator')} act=${() => revoke(it.licence_id)} />` : null}</li>`)}</ul>`
         : html`<${None} isKnown=${true} error=${error}>No licences.<//>`}
       <h2>Limits</h2>
-      ${value.budget.length ? html`<ul class="list">${value.budget.map((it) => html`<li>${it.name}: ${it.spent} of ${it.limit}</li>`)}</ul>`
+      ${value.budget.length ? html`<ul class="list">${value.budget.map((it) => html`<li>${limitOf(it)}: ${it.spent} of ${it.limit}</li>`)}</ul>`
         : html`<${None} isKnown=${true} error=${error}>No limits are set.<//>`}
       <h2>Figures</h2>
       <div class="wide" tabindex="0" role="region" aria-label="Figures"><table><thead><tr><th>Figure</th><th>Now</th><th>Values</th><th>Rule</th></tr></thead><tbody>

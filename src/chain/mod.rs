@@ -1,10 +1,14 @@
 //! The six gates in front of an action, as one pure function over facts: kill switch, licence for what is dangerous, strategy
 //! lock, budget, measured figures, heat. Where the facts come from is another room's business.
 
+mod budget;
+
 use serde_json::{Value, json};
 
 use crate::proto::action::{Effect, Risk, WriteKind};
 use crate::proto::team::{GateDecision, GateName, GateOutcome};
+
+pub use budget::{Limit, Span};
 
 /// Actions that are dangerous whatever the policy finds in them, each with its class.
 pub const DANGEROUS_ACTIONS: &[(&str, &str)] = &[("canvas_purge", "canvas_purge"), ("payment", "money")];
@@ -104,19 +108,6 @@ pub struct Lock {
     pub is_three_wise_pending: bool,
     /// Now lies within its dates, by the database's clock.
     pub is_in_time: bool,
-}
-
-/// A limit and how much of it is used.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Limit {
-    /// Its name.
-    pub name: String,
-    /// The most.
-    pub limit: i64,
-    /// Used so far.
-    pub spent: i64,
-    /// Needed for this call.
-    pub asked: i64,
 }
 
 /// A rule over a measured figure, and what is measured now. Values are whole thousandths, so that every machine gets the same.
@@ -256,7 +247,7 @@ fn ask(gate: GateName, facts: &Facts, wish: &Wish) -> GateOutcome {
             }
         },
         GateName::StrategyLock => facts.locks.as_ref().map_or(GateOutcome::NotApplicable, |locks| lock(locks, wish)),
-        GateName::Budget => budget(&facts.limits),
+        GateName::Budget => budget::decide(&facts.limits),
         GateName::Kpi => kpi(&facts.rules),
         GateName::Temperature => {
             let added = heat_of(wish.risk);
@@ -327,19 +318,6 @@ fn kpi(rules: &[Rule]) -> GateOutcome {
     let context = json!({"kpi": rule.kpi, "action": rule.action, "value": value, "op": rule.op,
         "threshold": threshold, "window_s": rule.window_s, "samples": rule.samples});
     block(reason, context)
-}
-
-fn budget(limits: &[Limit]) -> GateOutcome {
-    if limits.is_empty() {
-        return GateOutcome::NotApplicable;
-    }
-    match limits.iter().find(|limit| limit.spent.saturating_add(limit.asked) > limit.limit) {
-        None => GateOutcome::Pass,
-        Some(Limit { name, limit, spent, asked }) => {
-            let context = json!({"name": name, "limit": limit, "spent": spent, "asked": asked, "resets_at": null});
-            block(format!("the budget of {name} is used up: {spent} of {limit}"), context)
-        }
-    }
 }
 
 #[cfg(test)]
@@ -494,7 +472,16 @@ mod tests {
 
     #[test]
     fn scenario_10_a_limit_that_the_call_would_pass_blocks() {
-        let limit = |spent| Limit { name: "calls".into(), limit: 10, spent, asked: 1 };
+        let limit = |spent| Limit {
+            name: "calls".into(),
+            project: None,
+            actor: None,
+            span: Span::Total,
+            limit: 10,
+            spent,
+            asked: 1,
+            resets_at: None,
+        };
         assert_eq!(blocked(&Facts { limits: vec![limit(9)], ..Facts::default() }, &wish(Risk::Low)), None);
         let (gate, context) =
             blocked(&Facts { limits: vec![limit(10)], ..Facts::default() }, &wish(Risk::Low)).expect("a block");

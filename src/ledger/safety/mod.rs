@@ -1,6 +1,8 @@
 //! The facts of the gates, and the transaction in which they decide: what a decision reserves and the events that tell of it
 //! are written together.
 
+pub(super) mod budget;
+
 use super::sql::{Connection, OptionalExtension as _, params};
 use serde_json::{Value, json};
 
@@ -9,8 +11,11 @@ use super::permits::settling;
 use super::spine::append_in;
 use super::stores::note;
 use super::{LEFT, Ledger, LedgerError, now_ms, now_text, uuid_v7};
-use crate::chain::{self, Facts, Licence, Limit, Lock, Stop, Wish};
+use crate::chain::{self, Facts, Licence, Lock, Stop, Wish};
 use crate::proto::team::{EventDraft, GateDecision, GateName, GateOutcome, Identity};
+
+pub use budget::NewLimit;
+use budget::Use;
 
 /// The subject of an action.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -132,10 +137,7 @@ impl Safety<'_> {
     ) -> Result<String, LedgerError> {
         self.0.write(&who.tenant, |transaction| {
             if let Some(id) = reservation {
-                let sql = "DELETE FROM reservation WHERE tenant = ?1 AND reservation_id = ?2";
-                if transaction.execute(sql, params![who.tenant, id])? > 0 && is_freed {
-                    add_use(transaction, who, -1, 0, 0)?;
-                }
+                release(transaction, who, id, is_freed)?;
             }
             if !is_freed {
                 figures::ended(transaction, who, draft)?;
@@ -183,9 +185,7 @@ impl Safety<'_> {
     /// Settles a call that another process left, unless somebody has done so meanwhile.
     fn settle_one(&self, who: &Identity, id: &str, draft: &EventDraft) -> Result<(), LedgerError> {
         self.0.write(&who.tenant, |transaction| {
-            let sql = "DELETE FROM reservation WHERE tenant = ?1 AND reservation_id = ?2";
-            if transaction.execute(sql, params![who.tenant, id])? > 0 {
-                add_use(transaction, who, -1, 0, 0)?;
+            if release(transaction, who, id, true)? {
                 append_in(transaction, who, std::slice::from_ref(draft), None)?;
             }
             Ok(())
@@ -307,28 +307,6 @@ impl Safety<'_> {
         Ok(flags(&connection, tenant)?.map(|mut flags| flags[flag].take()))
     }
 
-    /// Sets a limit of a tenant: `calls`, `cost_pico_usd` or `tokens`; `None` takes it away.
-    ///
-    /// # Errors
-    /// There is no such tenant, or the database fails.
-    pub fn set_limit(&self, tenant: &str, kind: &str, limit: Option<i64>) -> Result<(), LedgerError> {
-        let who = self.0.permits().operator_at_terminal(tenant)?;
-        self.0.write(tenant, |transaction| {
-            match limit {
-                Some(limit) => {
-                    let sql = "INSERT INTO budget_limit VALUES (?1, ?2, ?3) ON CONFLICT (tenant, kind) \
-                               DO UPDATE SET limit_value = ?3";
-                    transaction.execute(sql, params![tenant, kind, limit])?;
-                }
-                None => {
-                    transaction
-                        .execute("DELETE FROM budget_limit WHERE tenant = ?1 AND kind = ?2", params![tenant, kind])?;
-                }
-            }
-            note(transaction, &who, "budget", "budget".into(), json!({"op": "limit", "kind": kind, "limit": limit}))
-        })
-    }
-
     /// Notes what a call of a model cost.
     ///
     /// # Errors
@@ -338,19 +316,10 @@ impl Safety<'_> {
             let stored = append_in(transaction, who, std::slice::from_ref(draft), None)?;
             let is_new = stored.iter().any(|it| !it.is_duplicate);
             if is_new {
-                add_use(transaction, who, 0, cost, tokens)?;
+                budget::add(transaction, who, budget::hour(transaction)?, Use { calls: 0, cost, tokens })?;
             }
             Ok(is_new)
         })
-    }
-
-    /// The limits of a tenant and how much of each is used.
-    ///
-    /// # Errors
-    /// The database fails.
-    pub fn budget(&self, who: &Identity) -> Result<Vec<Limit>, LedgerError> {
-        let connection = self.0.view(&who.tenant)?;
-        limits(&connection, &who.tenant, 0)
     }
 }
 
@@ -368,7 +337,7 @@ fn facts(connection: &Connection, who: &Identity, wish: &Wish, node: Option<&Sto
         },
         licences: licences(connection, &who.tenant, now)?,
         locks: locks(connection, &who.tenant, now)?,
-        limits: limits(connection, &who.tenant, 1)?,
+        limits: budget::limits(connection, who, 1)?,
         rules: figures::rules(connection, &who.tenant, &wish.action)?,
         heat: heat.map_or(0, |(heat, at)| chain::cooled(heat, now - at)),
     })
@@ -428,35 +397,10 @@ fn locks(connection: &Connection, tenant: &str, now: i64) -> Result<Option<Vec<L
     Ok(Some(rows.collect::<crate::ledger::sql::Result<_>>()?))
 }
 
-fn limits(connection: &Connection, tenant: &str, asked_calls: i64) -> Result<Vec<Limit>, LedgerError> {
-    let sql = "SELECT CAST(coalesce(sum(calls), 0) AS BIGINT), CAST(coalesce(sum(cost_pico_usd), 0) AS BIGINT), \
-               CAST(coalesce(sum(tokens), 0) AS BIGINT) FROM budget_use WHERE tenant = ?1";
-    let spent: (i64, i64, i64) =
-        connection.prepare_cached(sql)?.query_row([tenant], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
-    let mut statement = connection.prepare_cached("SELECT kind, limit_value FROM budget_limit WHERE tenant = ?1")?;
-    let rows = statement.query_map([tenant], |row| {
-        let (name, limit): (String, i64) = (row.get(0)?, row.get(1)?);
-        let (spent, asked) = match name.as_str() {
-            "calls" => (spent.0, asked_calls),
-            "tokens" => (spent.2, asked_calls),
-            _ => (spent.1, asked_calls),
-        };
-        Ok(Limit { name, limit, spent, asked })
-    })?;
-    Ok(rows.collect::<crate::ledger::sql::Result<_>>()?)
-}
-
-fn add_use(transaction: &Connection, who: &Identity, calls: i64, cost: i64, tokens: i64) -> Result<(), LedgerError> {
-    let sql = "INSERT INTO budget_use VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT (tenant, run_id) DO UPDATE SET \
-               calls = budget_use.calls + ?3, cost_pico_usd = budget_use.cost_pico_usd + ?4, tokens = budget_use.tokens + ?5";
-    let run_id = who.run_id.clone().unwrap_or_default();
-    transaction.execute(sql, params![who.tenant, run_id, calls, cost, tokens])?;
-    Ok(())
-}
-
 /// Takes what an admitted call uses: a call of the budget, a use of its licence, heat.
 fn reserve(transaction: &Connection, who: &Identity, wish: &Wish, facts: &Facts) -> Result<(), LedgerError> {
-    add_use(transaction, who, 1, 0, 0)?;
+    let one = Use { calls: 1, ..Use::default() };
+    budget::add(transaction, who, budget::hour(transaction)?, one)?;
     if let Some(licence) = chain::licence(facts, wish) {
         let sql = "UPDATE licence SET uses = uses + 1 WHERE tenant = ?1 AND licence_id = ?2";
         transaction.execute(sql, params![who.tenant, licence.id])?;
@@ -468,10 +412,23 @@ fn reserve(transaction: &Connection, who: &Identity, wish: &Wish, facts: &Facts)
     Ok(())
 }
 
+/// Ends a reservation; says whether it was there. If its call never ran, its place in the budget is free again.
+fn release(transaction: &Connection, who: &Identity, id: &str, is_freed: bool) -> Result<bool, LedgerError> {
+    let sql = "SELECT hour FROM reservation WHERE tenant = ?1 AND reservation_id = ?2";
+    let found = transaction.query_row(sql, params![who.tenant, id], |row| row.get::<Option<i64>>(0)).optional()?;
+    let sql = "DELETE FROM reservation WHERE tenant = ?1 AND reservation_id = ?2";
+    let is_there = transaction.execute(sql, params![who.tenant, id])? > 0;
+    if is_there && is_freed {
+        let place = Use { calls: -1, ..Use::default() };
+        budget::add(transaction, who, found.flatten().unwrap_or_default(), place)?;
+    }
+    Ok(is_there)
+}
+
 /// Notes that an admitted call runs; returns the id of its reservation.
 fn hold(transaction: &Connection, who: &Identity, wish: &Wish, subject: &Subject) -> Result<String, LedgerError> {
     let id = uuid_v7();
-    let sql = "INSERT INTO reservation VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
+    let sql = "INSERT INTO reservation VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
     let stream = format!("{}/{}", subject.kind, subject.id);
     transaction.prepare_cached(sql)?.execute(params![
         who.tenant,
@@ -484,6 +441,7 @@ fn hold(transaction: &Connection, who: &Identity, wish: &Wish, subject: &Subject
         stream,
         wish.action,
         transaction.node(),
+        budget::hour(transaction)?,
     ])?;
     Ok(id)
 }
