@@ -71,13 +71,16 @@ impl Home {
     }
 }
 
+/// Open homes by tenant and project, each with the time of its last use.
+type Open = BTreeMap<(String, String), (Arc<Home>, Instant)>;
+
 /// The homes that are open.
 pub struct Homes {
     machines: Arc<Home>,
     /// The directory of this database's tenants, and of all workspaces; none without a home directory.
     places: Option<(PathBuf, PathBuf)>,
     database: String,
-    open: Mutex<BTreeMap<(String, String), (Arc<Home>, Instant)>>,
+    open: Mutex<Open>,
 }
 
 impl Homes {
