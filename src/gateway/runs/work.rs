@@ -179,33 +179,28 @@ mod tests {
     #[test]
     fn scenario_63_tenants_take_turns_and_one_does_not_get_all_places() {
         let (threads, places) = WORK;
-        let pool = Pool::start("test", threads, places).expect("threads");
-        let (started, has_started) = std::sync::mpsc::channel::<()>();
-        let held = Arc::new(Mutex::new(()));
+        let shared = Shared { waiting: Mutex::default(), came: Condvar::new(), most: places };
         let done = Arc::new(Mutex::new(Vec::new()));
         let job = |lane: &'static str| {
             let done = Arc::clone(&done);
             Box::new(move || done.lock().push(lane)) as Job
         };
-        let holding = held.lock();
-        for _ in 0..threads {
-            let (held, started) = (Arc::clone(&held), started.clone());
-            let wait: Job = Box::new(move || {
-                let _ = started.send(());
-                drop(held.lock());
-            });
-            assert!(pool.0.put("busy", wait));
-        }
-        (0..threads).for_each(|_| has_started.recv().expect("it runs"));
-        let taken = (0..300).filter(|_| pool.0.put("busy", job("busy"))).count();
+        let taken = (0..300).filter(|_| shared.put("busy", job("busy"))).count();
         assert_eq!(taken, places * 3 / 4, "the rest of the queue is for others");
-        assert!((0..10).all(|_| pool.0.put("quiet", job("quiet"))));
-        drop(holding);
-        while done.lock().len() < taken + 10 {
-            std::thread::yield_now();
-        }
-        // Ten jobs beside 192: each waits for one of the other tenant, and for what other threads note before it.
-        let last = done.lock().iter().rposition(|lane| *lane == "quiet").expect("they ran");
-        assert!(last < 20 + 2 * threads, "the last quiet one was number {last}");
+        assert!((0..10).all(|_| shared.put("quiet", job("quiet"))));
+        // One thread takes what all threads take, in the same order.
+        (0..taken + 10).for_each(|_| shared.next().expect("a job")());
+        let order = done.lock().clone();
+        let quiet: Vec<usize> = (0..order.len()).filter(|at| order[*at] == "quiet").collect();
+        assert_eq!(
+            quiet,
+            (0..10).map(|number| 2 * number + 1).collect::<Vec<_>>(),
+            "each waits for one of the other tenant"
+        );
+        assert!(threads > 1 && shared.waiting().count == 0);
+        // A lane that was empty takes its turn again.
+        assert!(shared.put("quiet", job("quiet")));
+        shared.next().expect("a job")();
+        assert_eq!(done.lock().last(), Some(&"quiet"));
     }
 }

@@ -27,9 +27,26 @@ impl Seed {
     }
 }
 
+/// The way to a gateway: the address of the network in front of it, and its own, by which it wants to be called.
+#[derive(Clone, Copy, Debug)]
+pub struct Way {
+    pub through: SocketAddr,
+    pub to: SocketAddr,
+}
+
+impl Way {
+    fn connect(&self) -> Option<TcpStream> {
+        let socket = TcpStream::connect_timeout(&self.through, PATIENCE).ok()?;
+        socket.set_read_timeout(Some(PATIENCE)).ok()?;
+        Some(socket)
+    }
+}
+
 /// The world of a history: gateways that come and go, a clock, and the notes.
 pub struct World {
-    pub gateways: RwLock<Vec<Option<SocketAddr>>>,
+    pub gateways: RwLock<Vec<Option<Way>>>,
+    /// Every tenant.
+    pub tenants: Vec<String>,
     pub began: Instant,
     pub is_over: AtomicBool,
     pub history: Mutex<History>,
@@ -44,10 +61,10 @@ impl World {
         self.is_over.load(Ordering::Relaxed)
     }
 
-    /// The address of a gateway that seems to be there.
-    pub fn some_gateway(&self, seed: &mut Seed) -> Option<SocketAddr> {
+    /// The way to a gateway that seems to be there.
+    pub fn some_gateway(&self, seed: &mut Seed) -> Option<Way> {
         let gateways = self.gateways.read().expect("addresses");
-        let there: Vec<SocketAddr> = gateways.iter().flatten().copied().collect();
+        let there: Vec<Way> = gateways.iter().flatten().copied().collect();
         let count = u64::try_from(there.len()).expect("small");
         there.get(usize::try_from(seed.next(count)).expect("small")).copied()
     }
@@ -55,6 +72,11 @@ impl World {
     pub fn note(&self, act: impl FnOnce(&mut History)) {
         act(&mut self.history.lock().expect("the history"));
     }
+}
+
+/// The beginning of the ids of a tenant's events, by which an answer that shows them to another one is known.
+pub fn mark(tenant: &str) -> String {
+    format!("e-{tenant}-")
 }
 
 /// An answer.
@@ -73,7 +95,8 @@ pub struct Member {
 
 impl Member {
     /// The lines of a request's head.
-    fn head(&self, address: SocketAddr, method: &str, path: &str) -> String {
+    fn head(&self, way: Way, method: &str, path: &str) -> String {
+        let address = way.to;
         format!(
             "{method} {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nAuthorization: Bearer {}\r\nX-Tenant-Id: {}\r\n\
              Content-Type: application/json\r\n",
@@ -82,11 +105,10 @@ impl Member {
     }
 
     /// Sends a request; nothing if no whole answer comes. `pause` is a time for which the client stands still in the middle of it.
-    pub fn ask(&self, address: SocketAddr, path: &str, body: &Value, pause: Duration) -> Option<Answer> {
-        let mut socket = TcpStream::connect_timeout(&address, PATIENCE).ok()?;
-        socket.set_read_timeout(Some(PATIENCE)).ok()?;
+    pub fn ask(&self, world: &World, way: Way, path: &str, body: &Value, pause: Duration) -> Option<Answer> {
+        let mut socket = way.connect()?;
         let body = body.to_string();
-        let head = self.head(address, "POST", path) + &format!("Content-Length: {}\r\n\r\n", body.len());
+        let head = self.head(way, "POST", path) + &format!("Content-Length: {}\r\n\r\n", body.len());
         let (first, rest) = body.split_at(body.len() / 2);
         socket.write_all((head + first).as_bytes()).ok()?;
         stand_still(pause);
@@ -95,6 +117,8 @@ impl Member {
         let mut answer = Vec::new();
         socket.read_to_end(&mut answer).ok()?;
         let text = String::from_utf8(answer).ok()?;
+        let others = world.tenants.iter().filter(|tenant| **tenant != self.tenant && text.contains(&mark(tenant)));
+        others.for_each(|other| world.note(|history| history.shown.push((self.tenant.clone(), other.clone()))));
         let (head, text) = text.split_once("\r\n\r\n")?;
         let status = head.split(' ').nth(1)?.parse().ok()?;
         let is_replay = head.to_ascii_lowercase().contains("idempotent-replay: true");
@@ -126,7 +150,7 @@ impl Member {
         let mut is_open = false;
         for _ in 0..TRIES {
             let pause = if seed.next(20) == 0 { Duration::from_millis(seed.next(400)) } else { Duration::ZERO };
-            let answer = world.some_gateway(seed).and_then(|to| self.ask(to, "/events/append", &body, pause));
+            let answer = world.some_gateway(seed).and_then(|to| self.ask(world, to, "/events/append", &body, pause));
             append.ended = world.now();
             match answer.as_ref().map(|answer| answer.status) {
                 Some(200 | 201) => {
@@ -163,7 +187,7 @@ impl Member {
                 // One that was sent may have landed: it is asked again until that is known.
                 let body = json!({"base_rev": rev, "ops": [op], "idempotency_key": key, "merge": "disjoint"});
                 let to = world.some_gateway(&mut seed);
-                let answer = to.and_then(|to| self.ask(to, "/canvas/board/commands", &body, Duration::ZERO));
+                let answer = to.and_then(|to| self.ask(world, to, "/canvas/board/commands", &body, Duration::ZERO));
                 let head = answer.as_ref().and_then(|answer| answer.body["head_rev"].as_i64());
                 match answer.as_ref().map(|answer| answer.status) {
                     Some(200) => {
@@ -192,7 +216,7 @@ impl Member {
         for _ in 0..TRIES {
             let invoked = world.now();
             let Some(to) = world.some_gateway(seed) else { continue };
-            let answer = self.ask(to, "/actions/execute", &body, Duration::ZERO);
+            let answer = self.ask(world, to, "/actions/execute", &body, Duration::ZERO);
             let status = answer.as_ref().map_or(0, |answer| answer.status);
             if matches!(status, 200 | 403) {
                 let was_admitted = status == 200 && answer.is_some_and(|answer| !answer.is_replay);
@@ -214,10 +238,10 @@ impl Member {
         let until = Instant::now() + Duration::from_secs(3_600);
         while last().is_none_or(|last| reader.seen.last().is_none_or(|(position, _)| *position < last)) {
             assert!(Instant::now() < until, "the reader of {} doesn't catch up", self.tenant);
-            let Some(address) = world.some_gateway(seed) else { continue };
-            let Ok(mut socket) = TcpStream::connect_timeout(&address, PATIENCE) else { continue };
+            let Some(way) = world.some_gateway(seed) else { continue };
+            let Some(mut socket) = way.connect() else { continue };
             let path = format!("/sse/tenant?topics=timeline&last_event_id={cursor}");
-            let head = self.head(address, "GET", &path) + "\r\n";
+            let head = self.head(way, "GET", &path) + "\r\n";
             if socket.write_all(head.as_bytes()).is_err() {
                 continue;
             }
@@ -231,6 +255,8 @@ impl Member {
                 let position = data["position"].as_i64().expect("a position");
                 let event_id = data["event_id"].as_str().unwrap_or_default().to_owned();
                 let shown = data["routing"]["tenant"].as_str().unwrap_or_default().to_owned();
+                let has_foreign = |tenant: &&String| **tenant != self.tenant && event_id.starts_with(&mark(tenant));
+                let shown = world.tenants.iter().find(has_foreign).cloned().unwrap_or(shown);
                 if shown != self.tenant {
                     world.note(|history| history.shown.push((self.tenant.clone(), shown)));
                 }

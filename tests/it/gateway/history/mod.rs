@@ -1,12 +1,13 @@
-//! Histories: clients of several gateways on one PostgreSQL, while gateways are killed and paused, the database crashes, and hints
-//! are lost and repeated. What the clients have seen is held against the final log by the [`checker`].
+//! Histories: clients of several gateways on one PostgreSQL, while gateways are killed and paused, their clocks are wrong, the network
+//! in front of them delays, cuts and swallows, the database crashes, and hints are lost and repeated. What the clients have seen is held against the final log by the [`checker`].
 //!
 //! `REEDCLAW_TEST_LONG=1` makes the runs as long as the gateway's design has them.
 
 mod checker;
 mod client;
+mod network;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Mutex, RwLock};
@@ -23,8 +24,10 @@ use tempfile::TempDir;
 use super::log::someone;
 use super::server::Server;
 use super::{Gateway, run, token};
+use crate::need;
 use checker::{Append, End, History, Row, check};
-use client::{Member, Seed, World, stand_still};
+use client::{Member, Seed, Way, World, mark, stand_still};
+use network::{Network, State as Net};
 
 /// Returns whether the runs are as long as the design has them.
 pub fn is_long() -> bool {
@@ -65,7 +68,7 @@ fn write(world: &World, member: &Member, mut seed: Seed, events: u64) {
     while !world.is_over() {
         number += 1;
         let count = 1 + seed.next(events);
-        let ids: Vec<String> = (0..count).map(|at| format!("e-{own}-{number}-{at}")).collect();
+        let ids: Vec<String> = (0..count).map(|at| format!("{}{own}-{number}-{at}", mark(&member.tenant))).collect();
         let stream = format!("shared/{}", seed.next(3));
         let expected = (seed.next(3) == 0).then(|| (stream.clone(), versions.get(&stream).copied().unwrap_or(0)));
         let causes: Vec<Option<String>> =
@@ -92,16 +95,37 @@ fn write(world: &World, member: &Member, mut seed: Seed, events: u64) {
     }
 }
 
-/// Gateways that the nemesis ends and starts again.
+/// Gateways that the nemesis ends and starts again, each with the network in front of it.
 struct Nodes<'h> {
     home: &'h TempDir,
     running: Mutex<Vec<Option<Gateway>>>,
+    networks: Vec<Network>,
+    /// The library that gives a program another time, if it is there.
+    clock: Option<&'static str>,
 }
 
+/// Places of that library.
+const CLOCKS: [&str; 3] = [
+    "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1",
+    "/usr/lib/aarch64-linux-gnu/faketime/libfaketimeMT.so.1",
+    "/usr/lib64/faketime/libfaketimeMT.so.1",
+];
+/// Differences of a gateway's clock from the database's, by its number and how often it was started.
+const SKEWS: [&str; 4] = ["+0", "+1h", "-1h", "+1d"];
+
 impl Nodes<'_> {
-    fn start(&self, world: &World, at: usize) {
-        let gateway = Gateway::start(self.home.path());
-        world.gateways.write().expect("addresses")[at] = Some(gateway.address);
+    fn start(&self, world: &World, at: usize, times: usize) {
+        let skew = SKEWS[(at + times) % SKEWS.len()];
+        let gateway = match self.clock {
+            Some(library) => Gateway::start_with(
+                self.home.path(),
+                &[("LD_PRELOAD", library), ("FAKETIME", skew), ("FAKETIME_DONT_FAKE_MONOTONIC", "1")],
+            ),
+            None => Gateway::start(self.home.path()),
+        };
+        let network = &self.networks[at];
+        network.lead_to(gateway.address);
+        world.gateways.write().expect("addresses")[at] = Some(Way { through: network.address, to: gateway.address });
         self.running.lock().expect("gateways")[at] = Some(gateway);
     }
 
@@ -137,10 +161,10 @@ fn torment(
     while !world.is_over() {
         stand_still(Duration::from_millis(100 + seed.next(400)));
         let at = usize::try_from(seed.next(u64::try_from(count).expect("small"))).expect("small");
-        let what = match number % 5 {
+        let what = match number % 8 {
             0 => {
                 nodes.kill(world, at);
-                nodes.start(world, at);
+                nodes.start(world, at, usize::try_from(number).expect("small"));
                 "a gateway was killed"
             }
             1 => {
@@ -157,6 +181,23 @@ fn torment(
                 let sql = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE query LIKE 'LISTEN%'";
                 hinting(address, sql);
                 "hints were lost"
+            }
+            4 => {
+                nodes.networks[at].be(Net::Slow(Duration::from_millis(20 + seed.next(300))));
+                stand_still(Duration::from_millis(300 + seed.next(700)));
+                nodes.networks[at].be(Net::Whole);
+                "the network was slow"
+            }
+            5 => {
+                nodes.networks[at].cut();
+                "connections were cut"
+            }
+            6 => {
+                nodes.networks[at].be(Net::Silent);
+                stand_still(Duration::from_millis(300 + seed.next(1_500)));
+                nodes.networks[at].be(Net::Whole);
+                nodes.networks[at].cut();
+                "the network was silent"
             }
             _ => {
                 hinting(address, "SELECT count(pg_notify('reedclaw', n::text)) FROM generate_series(1, 200) n");
@@ -175,6 +216,12 @@ fn hinting(address: &str, sql: &str) {
     }
 }
 
+/// The library for other times; without it the gateways have the machine's, and the test says so.
+fn clock() -> Option<&'static str> {
+    let found = CLOCKS.into_iter().find(|path| std::path::Path::new(path).exists());
+    if need::require_that(found.is_some(), "libfaketime, which gives gateways other times") { found } else { None }
+}
+
 /// Lets a history happen and returns it with the final logs.
 fn happen(plan: &Plan) -> Option<(History, BTreeMap<&'static str, u32>)> {
     let server = Server::start()?;
@@ -183,12 +230,18 @@ fn happen(plan: &Plan) -> Option<(History, BTreeMap<&'static str, u32>)> {
     let members = members(&home, plan);
     let world = World {
         gateways: RwLock::new(vec![None; plan.gateways]),
+        tenants: members.iter().map(|member| member.tenant.clone()).collect::<BTreeSet<_>>().into_iter().collect(),
         began: Instant::now(),
         is_over: AtomicBool::new(false),
         history: Mutex::default(),
     };
-    let nodes = Nodes { home: &home, running: Mutex::new((0..plan.gateways).map(|_| None).collect()) };
-    (0..plan.gateways).for_each(|at| nodes.start(&world, at));
+    let nodes = Nodes {
+        home: &home,
+        running: Mutex::new((0..plan.gateways).map(|_| None).collect()),
+        networks: (0..plan.gateways).map(|_| Network::new()).collect(),
+        clock: plan.faults.then(clock).flatten(),
+    };
+    (0..plan.gateways).for_each(|at| nodes.start(&world, at, 0));
     let heads: BTreeMap<String, AtomicI64> =
         members.iter().map(|member| (member.tenant.clone(), AtomicI64::new(-1))).collect();
     let seed = |number: usize| Seed(plan.seed ^ (u64::try_from(number).expect("small") << 32 | 0x9e37_79b9));
@@ -243,7 +296,8 @@ fn stop_in_the_middle(world: &World, caller: &Member, time: Duration, mut seed: 
     stand_still(time * 2 / 3);
     for _ in 0..200 {
         let stop = json!({"scope": "tenant", "reason": "a test"});
-        let answer = world.some_gateway(&mut seed).and_then(|to| caller.ask(to, "/estop", &stop, Duration::ZERO));
+        let answer =
+            world.some_gateway(&mut seed).and_then(|to| caller.ask(world, to, "/estop", &stop, Duration::ZERO));
         if answer.is_some_and(|answer| answer.status == 200) {
             let at = world.now();
             return world.note(|history| history.kills.push((caller.tenant.clone(), at)));
@@ -323,7 +377,7 @@ fn holds(plan: &Plan) {
 #[test]
 fn scenario_59_a_history_with_failures_of_every_kind_holds() {
     let time = if is_long() { Duration::from_secs(600) } else { Duration::from_secs(12) };
-    holds(&Plan { gateways: 2, tenants: 3, events: 4, time, faults: true, seed: 20_261_125 });
+    holds(&Plan { gateways: 3, tenants: 3, events: 4, time, faults: true, seed: 20_261_125 });
 }
 
 #[test]
