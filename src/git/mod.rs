@@ -486,17 +486,13 @@ impl Repo {
     /// # Errors
     /// It can't be read.
     pub fn commit(&self, id: Oid) -> Result<Commit, GitError> {
+        if let Some(bytes) = write::loose_commit(&self.common_dir.join("objects"), id) {
+            let commit = gix::objs::CommitRef::from_bytes(&bytes, self.hash);
+            return commit.map(|it| commit_of(&it)).map_err(|_| GitError::Object(id));
+        }
         self.with(|repo| {
             let commit = repo.find_commit(id).map_err(|_| self.lacks(id))?;
-            let commit = commit.decode().map_err(|_| GitError::Object(id))?;
-            let time = commit.committer().ok().and_then(|it| it.time().ok());
-            Ok(Commit {
-                tree: commit.tree(),
-                parents: commit.parents().collect(),
-                author: commit.author().map(|it| it.name.to_string()).unwrap_or_default(),
-                time_s: time.map_or(0, |time| time.seconds),
-                message: commit.message.to_str_lossy().into_owned(),
-            })
+            commit.decode().map(|it| commit_of(&it)).map_err(|_| GitError::Object(id))
         })
     }
 
@@ -592,6 +588,17 @@ impl Repo {
     pub fn has(&self, id: Oid) -> bool {
         let loose = write::place(&self.common_dir.join("objects"), id);
         self.with(|repo| repo.has_object(id)) && (!loose.exists() || durable::is_written(&loose))
+    }
+}
+
+fn commit_of(commit: &gix::objs::CommitRef<'_>) -> Commit {
+    let time = commit.committer().ok().and_then(|it| it.time().ok());
+    Commit {
+        tree: commit.tree(),
+        parents: commit.parents().collect(),
+        author: commit.author().map(|it| it.name.to_string()).unwrap_or_default(),
+        time_s: time.map_or(0, |time| time.seconds),
+        message: commit.message.to_str_lossy().into_owned(),
     }
 }
 

@@ -12,6 +12,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -21,8 +22,6 @@ use super::{GitError, Identity, Oid, Repo, oid_of, other};
 
 /// Longest run of git: a merge of the largest repositories takes seconds.
 const TIME: Duration = Duration::from_secs(120);
-/// Interval of the looks whether git has ended.
-const LOOK: Duration = Duration::from_millis(2);
 /// Bytes of an output that are read.
 const OUTPUT_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
@@ -310,28 +309,26 @@ pub(super) fn run_with(mut command: Command, input: &[u8]) -> Result<Ran, GitErr
         // Git that has ended already says why.
         let _ = pipe.write_all(input);
     }
+    // Git has ended when both of its outputs have: no look at it in between is needed.
     let read = |pipe: Option<Box<dyn Read + Send>>| {
+        let (sender, receiver) = channel();
         thread::spawn(move || {
             let mut bytes = Vec::new();
             if let Some(pipe) = pipe {
                 let _ = pipe.take(OUTPUT_BYTES_MAX).read_to_end(&mut bytes);
             }
-            bytes
-        })
+            let _ = sender.send(bytes);
+        });
+        receiver
     };
     let out = read(child.stdout.take().map(|it| Box::new(it) as Box<dyn Read + Send>));
     let err = read(child.stderr.take().map(|it| Box::new(it) as Box<dyn Read + Send>));
-    let status = loop {
-        if let Some(status) = child.try_wait().map_err(other)? {
-            break status;
-        }
-        if Instant::now() > deadline {
-            let _ = child.kill();
-            let _ = child.wait();
-            return Err(GitError::Other(format!("it ran for more than {} s and was ended", TIME.as_secs())));
-        }
-        thread::park_timeout(LOOK);
+    let heard = |it: Receiver<Vec<u8>>| it.recv_timeout(deadline.saturating_duration_since(Instant::now()));
+    let (Ok(out), Ok(err)) = (heard(out), heard(err)) else {
+        let _ = child.kill();
+        let _ = child.wait();
+        return Err(GitError::Other(format!("it ran for more than {} s and was ended", TIME.as_secs())));
     };
-    let bytes = |it: thread::JoinHandle<Vec<u8>>| it.join().unwrap_or_default();
-    Ok(Ran { status: status.code(), out: bytes(out), err: String::from_utf8_lossy(&bytes(err)).into_owned() })
+    let status = child.wait().map_err(other)?;
+    Ok(Ran { status: status.code(), out, err: String::from_utf8_lossy(&err).into_owned() })
 }

@@ -4,13 +4,14 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use flate2::Compression;
+use flate2::bufread::ZlibDecoder;
 use flate2::write::ZlibEncoder;
 use gix::actor::Signature;
 use gix::objs::tree::Entry as GixEntry;
@@ -320,6 +321,20 @@ impl Unnamed {
         let order: Vec<Oid> = order.into_iter().filter(|id| !repo.has(*id)).collect();
         if order.is_empty() { Ok(()) } else { Batch { repo, new, order }.settle() }
     }
+}
+
+/// Longest commit that is read at once, in bytes.
+const COMMIT_BYTES_MAX: u64 = 1024 * 1024;
+
+/// Reads a commit that lies in a file of its own; `None` if it doesn't, or is something else: the library looks further then.
+/// A session's turns are such files until somebody packs them, and a log reads all of them.
+pub(super) fn loose_commit(objects: &Path, id: Oid) -> Option<Vec<u8>> {
+    let packed = std::fs::read(place(objects, id)).ok()?;
+    let mut bytes = Vec::with_capacity(packed.len() * 3);
+    ZlibDecoder::new(&packed[..]).take(COMMIT_BYTES_MAX).read_to_end(&mut bytes).ok()?;
+    let end = bytes.iter().position(|byte| *byte == 0)?;
+    let length = std::str::from_utf8(bytes[..end].strip_prefix(b"commit ")?).ok()?.parse::<usize>().ok()?;
+    (bytes.len() == end + 1 + length).then(|| bytes.split_off(end + 1))
 }
 
 pub(super) fn place(objects: &Path, id: Oid) -> PathBuf {

@@ -127,7 +127,7 @@ pub fn log_rows(view: &View, log: &[LogEntry]) -> Result<Vec<Vec<String>>, Sessi
         let turn = it.turn.filter(|_| it.act != "fork");
         let number = turn.map_or_else(|| it.act.clone(), |turn| turn.to_string());
         let files = match it.act.as_str() {
-            "turn" => counted(view.changes_by(it)?.len(), "file"),
+            "turn" => counted(view.files_of(it)?, "file"),
             _ => String::new(),
         };
         let state = if it.state == "whole" { String::new() } else { it.state.clone() };
@@ -492,8 +492,13 @@ mod tests {
             change("gone", Some((Mode::File, other)), None),
             change("link", None, side(Mode::Link)),
         ];
-        let text =
-            |side: Option<(Mode, Oid)>| side.map(|(mode, _)| if mode == Mode::Executable { "" } else { "x\n" }.into());
+        let text = |side: Option<(Mode, Oid)>| {
+            side.map(|(mode, id)| match mode {
+                Mode::Executable => String::new(),
+                _ if id == other => "gone\n".to_owned(),
+                _ => "x\n".to_owned(),
+            })
+        };
         let files = parse(&difference(&changes, &text));
         let shown: Vec<(&str, String)> = files.iter().map(|it| (it.path.as_str(), it.notes.join("; "))).collect();
         let notes = |path: &str| shown.iter().find(|it| it.0 == path).map(|it| it.1.as_str());

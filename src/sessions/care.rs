@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::disk::Desk;
+use super::disk::{Desk, left_over};
 use super::history::record_path;
 use super::wire::{self, Meta, TurnFile};
 use super::{KEPT, SessionError, Sessions, View, names, short_id, turn};
@@ -133,6 +133,7 @@ fn repair(
 pub fn clear_up(sessions: &Sessions, only_names: bool) -> Result<Vec<String>, SessionError> {
     let oldest = now_unix_ms() / 1000 - i64::from(sessions.options.keep_days) * DAY_S;
     let mut told = clear_kept(sessions, oldest, only_names)?;
+    told.extend(clear_left_over(sessions, only_names));
     let all = sessions.list()?;
     for entry in std::fs::read_dir(&sessions.folder).into_iter().flatten().flatten() {
         let Ok(id) = entry.file_name().into_string() else { continue };
@@ -170,6 +171,22 @@ pub fn clear_up(sessions: &Sessions, only_names: bool) -> Result<Vec<String>, Se
     let trees = clear_up_shared(&sessions.shared_trees(), &states, only_names);
     told.extend(trees.iter().map(|name| format!("the files {} that commands of several sessions shared", &name[..8])));
     Ok(told)
+}
+
+/// Removes what killed processes have left: directories for merges and for the files of a checkout, drafts of the table of references.
+fn clear_left_over(sessions: &Sessions, only_names: bool) -> Vec<String> {
+    let entries = std::fs::read_dir(&sessions.folder).into_iter().flatten().flatten();
+    let folders = entries.map(|it| it.path()).filter(|it| it.is_dir());
+    let folders = folders.chain([sessions.folder.clone(), sessions.repo.common_dir().to_owned()]);
+    let mut told = Vec::new();
+    for path in folders.flat_map(|folder| left_over(&folder)) {
+        told.push(format!("what a killed process has left in {}", path.display()));
+        if !only_names {
+            // The next run finds again what stays.
+            let _ = if path.is_dir() { std::fs::remove_dir_all(&path) } else { std::fs::remove_file(&path) };
+        }
+    }
+    told
 }
 
 fn clear_kept(sessions: &Sessions, oldest: i64, only_names: bool) -> Result<Vec<String>, SessionError> {
@@ -344,11 +361,21 @@ mod tests {
         std::fs::create_dir_all(scene.sessions.folder.join(gone).join("bench")).expect("a folder");
         std::fs::create_dir_all(scene.sessions.folder.join(&id).join("bench")).expect("a folder");
         std::fs::create_dir_all(scene.sessions.folder.join("something else")).expect("a folder");
+        // Two of a process that was killed, and one of this one, which merges.
+        let ended = std::process::Command::new("true").spawn().and_then(|mut it| it.wait().map(|_| it.id()));
+        let ended = ended.expect("a process that has ended");
+        let own = scene.sessions.folder.join(&id).join(format!("scratch.{}-0", std::process::id()));
+        let killed = scene.sessions.folder.join(&id).join(format!("scratch.{ended}-3"));
+        let table = scene.ws().join(format!(".git/packed-refs.rc{ended}"));
+        std::fs::create_dir_all(&own).expect("a folder");
+        std::fs::create_dir_all(&killed).expect("a folder");
+        std::fs::write(&table, "").expect("a file");
         let named = clear_up(&scene.sessions, true).expect("named");
-        assert_eq!(named.len(), 4, "{named:?}");
+        assert_eq!(named.len(), 6, "{named:?}");
         assert!(scene.sessions.folder.join(gone).exists(), "it was only named");
         assert_eq!(clear_up(&scene.sessions, false).expect("cleared up"), named);
         assert_eq!(clear_up(&scene.sessions, false).expect("cleared up"), Vec::<String>::new());
+        assert_eq!((own.exists(), killed.exists(), table.exists()), (true, false, false));
         let kept = scene.sessions.repo().refs(KEPT).expect("references");
         assert_eq!((kept.len(), kept.iter().any(|(name, _)| name.ends_with("/3"))), (KEPT_NEWEST, false));
         let left = |name: &str| scene.sessions.folder.join(name).exists();

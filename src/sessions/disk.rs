@@ -433,6 +433,19 @@ impl Desk {
     }
 }
 
+/// What merges, starts and moves of references that were killed have left in a folder: it has the number of a process that is gone
+/// in its name.
+pub(super) fn left_over(folder: &Path) -> Vec<PathBuf> {
+    let number = |name: &str| {
+        let number = ["scratch.", "changes-", "packed-refs.rc"].iter().find_map(|it| name.strip_prefix(it))?;
+        number.split('-').next()?.parse::<u32>().ok()
+    };
+    let is_gone = |number: u32| !Path::new("/proc").join(number.to_string()).exists();
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let gone = entries.filter(|it| it.file_name().to_str().and_then(number).is_some_and(is_gone));
+    gone.map(|it| it.path()).collect()
+}
+
 /// Mends the references of sessions that a power cut has torn, and those that are ours and name nothing, since they stop git's
 /// own work. `folder` is the repository's. Sessions that are open in another shell were mended there.
 pub(super) fn mend(repo: &Repo, folder: &Path, who: &Identity, summaries: &str) -> Vec<String> {

@@ -40,6 +40,8 @@ pub struct LogEntry {
     pub subject: String,
     /// The time, in seconds of Unix time.
     pub time_s: i64,
+    /// Files that it changed; `None` if its message doesn't say it.
+    pub files: Option<usize>,
     /// Lines that it added and removed; `None` if they weren't counted.
     pub lines: Option<[u64; 2]>,
     /// Its cost, in words; empty if it isn't known.
@@ -67,6 +69,7 @@ impl LogEntry {
             act: if act.is_empty() { "user".to_owned() } else { act },
             state: trailer("ReedClaw-State"),
             model: trailer("ReedClaw-Model"),
+            files: trailer("ReedClaw-Files").parse().ok(),
             lines,
             cost: trailer("ReedClaw-Cost"),
             session: trailer("ReedClaw-Session"),
@@ -273,6 +276,14 @@ impl View {
             }
             _ => Ok(Vec::new()),
         }
+    }
+
+    /// Returns the number of files that the turn whose commit this is has changed.
+    ///
+    /// # Errors
+    /// As of [`View::changes_by`], which counts them if the message doesn't say it.
+    pub fn files_of(&self, entry: &LogEntry) -> Result<usize, SessionError> {
+        entry.files.map_or_else(|| self.changes_by(entry).map(|it| it.len()), Ok)
     }
 
     /// Returns the changes of the session since it began.

@@ -121,6 +121,8 @@ impl Session {
         }
         let question = self.left().map(|left| left.question).unwrap_or_default();
         let (meta, done) = self.write_turn(&TurnReport::cut_off(question))?;
+        // The branch doesn't move to it.
+        self.desk.clear_journal();
         let kept = self.sessions.keep(&self.meta.id, done.commit)?;
         self.moved_to(tip, Some(done.commit))?;
         self.read_meta()?;

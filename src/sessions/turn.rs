@@ -342,7 +342,7 @@ impl Session {
         let state =
             if said.state == State::Whole && !meta.conflicts.is_empty() { State::Conflicted } else { said.state };
         let said = &TurnReport { state, ..said.clone() };
-        let message = message_of(&meta, turn, said, lines);
+        let message = message_of(&meta, turn, said, (of_turn.len(), lines));
         let commit = self.write_draft(&meta, Some(&record_of(turn, said, &of_turn)), changes, message)?;
         Ok((meta, Committed { turn, commit, files: of_turn.len(), lines, forked: None }))
     }
@@ -364,10 +364,10 @@ impl Session {
         let meta = Meta { turns: turn, active: self.draft.open_names(), conflicts, ..self.meta.clone() };
         let record = record_of(turn, &said, changes);
         let lines = self.lines_since(self.tip, changes)?;
-        self.write_commit(&meta, Some(&record), changes, message_of(&meta, turn, &said, lines))
+        self.write_commit(&meta, Some(&record), changes, message_of(&meta, turn, &said, (changes.len(), lines)))
     }
 
-    /// Writes a commit of the draft's changes over the tip; nothing names it yet.
+    /// Writes a commit of the draft's changes over the tip, and the journal of the branch's move to it; nothing else names it yet.
     fn write_draft(
         &self,
         meta: &Meta,
@@ -375,7 +375,19 @@ impl Session {
         changes: Vec<Changed>,
         message: String,
     ) -> Result<Oid, SessionError> {
-        let commit = self.write_commit(meta, record, &changes, message)?;
+        let (batch, commit) = self.batch_of(meta, record, &changes, message)?;
+        // The journal counts only if all that its commit has is there, so both can wait for the disk at once.
+        let (desk, name, tip) = (&self.desk, &*self.name, self.tip);
+        let (settled, noted) = std::thread::scope(|scope| {
+            let noted = scope.spawn(|| desk.write_journal(name, tip, commit));
+            (batch.settle(), noted.join())
+        });
+        let noted = noted.unwrap_or_else(|_| Err(SessionError::Refused("a thread panicked".to_owned())));
+        if let Err(error) = settled.map_err(SessionError::from).and(noted) {
+            self.desk.clear_journal();
+            return Err(error);
+        }
+        *self.unnamed.lock() = Some((commit, batch.into_unnamed()));
         *self.written.lock() = Some((commit, changes));
         Ok(commit)
     }
@@ -388,6 +400,20 @@ impl Session {
         changes: &[Changed],
         message: String,
     ) -> Result<Oid, SessionError> {
+        let (batch, commit) = self.batch_of(meta, record, changes, message)?;
+        batch.settle()?;
+        *self.unnamed.lock() = Some((commit, batch.into_unnamed()));
+        Ok(commit)
+    }
+
+    /// Makes the objects of a commit over the tip, which aren't written yet.
+    fn batch_of(
+        &self,
+        meta: &Meta,
+        record: Option<&TurnFile>,
+        changes: &[Changed],
+        message: String,
+    ) -> Result<(Batch<'_>, Oid), SessionError> {
         let repo = &self.sessions.repo;
         let mut batch = repo.batch();
         let mut edits: Vec<TreeEdit> = Vec::with_capacity(changes.len() + 2);
@@ -403,16 +429,16 @@ impl Session {
         }
         let tree = batch.tree(repo.commit(self.tip)?.tree, &edits)?;
         let commit = batch.commit(&self.sessions.new_commit(tree, vec![self.tip], now_unix_ms(), message))?;
-        batch.settle()?;
-        *self.unnamed.lock() = Some((commit, batch.into_unnamed()));
-        Ok(commit)
+        Ok((batch, commit))
     }
 
     /// Moves the branch to a commit that was written, over the journal.
     pub(super) fn publish(&mut self, commit: Oid) -> Result<(), SessionError> {
         let repo = self.sessions.repo.clone();
-        self.not_in_use()?;
-        self.desk.write_journal(&self.name, self.tip, commit)?;
+        self.not_in_use().inspect_err(|_| self.desk.clear_journal())?;
+        if !self.written.lock().as_ref().is_some_and(|(id, _)| *id == commit) {
+            self.desk.write_journal(&self.name, self.tip, commit)?;
+        }
         let swapped = repo.swap(&self.name, Some(self.tip), Some(commit), &self.sessions.who);
         if let Err(error) = swapped {
             self.desk.clear_journal();
@@ -543,7 +569,7 @@ fn both_ends(text: &str) -> String {
 }
 
 /// The message of a turn's commit: what was asked, the beginning of the answer, trailers.
-fn message_of(meta: &Meta, turn: u64, said: &TurnReport, lines: Option<[u64; 2]>) -> String {
+fn message_of(meta: &Meta, turn: u64, said: &TurnReport, (files, lines): (usize, Option<[u64; 2]>)) -> String {
     let cut = |line: &str, most: usize| match line.char_indices().nth(most) {
         Some((end, _)) => format!("{}…", line[..end].trim_end()),
         None => line.to_owned(),
@@ -568,6 +594,7 @@ fn message_of(meta: &Meta, turn: u64, said: &TurnReport, lines: Option<[u64; 2]>
     let body = format!("{asked}{}", some_lines(&said.answer, BODY_LINES_MAX));
     let model = said.model.as_deref();
     let mut trailers = trailers(&meta.id, Some(turn), "turn", said.state.word(), model);
+    trailers.push_str(&format!("ReedClaw-Files: {files}\n"));
     if let Some([more, less]) = lines {
         trailers.push_str(&format!("ReedClaw-Lines: {more}/{less}\n"));
     }
@@ -586,12 +613,13 @@ fn model_of(message: &str) -> Option<&str> {
     message.lines().rev().take_while(|line| !line.is_empty()).find_map(|line| line.strip_prefix("ReedClaw-Model: "))
 }
 
-/// A turn's message with other numbers of lines.
-pub(super) fn with_lines(lines: Option<[u64; 2]>, message: &str) -> String {
+/// A turn's message with other numbers of files and lines.
+pub(super) fn with_numbers(files: usize, lines: Option<[u64; 2]>, message: &str) -> String {
     let new = lines.map(|[more, less]| format!("ReedClaw-Lines: {more}/{less}"));
-    let line = |line: &str| match line.starts_with("ReedClaw-Lines: ") {
-        true => new.clone(),
-        false => Some(line.to_owned()),
+    let line = |line: &str| match line.split_once(": ") {
+        Some(("ReedClaw-Files", _)) => Some(format!("ReedClaw-Files: {files}")),
+        Some(("ReedClaw-Lines", _)) => new.clone(),
+        _ => Some(line.to_owned()),
     };
     let lines: Vec<String> = message.lines().filter_map(line).collect();
     lines.join("\n") + "\n"

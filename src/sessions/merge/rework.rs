@@ -60,7 +60,7 @@ pub fn amend(session: &mut Session, subject: Option<&str>) -> Result<String, Ses
     }
     let edits = [turn::file(&mut batch, record_path(&entry.session, number), &turn::json(&record))?];
     let tree = batch.tree(repo.commit(session.tip)?.tree, &edits)?;
-    let old_message = turn::with_lines(lines, &old.message);
+    let old_message = turn::with_numbers(record.changes.len(), lines, &old.message);
     let message = subject.map_or_else(|| old_message.clone(), |subject| turn::with_subject(&subject, &old_message));
     let new = session.sessions.new_commit(tree, old.parents, old.time_s * 1000, message);
     let tip = batch.commit(&new)?;

@@ -279,7 +279,7 @@ impl Asked {
             return Ok(());
         }
         let line = |it: &LogEntry| {
-            let files = view.changes_by(it).map_err(session_failure)?.len();
+            let files = view.files_of(it).map_err(session_failure)?;
             Ok(lines::entry(id, it, files))
         };
         let lines = log.iter().rev().map(line).collect::<Result<Vec<Value>, Failure>>()?;
