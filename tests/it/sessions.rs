@@ -102,7 +102,8 @@ fn a_session_edits_beside_the_checkout_goes_back_and_is_taken_over() {
     session.expect_text("yes [y]");
     session.type_text("y");
     session.expect_text("Move main to this result?");
-    session.expect_text("yes [y]");
+    // The line of the first question has its answer after it.
+    session.expect_line("yes [y]  no [n, Enter]");
     session.type_text("y");
     session.expect_text("main is at");
     assert_eq!(fs::read_to_string(project.join("more.txt")).expect("a file"), "more\n");
