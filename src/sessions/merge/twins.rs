@@ -2,6 +2,7 @@
 //! or Unicode form.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -23,12 +24,12 @@ pub(super) fn twins<'p>(
     for path in new {
         let (mut tree, mut at) = (top, PathBuf::new());
         for part in path.iter().map(OsStr::as_bytes) {
-            if !read.contains_key(&tree) {
+            if let Entry::Vacant(place) = read.entry(tree) {
                 let names = objects.entries(tree)?.into_iter().map(|it| {
                     let form = folded(&it.name);
                     (it.name, form, (it.mode == Mode::Directory).then_some(it.id))
                 });
-                read.insert(tree, names.collect());
+                place.insert(names.collect());
             }
             let (names, form) = (&read[&tree], folded(part));
             let is_twin = |it: &&(Vec<u8>, Option<String>, Option<Oid>)| it.1 == form && it.0 != part;
