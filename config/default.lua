@@ -600,6 +600,10 @@ return {
       --   secret_env = "BUILDS_SECRET",
       --   text: the question; the request's body follows it.
       --   question = "A build failed. Find out why.",
+      --   text: the tenant in which it asks; empty: "local".
+      --   tenant = "",
+      --   text: the project in which it asks; empty: "default".
+      --   project = "",
       -- },
     },
   },
