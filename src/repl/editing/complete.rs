@@ -145,7 +145,12 @@ impl ShellCompleter {
             return found;
         }
         let verdict = state.verdict(before);
-        let shell_start = state::shell_text_start(before, &verdict);
+        // The beginning of a command after `!` is one of the history's events until it is whole.
+        let begun = before.trim_start().strip_prefix('!').filter(|it| it.starts_with(char::is_alphabetic));
+        let shell_start = match begun {
+            Some(begun) if verdict.rule == "history-expansion" => before.len() - begun.len(),
+            _ => state::shell_text_start(before, &verdict),
+        };
         let (inner, is_arithmetic) = inner_start(&before[shell_start..]);
         let start = shell_start + inner;
         let mut request = Request::of(before, start);

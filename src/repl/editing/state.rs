@@ -234,10 +234,18 @@ mod tests {
 
     #[test]
     fn the_prefix_is_no_part_of_the_shells_text() {
-        let state = EditorState::default();
-        for (line, start) in
-            [("!ls", 1), ("$ ls -l", 2), ("  ! x", 0), (" !  x", 0), (" !x y", 2), ("./x", 0), ("!é \n", 1)]
-        {
+        let names = Arc::new(Names { programs: Arc::new(["ls"].into()), ..Names::default() });
+        let state = EditorState { names, ..EditorState::default() };
+        for (line, start) in [
+            ("!ls", 1),
+            ("!event", 0),
+            ("$ ls -l", 2),
+            ("  ! x", 0),
+            (" !  x", 0),
+            (" !x y", 2),
+            ("./x", 0),
+            ("!é \n", 1),
+        ] {
             assert_eq!(shell_text_start(line, &state.verdict(line)), start, "{line:?}");
         }
     }
