@@ -45,7 +45,7 @@ pub(super) struct Asked<'a> {
     bytes_max: usize,
     /// Text that may turn out to be a call; it isn't shown yet.
     held: String,
-    /// Whether calls may be written as text, so that such text is held back.
+    /// True if calls may be written as text, so that such text is held back.
     pub(super) holds_calls: bool,
     /// Tools ran since the last piece: the next one begins a paragraph.
     pub(super) is_between_rounds: bool,

@@ -119,9 +119,9 @@ pub struct ModelInfo {
     pub model: String,
     /// The server's address as configured, without a password; for a combination, its models.
     pub endpoint: String,
-    /// Whether it answers now.
+    /// True if it answers now.
     pub is_current: bool,
-    /// Whether it is on this machine or in the user's network.
+    /// True if it is on this machine or in the user's network.
     pub is_near: bool,
 }
 

@@ -55,7 +55,7 @@ struct Sent {
     host: String,
     chars: u64,
     estimated_in: u64,
-    /// Whether the price may be in the list of its host.
+    /// True if the price may be in the list of its host.
     is_listed: bool,
 }
 

@@ -30,7 +30,7 @@ pub struct PastCall {
     pub arguments: String,
     /// Its result, JSON.
     pub result: String,
-    /// Whether it succeeded.
+    /// True if it succeeded.
     pub is_done: bool,
     /// The id of its receipt.
     pub receipt: Option<String>,

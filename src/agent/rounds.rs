@@ -84,9 +84,9 @@ pub(super) struct Turn<'t, 'a, 's> {
     pub(super) command_prompt: &'t str,
     pub(super) tool_prompt: &'t str,
     pub(super) conversation: Option<i64>,
-    /// Whether the model reads little at once, or is on this machine.
+    /// True if the model reads little at once, or is on this machine.
     pub(super) is_small: bool,
-    /// Whether a run towards a goal is on.
+    /// True if a run towards a goal is on.
     pub(super) is_in_run: bool,
     /// The model has no tools, and the commands in its text are calls.
     pub(super) by_lines: bool,

@@ -46,7 +46,7 @@ impl Files for Above<'_> {
 #[derive(Clone, Debug)]
 struct Place {
     path: PathBuf,
-    /// Whether something is there.
+    /// True if something is there.
     exists: bool,
 }
 

@@ -100,7 +100,7 @@ pub struct Ticket {
     cwd: PathBuf,
     /// The person has allowed exactly this call permanently.
     is_allowed: bool,
-    /// Whether the person's grant to the run covers it.
+    /// True if the person's grant to the run covers it.
     is_granted: bool,
     /// Nobody knows what it does: it runs first where it can only look.
     is_look: bool,

@@ -75,11 +75,11 @@ enum By {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Setting {
     value: String,
-    /// Whether the value is one path.
+    /// True if the value is one path.
     is_path: bool,
-    /// Whether the value names the hash of the repository.
+    /// True if the value names the hash of the repository.
     is_hash: bool,
-    /// Whether a word without a slash may be a path.
+    /// True if a word without a slash may be a path.
     has_plain_names: bool,
     /// For a file that is included, the directory of the one that includes it.
     base: Option<PathBuf>,

@@ -57,7 +57,7 @@ pub struct Gateway {
     pub(super) rights: Arc<Rights>,
     /// Set when the gateway ends.
     pub(super) stopping: watch::Sender<bool>,
-    /// Whether events are passed on to NATS.
+    /// The state of passing events on to NATS.
     pub(super) passing: Arc<Passing>,
     /// The tenants whose routes name back-ends that this program doesn't have, each with those routes.
     pub(super) unserved: BTreeMap<String, Vec<String>>,

@@ -31,13 +31,13 @@ pub struct Server {
     pub limits: ServerLimits,
     /// Logins at it, if it is reached by an address.
     pub oauth: OAuth,
-    /// Whether it may ask the person something.
+    /// True if it may ask the person something.
     pub may_ask: bool,
     /// Speaks the transport of 2024-11-05 at its address.
     pub is_sse: bool,
-    /// Whether its resources are listed.
+    /// True if its resources are listed.
     pub has_resources: bool,
-    /// Whether its prompts are listed.
+    /// True if its prompts are listed.
     pub has_prompts: bool,
     /// Started to install itself: with the network, without the workspace.
     pub is_fetching: bool,

@@ -192,7 +192,7 @@ pub enum Event {
     },
     /// The call is over.
     Called {
-        /// Whether it did what it should.
+        /// True if it did what it should.
         success: bool,
     },
     /// A helper begins with side work: a question of its own.

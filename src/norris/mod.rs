@@ -164,7 +164,7 @@ impl CheckResult {
 pub struct CallDone {
     /// The intent of the call.
     pub intent: String,
-    /// Whether it did what it should; none if that isn't known.
+    /// True if it did what it should; none if that isn't known.
     pub success: Option<bool>,
 }
 

@@ -105,7 +105,7 @@ pub struct Change {
     /// The other names of the file that was there, as far as the program didn't change them: a copy has no links to what it
     /// was made of, so they keep the old content.
     pub other_names: u64,
-    /// Whether its own permission bits are more than those that are made real: it would run as somebody else.
+    /// True if its own permission bits are more than those that are made real: it would run as somebody else.
     pub has_privilege: bool,
     /// Reason why it is never made real without a question that names it; whoever asks decides on it.
     pub protected: Option<&'static str>,

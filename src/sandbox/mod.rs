@@ -150,7 +150,7 @@ pub struct Grant {
     pub masked: Vec<PathBuf>,
     /// Its start.
     pub cwd: PathBuf,
-    /// Whether it has a network.
+    /// True if it has a network.
     pub network: bool,
     /// A program started earlier whose loopback it shares; held by the overlay tier.
     pub network_of: Option<u32>,

@@ -61,17 +61,17 @@ pub struct Listed {
     pub tip: Oid,
     /// Time when that was made, in seconds of Unix time.
     pub time_s: i64,
-    /// Whether a shell has it open.
+    /// True if a shell has it open.
     pub is_open: bool,
     /// The number of that shell's process.
     pub holder: Option<u32>,
-    /// Whether a turn has begun and isn't committed: it runs in another shell, or was cut off.
+    /// True if a turn has begun and isn't committed: it runs in another shell, or was cut off.
     pub has_draft: bool,
     /// The question that its person is asked just now.
     pub asks: Option<String>,
-    /// Whether its record can't be read.
+    /// True if its record can't be read.
     pub is_damaged: bool,
-    /// Whether it was abandoned, so that only its newest commit is kept.
+    /// True if it was abandoned, so that only its newest commit is kept.
     pub is_left: bool,
 }
 

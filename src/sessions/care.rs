@@ -22,7 +22,7 @@ pub struct Finding {
     pub session: String,
     /// In words.
     pub what: String,
-    /// Whether it was mended.
+    /// True if it was mended.
     pub is_mended: bool,
 }
 

@@ -433,7 +433,7 @@ impl Desk {
     }
 }
 
-/// What merges, starts and moves of references that were killed have left in a folder: it has the number of a process that is gone
+/// Entries of a folder that killed merges, starts and moves of references have left: each has the number of a process that is gone
 /// in its name.
 pub(super) fn left_over(folder: &Path) -> Vec<PathBuf> {
     let number = |name: &str| {

@@ -107,7 +107,7 @@ pub struct CallFile {
     pub receipt: Option<String>,
     /// Its result, as JSON.
     pub result: String,
-    /// Whether it did what it should.
+    /// True if it did what it should.
     pub success: bool,
     /// The tool.
     pub tool: String,

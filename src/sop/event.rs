@@ -242,7 +242,7 @@ pub enum Event {
     Ended {
         /// The step.
         step: String,
-        /// Whether it did what it should.
+        /// True if it did what it should.
         success: bool,
         /// Not allowed to run.
         #[serde(default)]
@@ -260,7 +260,7 @@ pub enum Event {
         step: String,
         /// Its decision.
         decision: Decision,
-        /// Whether it did what it should.
+        /// True if it did what it should.
         success: bool,
         /// Reason why it failed.
         error: String,

@@ -463,7 +463,7 @@ fn random(seed: &mut u64, below: u64) -> u64 {
 struct Effects {
     /// Times that each step took effect.
     counts: BTreeMap<String, u32>,
-    /// Whether the newest call took effect.
+    /// True if the newest call took effect.
     newest: bool,
 }
 

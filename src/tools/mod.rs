@@ -179,7 +179,7 @@ pub struct Work<'a> {
     pub place: Place<'a>,
     /// Limits of the time that things take and of what comes of them.
     pub limits: &'a Limits,
-    /// Whether it is to stop: the person's Ctrl-C, the emergency stop.
+    /// True if it is to stop: the person's Ctrl-C, the emergency stop.
     pub is_stopped: &'a (dyn Fn() -> bool + Sync),
     /// The person, to be asked something.
     pub person: &'a mut dyn Replies,

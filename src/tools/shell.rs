@@ -84,7 +84,7 @@ pub struct Shell {
     launcher: Launcher,
     spawner: Spawner,
     is_stopped: IsStopped,
-    /// Whether somebody looks for the emergency stop between calls.
+    /// True if somebody looks for the emergency stop between calls.
     is_watched: bool,
     left: Arc<Mutex<Left>>,
     /// The traces of the last command, and of the one before it.

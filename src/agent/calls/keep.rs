@@ -620,7 +620,7 @@ struct Wanted<'a> {
     files: &'a [FileChange],
     /// The files that they were shown as hunks.
     proposed: &'a [FileChange],
-    /// Whether they want what no hunk shows.
+    /// True if they want what no hunk shows.
     has_others: bool,
 }
 

@@ -15,7 +15,7 @@ struct Past {
     arguments: String,
     result: String,
     times: usize,
-    /// Whether the same call would have the same result now.
+    /// True if the same call would have the same result now.
     holds: bool,
 }
 

@@ -13,7 +13,7 @@ pub(in crate::agent) enum How {
     Taken {
         /// Tells the model which.
         told: String,
-        /// Whether the changes that no hunk shows were accepted.
+        /// True if the changes that no hunk shows were accepted.
         has_others: bool,
     },
     /// The person wrote another text, and is asked about it.

@@ -59,7 +59,7 @@ pub struct ToolRunnerOptions {
     pub memory: Box<dyn Memory + Send>,
     /// Makes changes real, and stores what calls change.
     pub steps: Option<Steps>,
-    /// Whether what calls change can be undone.
+    /// True if what calls change can be undone.
     pub has_undo: bool,
     /// The tools that a model is offered.
     pub tool_set: ToolSet,

@@ -36,7 +36,7 @@ const JOB_LOOK: Duration = Duration::from_millis(50);
 /// Steps of the workspace, and the problems that were reported about them.
 pub(in crate::agent) struct Keeper {
     steps: Option<Steps>,
-    /// Whether what calls change can be undone.
+    /// True if what calls change can be undone.
     has_undo: bool,
     redactor: Redactor,
     /// The reason why undo doesn't work here, once it has been reported.
@@ -64,7 +64,7 @@ pub(in crate::agent) enum Snapshot {
 #[derive(Default)]
 struct Watched {
     job: Option<Job>,
-    /// Whether a thread waits for its end.
+    /// True if a thread waits for its end.
     is_watched: bool,
     /// Held as long as an edit is made.
     edit: Weak<()>,

@@ -49,7 +49,7 @@ struct Search<'s> {
     enters_caches: bool,
     entries_left: usize,
     found: Vec<String>,
-    /// Whether there may be more.
+    /// True if there may be more.
     is_cut: bool,
 }
 

@@ -32,7 +32,7 @@ pub struct Reach {
     pub hosts: Vec<String>,
     pub origins: Vec<Origin>,
     proxies: Vec<Network>,
-    /// Whether others can connect to the listener.
+    /// True if others can connect to the listener.
     is_beyond: bool,
 }
 

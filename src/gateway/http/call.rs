@@ -39,7 +39,7 @@ pub struct Sent {
     pub body: Vec<u8>,
     /// The client's address.
     pub address: IpAddr,
-    /// Whether it came by the Unix socket, from a process of the gateway's own user.
+    /// True if it came by the Unix socket, from a process of the gateway's own user.
     pub is_own: bool,
 }
 

@@ -37,7 +37,7 @@ pub struct Target {
     stream: String,
 }
 
-/// Whether events are passed on at the moment.
+/// True if events are passed on at the moment.
 #[derive(Debug, Default)]
 pub struct Passing(Mutex<Option<bool>>);
 

@@ -101,10 +101,10 @@ pub struct Job {
     pub schema: Option<String>,
     /// Source of the question.
     pub origin: String,
-    /// Whether somebody may be asked.
+    /// True if somebody may be asked.
     pub can_ask: bool,
     pub steps: UnboundedSender<Progress>,
-    /// Whether the client wants no more than to know that it began.
+    /// True if the client wants no more than to know that it began.
     pub is_async: bool,
     #[expect(dead_code, reason = "the place is free again when the job is dropped")]
     pub place: Place,

@@ -44,7 +44,7 @@ type Report = Box<dyn FnOnce(Answered<()>) + Send>;
 pub struct Attempt {
     /// The person.
     pub who: Identity,
-    /// Whether the call may run.
+    /// True if the call may run.
     pub is_yes: bool,
     /// The person's reason.
     pub note: String,

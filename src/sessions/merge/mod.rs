@@ -45,7 +45,7 @@ pub struct MergeWish {
     pub how: How,
     /// The branch; the one that the session began at if none is named.
     pub into: Option<String>,
-    /// Whether the record of the conversation is taken over, too.
+    /// True if the record of the conversation is taken over, too.
     pub keeps_record: bool,
 }
 
@@ -72,7 +72,7 @@ pub struct MergePlan {
     session: String,
     session_tip: Oid,
     commit: Oid,
-    /// Whether the commit has all that the session changed.
+    /// True if the commit has all that the session changed.
     is_whole: bool,
     scratch: Scratch,
 }

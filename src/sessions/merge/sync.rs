@@ -38,7 +38,7 @@ pub struct ToApply {
     pub expected: Option<Stamp>,
     /// The kind and content that it gets; `None` removes it.
     pub now: Option<(Mode, Vec<u8>)>,
-    /// Whether the content has changes of the user's, too.
+    /// True if the content has changes of the user's, too.
     pub is_merged: bool,
     /// For a new file: an entry of the session whose name differs only in case or Unicode form.
     pub twin: Option<PathBuf>,

@@ -26,7 +26,7 @@ struct Entry {
     spec: Spec,
     schema: Schema,
     tool: Box<dyn Tool>,
-    /// Whether only we call it.
+    /// True if only we call it.
     is_ours: bool,
 }
 

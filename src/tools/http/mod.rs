@@ -50,11 +50,11 @@ const HEADER_BYTES_MAX: usize = 500;
 /// The user's options.
 #[derive(Clone, Debug)]
 pub struct HttpOptions {
-    /// Whether data may be sent.
+    /// True if data may be sent.
     pub post: bool,
     /// Ports that may be spoken to.
     pub ports: Vec<u16>,
-    /// Whether this machine and private networks may be reached.
+    /// True if this machine and private networks may be reached.
     pub allow_private: bool,
     /// The authorities that vouch for servers on https.
     pub authorities: Authorities,

@@ -90,9 +90,9 @@ pub(in crate::tools) struct Bash {
     out: Stream<ChildStdout>,
     err: Stream<ChildStderr>,
     terminal: Terminal,
-    /// Whether the programs that it started end with it.
+    /// True if the programs that it started end with it.
     is_whole: bool,
-    /// Whether it works on the workspace itself.
+    /// True if it works on the workspace itself.
     is_work: bool,
     layer: Option<Arc<Layer>>,
 }

@@ -11,7 +11,7 @@ use crate::sandbox::{Area, Layer, Outside, View};
 /// On which terms a program starts.
 #[derive(Clone, Debug, Default)]
 pub struct Terms {
-    /// Whether it has a network.
+    /// True if it has a network.
     pub network: bool,
     /// Way in which it sees the workspace.
     pub view: View,

@@ -67,7 +67,7 @@ pub struct Configured {
     pub reach: Arc<dyn Fn() -> Reach + Send + Sync>,
     /// Its rights here, each with its kind, for a person.
     pub grant: Vec<(&'static str, String)>,
-    /// Whether the sandbox lets its program write in the workspace, or elsewhere but in its own directory.
+    /// True if the sandbox lets its program write in the workspace, or elsewhere but in its own directory.
     pub may_write: bool,
     /// The only tools that may be offered; all if there is no list.
     pub only: Option<Vec<String>>,
@@ -233,7 +233,7 @@ pub struct Listed {
     pub tool: Arc<Definition>,
     /// The name under which a model sees it.
     pub name: String,
-    /// Whether it is the one that was allowed.
+    /// True if it is the one that was allowed.
     pub standing: PinStanding,
     /// The user's configuration leaves it out.
     pub is_left_out: bool,

@@ -23,7 +23,7 @@ pub struct Job {
     pub number: usize,
     /// The command line.
     pub command: String,
-    /// Whether it still runs; else it waits for the model to read its output.
+    /// True if it still runs; else it waits for the model to read its output.
     pub is_running: bool,
 }
 

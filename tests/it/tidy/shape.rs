@@ -26,7 +26,7 @@ const FOLDERS: &[(&str, usize)] = &[];
 const SPREAD: &[(&str, usize)] = &[("store::Store", 11)];
 
 /// Compares what was counted with a limit and its exceptions.
-pub(super) fn problems(
+fn problems(
     places: &BTreeMap<String, Vec<String>>,
     limit: usize,
     exceptions: &[(&str, usize)],

@@ -1,14 +1,12 @@
 //! Plain words in comments and names: a doc comment begins with a noun or a verb, a type is a noun, and a function is named for
 //! what it does or gives.
 
-use std::collections::BTreeMap;
-
-use super::shape::problems;
 use super::source::{Token, find_words};
 use super::{files, hold};
 
 /// First words of doc comments that make a riddle: the sentence begins before it has named its thing.
-const RIDDLES: [&str; 12] = ["Has", "How", "Is", "It", "That", "They", "What", "When", "Where", "Which", "Who", "Why"];
+const RIDDLES: [&str; 13] =
+    ["Has", "How", "Is", "It", "That", "They", "What", "When", "Where", "Whether", "Which", "Who", "Why"];
 /// Participles that say nothing about a type: a type is a noun of its field.
 const PARTICIPLES: [&str; 9] = ["Given", "Gone", "Heard", "Kept", "Made", "Meant", "Said", "Taken", "Told"];
 /// The same as names of functions: one is named for what it does or gives.
@@ -29,32 +27,6 @@ fn doc_comments_begin_with_a_noun_or_a_verb() {
         problems.extend(riddles(&file.text).iter().map(|problem| format!("{}:{problem}", file.path)));
     }
     hold("a doc comment begins with a noun or a verb in the third person", &problems);
-}
-
-/// Doc comments of a room that begin with "Whether", which is neither a noun nor a verb: a function `Returns whether`, a field
-/// says its condition. The list may only shrink.
-const WHETHER: &[(&str, usize)] = &[
-    ("agent", 14),
-    ("gate", 5),
-    ("gateway", 7),
-    ("ledger", 1),
-    ("mcp", 3),
-    ("norris", 2),
-    ("sandbox", 3),
-    ("sessions", 9),
-    ("sop", 3),
-    ("tools", 11),
-];
-
-#[test]
-fn doc_comments_begin_with_whether_less_and_less() {
-    let mut rooms: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for file in files("src") {
-        let room = file.path.split(['/', '.']).nth(1).unwrap_or_default().to_owned();
-        let lines = first_words(&file.text).filter(|(_, word)| *word == "Whether");
-        rooms.entry(room).or_default().extend(lines.map(|(line, _)| format!("{}:{line}", file.path)));
-    }
-    hold("a doc comment begins with a noun or a verb", &problems(&rooms, 0, WHETHER, "comments begin with Whether"));
 }
 
 #[test]
