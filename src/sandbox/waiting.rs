@@ -1,4 +1,4 @@
-//! Whether what was started in a session waits for somebody at its terminal, as the kernel tells of its processes.
+//! Processes of a session that wait for somebody at its terminal, by what the kernel reports of them.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;

@@ -1,4 +1,4 @@
-//! Whether the database takes writes. A disk that is full can still be read, so a look alone doesn't tell.
+//! A check that the database takes writes. A disk that is full can still be read, so a look alone doesn't show it.
 
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
