@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use reedclaw::canvas::{self, State};
-use reedclaw::chain::{self, Facts, Limit, Lock, Wish};
+use reedclaw::chain::{self, Facts, Limit, Lock, Span, Wish};
 use reedclaw::config::{LoadRequest, load};
 use reedclaw::files::{Journals, Layers, Root};
 use reedclaw::gate::{Allowed, Approver, Call, Gate, Lasting, Options as GateOptions};
@@ -142,7 +142,16 @@ fn team(plan: &Plan) {
         is_three_wise_pending: false,
         is_in_time: true,
     };
-    let limits = vec![Limit { name: "calls".into(), limit: 1_000, spent: 5, asked: 1 }];
+    let limits = vec![Limit {
+        name: "calls".into(),
+        project: None,
+        actor: None,
+        span: Span::Total,
+        limit: 1_000,
+        spent: 5,
+        asked: 1,
+        resets_at: None,
+    }];
     let facts = Facts { locks: Some((0..100).map(lock).collect()), limits, ..Facts::default() };
     plan.measure("gates: 100 locks, a pass", 5_000, 0, |_| {
         black_box(chain::decide(&facts, &wish));

@@ -118,6 +118,7 @@ fn gate(plan: &Plan) {
             server: "pipe".into(),
             tool: "echo".into(),
             standing: PinStanding::Pinned,
+            pin: String::new(),
             reach: Reach::Held,
             may_write: true,
             is_destructive: false,
@@ -202,7 +203,7 @@ fn client(servers: Vec<Server>, launch: reedclaw::mcp::Launch, state: Option<Pat
         authorities: Authorities::default(),
         headers: Arc::new(|_| Ok(Vec::new())),
         dial: Arc::new(|_, _| Err("nobody is reached".into())),
-        secret: Arc::new(|_| None),
+        secret: Arc::new(|_| Ok(None)),
     };
     Mcp::new(Options { servers, launch, end: Arc::new(|_: &[u32], _| true), web, halted: Arc::new(|| None), state })
 }

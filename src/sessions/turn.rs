@@ -436,7 +436,7 @@ impl Session {
     pub(super) fn publish(&mut self, commit: Oid) -> Result<(), SessionError> {
         let repo = self.sessions.repo.clone();
         self.not_in_use().inspect_err(|_| self.desk.clear_journal())?;
-        if !self.written.lock().as_ref().is_some_and(|(id, _)| *id == commit) {
+        if self.written.lock().as_ref().is_none_or(|(id, _)| *id != commit) {
             self.desk.write_journal(&self.name, self.tip, commit)?;
         }
         let swapped = repo.swap(&self.name, Some(self.tip), Some(commit), &self.sessions.who);

@@ -10,6 +10,9 @@ use super::streams::Reader;
 use super::{Client, Gateway, home_with, is_on_server, run, token, verify};
 use crate::server::{Server, answer, tool_call};
 
+/// A request about one run.
+type Ask<'a> = &'a dyn Fn(&str) -> super::Answer;
+
 /// A tenant in a mode, and a client of its admin.
 fn tenant<'a>(home: &Path, gateway: &'a Gateway, name: &str, mode: &str) -> Client<'a> {
     let (status, _, err) = run(home, &["gateway", "tenant", "add", name, "--mode", mode]);
@@ -87,7 +90,7 @@ fn each_project_has_conversations_runs_receipts_and_a_workspace_of_its_own() {
         assert!(sent.contains("walrus") && !sent.contains("gazelle") && !sent.contains("badger"), "{sent}");
         // What another tenant's run is called is like what doesn't exist.
         let (id, absent) = (second["run_id"].as_str().expect("an id"), "0192aaaa-0000-7000-8000-000000000000");
-        let ways: [(&str, &dyn Fn(&str) -> super::Answer); 4] = [
+        let ways: [(&str, Ask<'_>); 4] = [
             ("get", &|id| ours.get(&format!("/runs/{id}"))),
             ("follow", &|id| ours.get(&format!("/sse/runs/{id}"))),
             ("cancel", &|id| ours.post(&format!("/runs/{id}/cancel"), &json!({}))),
