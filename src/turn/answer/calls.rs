@@ -73,7 +73,7 @@ pub fn may_begin_call(text: &str) -> bool {
             rest = body.trim_start();
         }
     }
-    if let Some((mark, _)) = Mark::at(rest) {
+    if let Some((mark, _)) = Mark::at(rest).or_else(|| Mark::before_object(rest)) {
         return mark.is_special() || mark.is_of_call();
     }
     if rest.is_empty() || "```".starts_with(rest) || Mark::may_begin(rest) {
@@ -107,7 +107,8 @@ fn has_mark(text: &str) -> bool {
     let mut is_code = false;
     text.trim_start().lines().any(|line| {
         is_code ^= line.trim_start().starts_with("```");
-        !is_code && Mark::at(line.trim_start()).is_some_and(|(mark, _)| mark.is_of_call())
+        let line = line.trim_start();
+        !is_code && Mark::at(line).or_else(|| Mark::before_object(line)).is_some_and(|(mark, _)| mark.is_of_call())
     })
 }
 
@@ -133,6 +134,13 @@ impl<'t> Mark<'t> {
         };
         let is_tag = text.starts_with('<');
         Self::is_inner(inner, is_tag).then_some((Self { inner, is_tag }, rest))
+    }
+
+    /// The beginning of a tag with which a text begins, before an object as the value of an attribute, and the rest.
+    fn before_object(text: &'t str) -> Option<(Self, &'t str)> {
+        let at = text.find('{')?;
+        let inner = text[..at].strip_prefix('<')?;
+        Self::is_inner(inner, true).then_some((Self { inner, is_tag: true }, &text[at..]))
     }
 
     /// Looks whether a text may be the beginning of a mark.
@@ -221,6 +229,8 @@ impl<'t, 'f> Reader<'t, 'f> {
                 let holds_value = self.take_mark(&mark)?;
                 is_marked |= is_first;
                 is_after_mark = !mark.is_end() && !holds_value;
+            } else if self.take_attributes() {
+                is_marked |= is_first;
             } else if self.rest.starts_with(['{', '[']) {
                 self.take_value()?;
             } else if !(was_after_mark && self.take_name()) {
@@ -276,6 +286,20 @@ impl<'t, 'f> Reader<'t, 'f> {
             _ => {}
         }
         Some(false)
+    }
+
+    /// Takes a tag that holds a tool's name and, in quotes, its arguments: `<function name="shell" arguments='{…}'/>`.
+    fn take_attributes(&mut self) -> bool {
+        let Some((mark, value)) = Mark::before_object(self.rest) else { return false };
+        let Some(name) = mark.words().find(|word| (self.is_tool)(word)) else { return false };
+        let Some(quote) = mark.inner.chars().next_back().filter(|it| ['"', '\''].contains(it)) else { return false };
+        let Some((Value::Object(arguments), rest)) = value_at(value) else { return false };
+        let end = rest.strip_prefix(quote).map(|rest| rest.trim_start_matches([' ', '/']));
+        let Some(rest) = end.and_then(|rest| rest.strip_prefix('>')) else { return false };
+        self.rest = rest;
+        self.begin_call(name, None);
+        self.calls.extend(self.begun.take().map(|begun| Begun { arguments, ..begun }.whole()));
+        true
     }
 
     /// Takes an object: a call, or the arguments of the one that is named; or an array of calls.
@@ -406,6 +430,8 @@ mod tests {
             "<function_calls>\n<invoke name=\"shell\">\n<parameter name=\"command\">ls</parameter>\n</invoke>\n</function_calls>"
                 .to_owned(),
             "<tool_use><name>shell</name><arguments>{\"command\": \"ls\"}</arguments></tool_use>".to_owned(),
+            "<tools>\n  <function name=\"shell\" arguments='{\"command\": \"ls\"}'/>\n</tools>".to_owned(),
+            "<function name=\"shell\" arguments=\"{\"command\": \"ls\"}\"></function>".to_owned(),
             format!("[TOOL_CALLS][{json}]"),
             "[TOOL_CALLS]shell[ARGS]{\"command\": \"ls\"}".to_owned(),
             format!("<|python_tag|>{json}"),
@@ -430,6 +456,8 @@ mod tests {
             "<function=shell>\n<parameter=command>\nrm -r bui",
             "I look.\n<tool_call>\n<function=unknown>\n<parameter=a>b</parameter>\n</function>\n</tool_call>",
             "<tool_call>{\"name\": \"shell\", \"argum",
+            "<function name=\"shell\" arguments='{\"command\": \"ls\"}",
+            "<function name=\"unknown\" arguments='{\"command\": \"ls\"}'/>",
             "<function=shell><parameter=command>a</parameter>b</parameter></function>",
         ] {
             assert_eq!(read(text), Reading::Unclear, "{text}");
@@ -439,6 +467,7 @@ mod tests {
             "```html\n<function-list>\n```",
             "Its marks are:\n\n```\n<tool_call>\n```\n",
             "<tooltip>a</tooltip>",
+            "<button data='{\"command\": \"ls\"}'/>",
             "<|im_start|>It is 4.",
             "[WARNING] no",
             "```python\nx = 1\n```\nshell",
