@@ -53,7 +53,7 @@ fn a_split_or_shortened_index_is_not_whole() {
     let at = split.len() - 30;
     split[at..at + 4].copy_from_slice(SPLIT);
     assert!(!paths(&split, 20).1);
-    // One that is cut after its entries is told from a whole one by its sum alone.
+    // One that is cut after its entries differs from a whole one by its checksum alone.
     let end = whole.len() - 10;
     for length in (0..whole.len()).filter(|length| *length != end) {
         assert!(!paths(&whole[..length], 20).1, "{length}");

@@ -131,7 +131,7 @@ fn an_editors_server_is_asked_about_in_each_directory_and_shows_how_far_it_is() 
     assert!(!other.join("calls").exists());
 }
 
-/// What a person has answered isn't asked again after a cancelled question about the tools, nor in the next session.
+/// A question that a person has answered isn't asked again after a cancelled one about the tools, nor in the next session.
 #[test]
 fn an_editors_server_is_asked_about_no_more_than_is_new() {
     if !require(&["python3"]) {

@@ -40,7 +40,7 @@ fn worked(server: &Server, client: &Client<'_>, word: &str) -> Value {
     done.json()
 }
 
-/// What a client sees of agents that have worked.
+/// The view that a client has of agents that have worked.
 fn seen(client: &Client<'_>) -> String {
     let paths = ["/runs", "/receipts", "/memory/search?q=where", "/events/list?limit=500", "/shares", "/status"];
     paths.map(|path| client.get(path).text).concat()
