@@ -267,7 +267,7 @@ fn always_means_the_very_same_call_of_the_very_same_tool_of_a_server() {
     });
     for (name, what, change, can_ask, expected) in [
         ("the same", "x", none, true, Decision::Run),
-        ("nobody is there", "x", none, false, Decision::Run),
+        ("no person can be asked", "x", none, false, Decision::Run),
         ("other arguments", "y", none, true, Decision::Ask),
         ("another tool", "x", other, true, Decision::Ask),
         ("allowed anew", "x", pin, true, Decision::Ask),

@@ -253,7 +253,7 @@ fn a_branch_that_was_rebased_elsewhere_is_found_and_both_histories_can_be_gone_o
     assert_eq!(view.records(3).expect("records").len(), 3);
     drop(session);
     let mut session = scene.sessions.open(&id).expect("opened again");
-    assert_eq!(session.take_told(), Vec::<String>::new(), "it is told once");
+    assert_eq!(session.take_told(), Vec::<String>::new(), "it is reported once");
     drop(session);
     let fork = scene.sessions.fork_kept(&id, 1, None).expect("forked");
     assert_eq!((paths(&fork.view()), fork.meta().turns), (vec!["1.txt".to_owned(), "2.txt".to_owned()], 2));
