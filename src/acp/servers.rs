@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::channel::without_session;
-use super::commands::{Silent, of_session};
+use super::commands::of_session;
 use super::person::AtEditor;
-use crate::app::{Added, Done, Face, Runtime, ServerPlace, Servers, allow_tools, mcp_command};
+use crate::app::{Added, Done, Runtime, ServerPlace, Servers, allow_tools, ask_to_allow_started};
 use crate::proto::Failure;
 use crate::render::text::escape_visible;
 
@@ -22,8 +22,10 @@ const NAME_CHARS_MAX: usize = 20;
 pub(super) struct Brought {
     name: String,
     added: Added,
-    /// The person has agreed to its start; a question about its tools was cancelled.
+    /// The person has agreed to its start.
     may_start: bool,
+    /// A prompt has waited for its start already.
+    is_late: bool,
 }
 
 /// Adds a client's servers to a session; returns them, and why others can't be used. Nothing is started. Without forms nobody answers
@@ -50,7 +52,7 @@ pub(super) fn take(runtime: &mut Runtime, wanted: &[Value], has_forms: bool) -> 
             Ok(added) => {
                 let name = name(said, brought.len() + 1);
                 if servers.add_named(&name, &added) {
-                    brought.push(Brought { name, added, may_start: false });
+                    brought.push(Brought { name, added, may_start: false, is_late: false });
                 } else {
                     refuse("your config or the editor has another one of that name");
                 }
@@ -92,48 +94,63 @@ fn name(said: &str, number: usize) -> String {
 }
 
 /// Asks about servers that were added: whether each may be started, and whether its tools may be called. A server of which something
-/// was allowed as it is started now is started without a question. `brought` is empty afterwards, but for those whose question was
+/// was allowed as it is started now is started without a question. They start while the person answers, and are waited for as long as
+/// a question waits for a server, once. `brought` is empty afterwards, but for those that still start and those whose question was
 /// cancelled: they are asked about with the next prompt, and not again about what was answered.
 pub(super) fn ask_about(runtime: &mut Runtime, person: &mut AtEditor<'_>, brought: &mut Vec<Brought>) {
     let Some(servers) = of_session(runtime) else { return };
-    let mut left = std::mem::take(brought).into_iter();
-    while let Some(mut one) = left.next() {
-        let name = one.name.clone();
-        let is_known = servers.has_allowed_start(&name);
-        if is_known && servers.is_settled(&name) {
+    let mut all = std::mem::take(brought).into_iter();
+    while let Some(mut one) = all.next() {
+        let is_known = servers.has_allowed_start(&one.name);
+        if is_known && servers.is_settled(&one.name) {
             continue;
         }
         one.may_start = one.may_start || is_known || {
             let about = what(&one.added, &*runtime.agent().redactor().hiding());
-            person.agrees(&format!("Start the server {name}"), &about, "Start it")
+            person.agrees(&format!("Start the server {}", one.name), &about, "Start it")
         };
-        if one.may_start {
-            if let Err(failure) = ask_about_tools(runtime, &servers, person, &name) {
-                person.editor.notice(&without_session(&failure.message), "warning");
-            }
-        } else if !person.cancel.is_cancelled() {
-            servers.remove(&name);
-        }
         if person.cancel.is_cancelled() {
             brought.push(one);
-            brought.extend(left);
+            brought.extend(all);
             return;
+        }
+        if !one.may_start {
+            servers.remove(&one.name);
+            continue;
+        }
+        // One that is late may have failed meanwhile, and isn't tried again by itself.
+        if !one.is_late {
+            servers.begin(&one.name);
+        }
+        brought.push(one);
+    }
+    let new: Vec<String> = brought.iter().filter(|one| !one.is_late).map(|one| one.name.clone()).collect();
+    servers.wait_for_start(&new, &|| person.cancel.is_cancelled());
+    for one in std::mem::take(brought) {
+        let is_starting = servers.is_starting(&one.name);
+        if is_starting && !one.is_late && !person.cancel.is_cancelled() {
+            let name = &one.name;
+            let line = format!("[mcp] {name}: still starting; its tools are asked about with a later prompt");
+            person.editor.notice(&line, "info");
+        }
+        if !is_starting
+            && !person.cancel.is_cancelled()
+            && let Err(failure) = ask_about_tools(&servers, person, &one.name)
+        {
+            person.editor.notice(&without_session(&failure.message), "warning");
+        }
+        if person.cancel.is_cancelled() || is_starting {
+            brought.push(Brought { is_late: is_starting, ..one });
         }
     }
 }
 
-/// Starts a server, and asks whether a model may call its tools.
+/// Asks whether a model may call the tools of a server, if it runs. Of one that doesn't, the question says why.
 ///
 /// # Errors
-/// It can't be started, or what was allowed can't be stored.
-fn ask_about_tools(runtime: &Runtime, servers: &Servers, person: &mut AtEditor<'_>, name: &str) -> Result<(), Failure> {
-    let cancel = person.cancel;
-    let is_stopped = || cancel.is_cancelled();
-    let read = |_: &str| Err(String::new());
-    let env = runtime.env().clone();
-    let mut face = Face { typed: "reedclaw mcp", stop: &is_stopped, person: &mut Silent, env: &env, read: &read };
-    let words = ["allow".to_owned(), name.to_owned()];
-    let Done::Ask { server, tools, lines } = mcp_command(servers, &words, &mut face)? else { return Ok(()) };
+/// What was allowed can't be stored.
+fn ask_about_tools(servers: &Servers, person: &AtEditor<'_>, name: &str) -> Result<(), Failure> {
+    let Some(Done::Ask { server, tools, lines }) = ask_to_allow_started(servers, name) else { return Ok(()) };
     let title = format!("Let the model call the tools of {name}");
     if person.agrees(&title, &lines.join("\n"), "Allow all of them, as they are") {
         allow_tools(servers, &server, &tools)?;

@@ -33,7 +33,9 @@ use crate::store::{self, ConversationId, Store};
 pub use crate::mcp::Place as ServerPlace;
 pub use crate::model::ToolCall;
 pub use crate::tools::Replies;
-pub use crate::tools::served::{Added, Done, Face, NO_NETWORK, Servers, allow_tools, mcp_command, words_of};
+pub use crate::tools::served::{
+    Added, Done, Face, NO_NETWORK, Servers, allow_tools, ask_to_allow_started, mcp_command, words_of,
+};
 pub use channel::{Channel, Received};
 pub use goal::{
     Background, Progress, ReadyRun, RunSteps, RunWatcher, StoredJournal, Unheld, Wanted, effect_line, event_lines,

@@ -23,7 +23,7 @@ use crate::steps::{Record, StepsError, TakenBack};
 use crate::store::{Hit, StoredMemory};
 pub(super) use goal::{Desk, Here, carry_out as work_on_goal};
 use prompts::Named;
-pub(super) use prompts::{Silent, of_session};
+pub(super) use prompts::of_session;
 
 /// Columns of tables.
 const COLUMNS: usize = 100;

@@ -98,7 +98,7 @@ impl Named {
 }
 
 /// Nobody who could be asked while a server starts.
-pub(in crate::acp) struct Silent;
+struct Silent;
 
 impl Replies for Silent {
     fn reply(&mut self, _: &str, _: &[String]) -> Option<String> {

@@ -454,8 +454,7 @@ fn known<'n>(servers: &Servers, name: &'n str) -> Result<&'n str, Failure> {
 fn ready(servers: &Servers, name: &str, face: &Face<'_>) -> Result<Configured, Failure> {
     let typed = face.typed;
     let row = servers.configured(name).ok_or_else(|| failed(&McpError::NoServer(name.to_owned()), typed))?;
-    servers.renew(name);
-    servers.mcp().wake(name);
+    servers.begin(name);
     // What is allowed is read while the server starts.
     drop(servers.pins.version());
     let late = servers.mcp().wait(&[name.to_owned()], Instant::now() + WAIT, face.stop);
@@ -674,6 +673,13 @@ fn allow(servers: &Servers, server: &str, tool: Option<&str>, typed: &str) -> Re
 }
 
 /// Says why there is nothing to allow.
+/// Shows what is new of a server that runs, and asks, as [`mcp_command`] does by `allow`; `None` if it doesn't run.
+#[must_use]
+pub fn ask_to_allow_started(servers: &Servers, server: &str) -> Option<Done> {
+    let is_ready = |(name, standing): &(String, Standing)| name == server && matches!(standing, Standing::Ready { .. });
+    servers.mcp().standings().iter().any(is_ready).then(|| allow(servers, server, None, "").ok())?
+}
+
 fn nothing_new(servers: &Servers, server: &str, tool: Option<&str>) -> String {
     let Some(tool) = tool else {
         return format!("every tool of {server} that the config offers is allowed as it is");

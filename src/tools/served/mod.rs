@@ -30,7 +30,8 @@ use crate::proto::served::{Definition, Manifest, PinStanding, PromptSpec, Reach}
 pub use asked::Asked;
 pub use changes::Changed;
 pub use command::{
-    Done, Face, LAUNCHERS, MCP_WORDS, TestEnd, allow_tools, import_file, mcp_command, usage as mcp_usage, words_of,
+    Done, Face, LAUNCHERS, MCP_WORDS, TestEnd, allow_tools, ask_to_allow_started, import_file, mcp_command,
+    usage as mcp_usage, words_of,
 };
 use find::{AT_ONCE_MAX, tokens};
 use instructions::INSTRUCTIONS;
@@ -336,9 +337,26 @@ impl Servers {
         }
         // What is allowed is read while they start.
         drop(self.pins.version());
-        for name in self.mcp.wait(&new, Instant::now() + self.wait, stop) {
+        for name in self.wait_for_start(&new, stop) {
             self.notice(Some(format!("{name}: still starting; the question goes on without it")));
         }
+    /// Starts a server in the background, unless it is running.
+    pub fn begin(&self, name: &str) {
+        self.renew(name);
+        self.mcp.wake(name);
+    }
+
+    /// Waits for servers that start, as long as a question does. Returns those that still start.
+    pub fn wait_for_start(&self, names: &[String], stop: &(dyn Fn() -> bool + Sync)) -> Vec<String> {
+        self.mcp.wait(names, Instant::now() + self.wait, stop)
+    }
+
+    /// Returns whether a server is being started.
+    #[must_use]
+    pub fn is_starting(&self, name: &str) -> bool {
+        !self.mcp.wait(&[name.to_owned()], Instant::now(), &|| true).is_empty()
+    }
+
     }
 
     /// Forgets the list of tools if a server is another one than when the list was made, such as after an update.

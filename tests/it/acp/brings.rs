@@ -178,6 +178,52 @@ fn an_editors_server_is_asked_about_no_more_than_is_new() {
     assert_eq!(titles(&client), Vec::<String>::new());
 }
 
+/// A server that doesn't answer yet is waited for as long as a question waits for one, once, and asked about when it runs.
+#[test]
+fn an_editors_slow_server_holds_up_one_prompt_and_is_asked_about_when_it_runs() {
+    if !require(&["python3"]) {
+        return;
+    }
+    let (start, allow) = ("Start the server slow", "Let the model call the tools of slow");
+    for (wait_ms, is_cancelled) in [(200, false), (60_000, true)] {
+        let home = home(&[rounds("please", &[], "done")], &format!("mcp = {{ wait_ms = {wait_ms} }}"));
+        let (place, client) = (work(home.path()), Client::connected(home.path(), json!({})));
+        let (script, go) = (place.join("server.py"), place.join("go"));
+        fs::copy(FIXTURE, &script).expect("a copy");
+        let arguments = json!(["-IS", script, format!("waits={}", go.display())]);
+        let server = json!({"name": "slow", "command": "/usr/bin/python3", "env": [], "args": arguments});
+        let opened = client.request("session/new", json!({"cwd": place, "mcpServers": [server]}));
+        let name = opened["result"]["sessionId"].as_str().unwrap_or_else(|| panic!("{opened}")).to_owned();
+        let session = name.clone();
+        client.respond(move |client, message| {
+            if !is_cancelled {
+                return Some(chosen("yes"));
+            }
+            // The prompt is cancelled while it waits for the server.
+            client.raw(json!({"jsonrpc": "2.0", "id": message["id"], "result": chosen("yes")}).to_string().as_bytes());
+            client.notify("session/cancel", json!({"sessionId": session}));
+            None
+        });
+        let ends = if is_cancelled { "cancelled" } else { "end_turn" };
+        assert_eq!(client.prompt(&name, "please")["result"]["stopReason"], ends);
+        client.respond(|_, _| Some(chosen("yes")));
+        if !is_cancelled {
+            assert_eq!(client.prompt(&name, "please")["result"]["stopReason"], "end_turn");
+            let (line, told) = ("[mcp] slow: still starting; its tools are asked", client.text("agent_thought_chunk"));
+            assert_eq!(told.matches(line).count(), 1, "{told}");
+        }
+        assert_eq!(titles(&client), [start]);
+
+        fs::write(&go, "").expect("a word");
+        let is_asked = (0..400).any(|_| {
+            client.prompt(&name, "please");
+            titles(&client).len() > 1
+        });
+        assert!(is_asked, "{:?}", client.text("agent_thought_chunk"));
+        assert_eq!(titles(&client), [start, allow]);
+    }
+}
+
 /// The names of the commands that the client was told last.
 fn command_names(client: &Client) -> Vec<String> {
     let told = client.updates("available_commands_update").pop().expect("commands");
