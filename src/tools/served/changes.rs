@@ -1,4 +1,4 @@
-//! Tools of servers that are new, have changed or are gone: lines about them for the person, and answers to a model that names one
+//! Tools and other parts of servers that are new, have changed or are gone: lines about them for the person, and answers to a model that names one
 //! although it isn't offered it.
 
 use parking_lot::MutexGuard;
@@ -38,7 +38,7 @@ impl Changed {
 impl Servers {
     /// Lines for the person, each once. A server that failed or ended by itself has one, and another only if the reason is
     /// a different one or it was connected in between. A server that has come up has one if it wants a login or has tools that aren't
-    /// allowed; one that sleeps, if tools that the person allowed are off.
+    /// allowed; one that sleeps, if something that the person allowed is off.
     #[must_use]
     pub fn take_notices(&self) -> Vec<String> {
         let offered = self.offered();
@@ -78,8 +78,8 @@ impl Servers {
         })
     }
 
-    /// Says which tools of a server the person may miss, once for each count of them. A server that sleeps is known by what it offered
-    /// at its last run: without this line its tools would be off in silence, after an update or in another directory.
+    /// Says which parts of a server the person may miss, once for each count of them. A server that sleeps is known by what it offered
+    /// at its last run: without this line they would be off in silence, after an update or in another directory.
     fn news_of_missed(&self, offered: &Offered, server: &str) -> Option<String> {
         let missed = offered.missed.get(server).copied().unwrap_or_default();
         let is_news = self.missed.lock().insert(server.to_owned(), missed).unwrap_or_default() != missed;
@@ -94,11 +94,13 @@ impl Servers {
         self.configured(server).is_some_and(|row| self.pins.knows(server, &row.known_identity()))
     }
 
-    /// Returns whether a server's tools are known, and each is allowed as it is or left out by the config.
+    /// Returns whether all parts of a server are known, and each is allowed as it is or left out by the config.
     #[must_use]
     pub fn is_settled(&self, server: &str) -> bool {
+        let (Some(row), Some(manifest)) = (self.configured(server), self.mcp.manifest(server)) else { return false };
         let is_settled = |row: &Listed| row.is_left_out || row.standing == PinStanding::Pinned;
-        self.mcp.manifest(server).is_some() && self.list(server).iter().all(is_settled)
+        let others = self.other_parts(&row, &manifest);
+        self.list(server).iter().all(is_settled) && others.iter().all(|(_, standing)| *standing == PinStanding::Pinned)
     }
 
     fn offers(&self) -> MutexGuard<'_, BTreeMap<String, Option<Arc<Manifest>>>> {

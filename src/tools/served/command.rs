@@ -9,8 +9,9 @@ use serde_json::{Map, Value};
 
 use super::browser::AtBrowser;
 use super::instructions::{self, INSTRUCTIONS};
+use super::names::RESOURCES;
 use super::shown::{changed_lines, in_words, parts, place_kind, place_line, said_lines, short_name, tool_lines, word};
-use super::{Asked, Configured, Listed, RESOURCES, Servers, none_of, resources_definition, tokens};
+use super::{Asked, Configured, Listed, Servers, none_of, resources_definition, tokens};
 use crate::base::text::{age, counted};
 use crate::gate::pin;
 use crate::mcp::{McpError, Place, Standing};

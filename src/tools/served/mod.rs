@@ -35,12 +35,10 @@ pub use command::{
 };
 use find::{AT_ONCE_MAX, tokens};
 use instructions::INSTRUCTIONS;
+use names::RESOURCES;
 pub use resource::{resources_like, words_after};
 use shown::Missed;
 pub use tool::{NO_NETWORK, ServedTool};
-
-/// The name under which a server's resources are allowed to models. No tool can be called like that.
-const RESOURCES: &str = "@resources";
 
 /// Tools of all servers that are offered. More of them would make every search and every list long.
 const TOOLS_MAX: usize = 2_000;
@@ -157,7 +155,7 @@ pub struct Servers {
     notices: Mutex<Vec<String>>,
     /// The failures that the person has heard of, by server.
     told: Mutex<BTreeMap<String, (String, u32)>>,
-    /// The tools that the person knows to be off, by server.
+    /// The parts that the person knows to be off, by server.
     missed: Mutex<BTreeMap<String, Missed>>,
     /// The offers that the person has heard of, by server; none of one that wants a login.
     offers: Mutex<BTreeMap<String, Option<Arc<Manifest>>>>,
@@ -187,7 +185,7 @@ struct Offered {
     /// The identities of the servers whose manifests are known, as they were.
     identities: BTreeMap<String, Value>,
     rows: Vec<Listed>,
-    /// The tools that a person may miss, by server.
+    /// The parts that a person may miss, by server.
     missed: BTreeMap<String, Missed>,
     /// About how many tokens their schemas cost in each request.
     tokens: usize,
@@ -495,8 +493,11 @@ impl Servers {
             }
             let mut count = Missed::default();
             all.iter().filter(|row| !row.is_left_out).for_each(|row| {
-                count.add(row.standing, pins.has(&name, &row.tool.name), pins.has_any(&name));
+                count.add(&row.tool.name, row.standing, pins.has(&name, &row.tool.name), pins.has_any(&name));
             });
+            for (part, standing) in self.other_parts(&row, manifest) {
+                count.add(part, standing, pins.has(&name, part), pins.has_any(&name));
+            }
             missed.insert(name.clone(), count);
             identities.insert(name, identity);
             rows.extend(all.into_iter().filter(|row| row.standing == PinStanding::Pinned && !row.is_left_out));
@@ -663,6 +664,15 @@ impl Servers {
             Some(definition) if !row.leaves_out(INSTRUCTIONS) => {
                 self.pins.standing(server, &row.known_identity(), &definition)
             }
+    /// The parts of a server beside its tools that it has and the config offers, each with how it stands.
+    fn other_parts(&self, row: &Configured, manifest: &Manifest) -> Vec<(&'static str, PinStanding)> {
+        let name = &row.server.name;
+        let resources = (!manifest.resources.is_empty()).then(|| (RESOURCES, self.resources_standing(name)));
+        let definition = instructions::definition(manifest);
+        let instructions = definition.map(|_| (INSTRUCTIONS, self.instructions_standing(name)));
+        resources.into_iter().chain(instructions).filter(|(part, _)| !row.leaves_out(part)).collect()
+    }
+
             _ => PinStanding::New,
         }
     }

@@ -4,6 +4,8 @@ use std::collections::HashMap;
 
 use crate::base::hash::sha256;
 
+/// The name under which a server's resources are allowed to models. No tool can be called like that.
+pub(super) const RESOURCES: &str = "@resources";
 /// Longest name that every provider takes, in bytes.
 const NAME_BYTES_MAX: usize = 64;
 /// Letters of the hash that ends a shortened name: 50 bits.

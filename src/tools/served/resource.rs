@@ -6,9 +6,10 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
+use super::names::RESOURCES;
 use super::shown::clean;
 use super::tool::{failed, outcome};
-use super::{Asked, MCP_WORDS, RESOURCES, Rule, Servers, none_of};
+use super::{Asked, MCP_WORDS, Rule, Servers, none_of};
 use crate::gate::Permit;
 use crate::mcp::{Part, manifest_known};
 use crate::proto::action::Action;

@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+use super::instructions::INSTRUCTIONS;
+use super::names::RESOURCES;
 use crate::base::text::counted;
 use crate::gate::definition;
 use crate::mcp::{Part, Place};
@@ -52,41 +54,68 @@ pub(super) fn short_name(name: &str) -> String {
     name.chars().take(first).chain(['…']).chain(name.chars().skip(count - last)).collect()
 }
 
-/// Tools of a server that its person may miss: those that they allowed and that are off, or all of it if they never allowed any.
+/// Parts of a server that are off for one reason.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Off {
+    tools: usize,
+    has_resources: bool,
+    has_instructions: bool,
+}
+
+impl Off {
+    fn add(&mut self, part: &str) {
+        match part {
+            RESOURCES => self.has_resources = true,
+            INSTRUCTIONS => self.has_instructions = true,
+            _ => self.tools += 1,
+        }
+    }
+
+    /// Names them, the tools as `tool` and the others after `which`, with the verb that they take; `None` if there are none.
+    fn in_words(self, tool: &str, which: &str) -> Option<(String, &'static str)> {
+        let tools = (self.tools > 0).then(|| counted(self.tools, tool));
+        let resources = self.has_resources.then(|| format!("{which} resources"));
+        let instructions = self.has_instructions.then(|| format!("{which} instructions"));
+        let parts: Vec<String> = [tools, resources, instructions].into_iter().flatten().collect();
+        let are = if self.tools == 1 && parts.len() == 1 { "is" } else { "are" };
+        (!parts.is_empty()).then(|| (in_words(&parts), are))
+    }
+}
+
+/// Parts of a server that its person may miss: those that they allowed and that are off, or all of it if they never allowed any.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Missed {
     /// Allowed, and not as they or their server are now.
-    changed: usize,
+    changed: Off,
     /// Allowed in other directories alone.
-    elsewhere: usize,
-    /// Of a server of which nothing was ever allowed.
-    new: usize,
+    elsewhere: Off,
+    /// Of a server of which nothing was ever allowed. Instructions without anything else are of no use.
+    new: Off,
 }
 
 impl Missed {
-    /// Counts one tool: how it stands now, and whether it was allowed anywhere, or anything of its server was.
-    pub(super) fn add(&mut self, standing: PinStanding, was_allowed: bool, is_server_known: bool) {
+    /// Counts one part: how it stands now, and whether it was allowed anywhere, or anything of its server was.
+    pub(super) fn add(&mut self, part: &str, standing: PinStanding, was_allowed: bool, is_server_known: bool) {
         match standing {
             PinStanding::Pinned => {}
-            PinStanding::Changed => self.changed += 1,
-            PinStanding::New if was_allowed => self.elsewhere += 1,
-            PinStanding::New if is_server_known => {}
-            PinStanding::New => self.new += 1,
+            PinStanding::Changed => self.changed.add(part),
+            PinStanding::New if was_allowed => self.elsewhere.add(part),
+            PinStanding::New if is_server_known || part == INSTRUCTIONS => {}
+            PinStanding::New => self.new.add(part),
         }
     }
 
     /// Says which they are; `None` if there are none.
     pub(super) fn in_words(self) -> Option<String> {
-        let are = |count: usize| if count == 1 { "is" } else { "are" };
-        let changed = (self.changed > 0).then(|| {
-            let (count, are) = (counted(self.changed, "allowed tool"), are(self.changed));
-            format!("{count} {are} off, because the tool or its server has changed")
+        let changed = self.changed.in_words("allowed tool", "the allowed").map(|(which, are)| {
+            let they = if are == "is" { "it or its server has" } else { "they or their server have" };
+            format!("{which} {are} off, because {they} changed")
         });
-        let elsewhere = (self.elsewhere > 0).then(|| {
-            let (count, are) = (counted(self.elsewhere, "tool"), are(self.elsewhere));
-            format!("{count} {are} allowed in another directory and off in this one")
-        });
-        let new = (self.new > 0).then(|| counted(self.new, "new tool"));
+        let elsewhere = self
+            .elsewhere
+            .in_words("tool", "the")
+            .map(|(which, are)| format!("{which} {are} allowed in another directory and off in this one"));
+        let new = self.new.in_words("new tool", "new").map(|(which, _)| which);
         let parts: Vec<String> = [changed, elsewhere, new].into_iter().flatten().collect();
         (!parts.is_empty()).then(|| parts.join("; "))
     }
@@ -231,14 +260,48 @@ mod tests {
 
     #[test]
     fn what_is_missed_is_named_by_its_reason() {
+        let off = |tools, has_resources, has_instructions| Off { tools, has_resources, has_instructions };
+        let none = Off::default();
         let words = |changed, elsewhere, new| Missed { changed, elsewhere, new }.in_words().unwrap_or_default();
-        assert_eq!(words(0, 0, 0), "");
-        assert_eq!(words(1, 0, 0), "1 allowed tool is off, because the tool or its server has changed");
-        assert_eq!(words(0, 3, 0), "3 tools are allowed in another directory and off in this one");
-        assert_eq!(words(0, 0, 14), "14 new tools");
-        assert!(
-            words(2, 1, 0)
-                .starts_with("2 allowed tools are off, because the tool or its server has changed; 1 tool is")
-        );
+        for (changed, elsewhere, new, expected) in [
+            (none, none, none, ""),
+            (off(1, false, false), none, none, "1 allowed tool is off, because it or its server has changed"),
+            (
+                off(0, false, true),
+                none,
+                none,
+                "the allowed instructions are off, because they or their server have changed",
+            ),
+            (
+                none,
+                off(3, true, true),
+                none,
+                "3 tools, the resources and the instructions are allowed in another directory and off in this one",
+            ),
+            (none, none, off(14, false, false), "14 new tools"),
+            (none, none, off(0, true, false), "new resources"),
+            (
+                off(2, true, false),
+                off(1, false, false),
+                none,
+                "2 allowed tools and the allowed resources are off, because they or their server have changed; \
+                 1 tool is allowed in another directory and off in this one",
+            ),
+        ] {
+            assert_eq!(words(changed, elsewhere, new), expected);
+        }
+    }
+
+    #[test]
+    fn new_instructions_alone_are_no_news_and_a_known_servers_new_parts_neither() {
+        let mut missed = Missed::default();
+        missed.add(INSTRUCTIONS, PinStanding::New, false, false);
+        missed.add(RESOURCES, PinStanding::New, false, true);
+        missed.add(RESOURCES, PinStanding::Pinned, true, true);
+        assert_eq!(missed, Missed::default());
+        missed.add(RESOURCES, PinStanding::New, true, true);
+        missed.add(INSTRUCTIONS, PinStanding::Changed, true, true);
+        let all = missed.in_words().unwrap_or_default();
+        assert!(all.starts_with("the allowed instructions are off") && all.contains("; the resources are"), "{all}");
     }
 }

@@ -188,8 +188,8 @@ fn a_servers_code_is_allowed_for_one_directory_and_as_it_is() {
     assert_eq!(result["error"]["code"], "no-such-tool", "{out}");
     assert!(result["error"]["message"].to_string().contains("the server one offers no tool called echo"), "{result}");
     // In another directory nothing is off in silence.
-    let notice =
-        "[mcp] one: 3 tools are allowed in another directory and off in this one; reedclaw mcp allow one shows";
+    let notice = "[mcp] one: 3 tools, the resources and the instructions are allowed in another directory and off in \
+         this one; reedclaw mcp allow one shows";
     assert!(out.contains(notice), "{out}");
     let call = ["mcp", "call", "two.echo", "{\"text\": \"hello\"}"];
     let (code, out, err) = run_in(at(&home), &other, &call);
@@ -206,8 +206,8 @@ fn a_servers_code_is_allowed_for_one_directory_and_as_it_is() {
     let (result, out) = asked(&own);
     assert_eq!(result["error"]["code"], "changed", "{out}");
     // Nor is it after an update.
-    let notice =
-        "[mcp] one: 3 allowed tools are off, because the tool or its server has changed; reedclaw mcp allow one shows";
+    let notice = "[mcp] one: 3 allowed tools, the allowed resources and the allowed instructions are off, because they or \
+         their server have changed; reedclaw mcp allow one shows";
     assert_eq!(out.matches(notice).count(), 1, "{out}");
     let (_, out, err) = run_in(at(&home), &own, &call);
     assert!(err.contains("the tool two.echo is changed since you allowed it"), "{out}{err}");
