@@ -9,8 +9,10 @@ use crate::app::{
 use crate::ask::yes_or_no;
 use crate::config::ServerStart;
 use crate::console::{Console, Waiting};
+use crate::host;
 use crate::proto::tool::{Answer, Question};
 use crate::render::text::{escape_visible, table, wrap};
+use crate::repl::editing::state;
 use crate::repl::hub::{Flow, Repl};
 use crate::repl::rules::tooling;
 
@@ -36,7 +38,8 @@ pub(in crate::repl) fn mcp(repl: &mut Repl, argument: &str) -> Flow {
         return Flow::Continue;
     };
     let env = repl.runtime.env().clone();
-    let read = |path: &str| crate::host::read_text(std::path::Path::new(path));
+    let state = Arc::clone(&repl.state);
+    let read = move |path: &str| host::read_text(&state::read(&state).resolve(path).unwrap_or_else(|| path.into()));
     let (waiting, console) = (Arc::<Waiting>::default(), repl.console.clone());
     let sign = Arc::clone(&waiting);
     // A start, an installation and a login may take minutes.

@@ -202,6 +202,7 @@ fn the_doctor_reports_missing_programs_and_tools_that_changed() {
     assert!(doctor().contains("server: one, 1 tool not allowed; reedclaw mcp allow one"), "{}", doctor());
     allow(at(&home));
     assert!(doctor().contains("server: one, 1 tool\n"), "{}", doctor());
+    assert_eq!(run(at(&home), &["mcp", "test", "one"]).0, Some(0), "all is well");
     tool("Does something else.").expect("a list");
     run(at(&home), &["mcp", "test", "one"]);
     assert!(doctor().contains("wrong: server: one: not as you allowed it: 1 tool;"), "{}", doctor());
@@ -425,6 +426,11 @@ fn a_session_without_a_model_lists_and_allows_servers() {
     session.expect_prompt();
     session.send(b":mcp tools one\r");
     session.expect_text("one.echo");
+    session.expect_prompt();
+    let other = serde_json::json!({"mcpServers": {"other": {"command": "some-server", "args": ["--fast"]}}});
+    fs::write(at(&home).join("client.json"), other.to_string()).expect("a file of another client");
+    session.send(b":mcp import ~/client.json\r");
+    session.expect_text("\"some-server\", \"--fast\"");
     session.send(b"exit\r");
     assert_eq!(status_code(session.expect_exit()), 0);
 }
