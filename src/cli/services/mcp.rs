@@ -28,12 +28,15 @@ const NEW_TOOLS: u8 = 3;
 /// Exit status of a server that needs a login.
 const NEEDS_LOGIN: u8 = 4;
 
+/// Words that act on a running server, which belongs to a session.
+const OF_SESSION: [&str; 3] = ["log", "disconnect", "restart"];
+
 /// The subcommand, as clap knows it.
 pub(in crate::cli) fn definition() -> Command {
     let command = Command::new("mcp").about("Manages tool servers (MCP); lists them without a subcommand");
-    // A log and a running server belong to a session.
-    let words = MCP_WORDS.iter().filter(|(word, ..)| !matches!(*word, "log" | "disconnect" | "restart"));
-    let command = command.subcommand(serve_definition());
+    let words = MCP_WORDS.iter().filter(|(word, ..)| !OF_SESSION.contains(word));
+    let of_session = OF_SESSION.map(|word| Command::new(word).hide(true).arg(Arg::new("words").num_args(0..)));
+    let command = command.subcommand(serve_definition()).subcommands(of_session);
     words.fold(command, |command, (word, usage, help)| {
         // A subcommand has neither a session nor a line to fill in.
         let help = match *word {
@@ -98,6 +101,13 @@ pub(in crate::cli) fn run(matches: &ArgMatches, config: Option<PathBuf>) -> Exit
     let (word, matches) = matches.subcommand().unwrap_or(("list", matches));
     if word == "serve" {
         return served(matches, config);
+    }
+    if OF_SESSION.contains(&word) {
+        let message = format!("mcp {word} works only in a session, where servers go on running");
+        let hint = format!(
+            "there it is :mcp {word} NAME; here, reedclaw mcp test NAME shows what a server prints if it fails"
+        );
+        return exit::failed(&Failure::user(message).hint(hint));
     }
     let of = |id: &str| matches.try_get_many::<String>(id).ok().flatten().into_iter().flatten().cloned();
     let mut words: Vec<String> = std::iter::once(word.to_owned()).chain(of("words")).collect();
