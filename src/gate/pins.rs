@@ -171,17 +171,17 @@ impl Pins {
     /// Returns whether a person has allowed a tool as it is now. If the pins can't be read, nothing is allowed.
     #[must_use]
     pub fn standing(&self, server: &str, identity: &Value, tool: &Definition) -> PinStanding {
-        let pins = self.fresh();
-        let rows = pins.get(server).and_then(|tools| tools.get(&tool.name));
-        standing_of(row_of(rows, identity), || pin(identity, tool))
+        self.standing_with_mark(server, identity, tool).0
     }
 
-    /// The mark of a tool that is allowed as it is now: its hash, and the time of the yes.
+    /// The same, with the mark of a tool that is allowed as it is now: its hash, and the time of the yes.
     #[must_use]
-    pub fn mark(&self, server: &str, identity: &Value, tool: &Definition) -> Option<String> {
+    pub fn standing_with_mark(&self, server: &str, identity: &Value, tool: &Definition) -> (PinStanding, String) {
         let pins = self.fresh();
-        let row = row_of(pins.get(server)?.get(&tool.name), identity)?;
-        (row.pin == pin(identity, tool)).then(|| format!("{} {}", row.pin, row.allowed_ms))
+        let row = row_of(pins.get(server).and_then(|tools| tools.get(&tool.name)), identity);
+        let standing = standing_of(row, || pin(identity, tool));
+        let mark = row.filter(|_| standing == PinStanding::Pinned).map(|row| format!("{} {}", row.pin, row.allowed_ms));
+        (standing, mark.unwrap_or_default())
     }
 
     /// Returns whether a person has allowed each of many tools of one server.
@@ -356,11 +356,10 @@ mod tests {
         assert_eq!(pins.standing("two", &identity, &echo), PinStanding::New);
         assert_eq!(pins.standing("one", &identity, &tool("Echo", "Gives it back.")), PinStanding::New);
         assert_eq!(pins.allowed("one", &identity, "echo"), Some(definition(&echo)));
-        let mark = pins.mark("one", &identity, &echo).expect("a mark");
-        assert!(
-            mark.starts_with(&pin(&identity, &echo)) && pins.mark("one", &identity, &annotated).is_none(),
-            "{mark}"
-        );
+        let (_, mark) = pins.standing_with_mark("one", &identity, &echo);
+        assert!(mark.starts_with(&pin(&identity, &echo)), "{mark}");
+        let changed = (PinStanding::Changed, String::new());
+        assert_eq!(pins.standing_with_mark("one", &identity, &annotated), changed);
         let all = [&echo, &annotated, &tool("Echo", "")].map(|tool| Arc::new(tool.clone()));
         let expected = [PinStanding::Pinned, PinStanding::Changed, PinStanding::New];
         assert_eq!(pins.standings("one", &identity, &all), expected);

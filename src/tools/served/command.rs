@@ -673,7 +673,6 @@ fn allow(servers: &Servers, server: &str, tool: Option<&str>, typed: &str) -> Re
     Ok(Done::Ask { server: server.to_owned(), tools, lines })
 }
 
-/// Says why there is nothing to allow.
 /// Shows what is new of a server that runs, and asks, as [`mcp_command`] does by `allow`; `None` if it doesn't run.
 #[must_use]
 pub fn ask_to_allow_started(servers: &Servers, server: &str) -> Option<Done> {
@@ -681,6 +680,7 @@ pub fn ask_to_allow_started(servers: &Servers, server: &str) -> Option<Done> {
     servers.mcp().standings().iter().any(is_ready).then(|| allow(servers, server, None, "").ok())?
 }
 
+/// Says why there is nothing to allow.
 fn nothing_new(servers: &Servers, server: &str, tool: Option<&str>) -> String {
     let Some(tool) = tool else {
         return format!("every tool of {server} that the config offers is allowed as it is");

@@ -338,6 +338,8 @@ impl Servers {
         for name in self.wait_for_start(&new, stop) {
             self.notice(Some(format!("{name}: still starting; the question goes on without it")));
         }
+    }
+
     /// Starts a server in the background, unless it is running.
     pub fn begin(&self, name: &str) {
         self.renew(name);
@@ -353,8 +355,6 @@ impl Servers {
     #[must_use]
     pub fn is_starting(&self, name: &str) -> bool {
         !self.mcp.wait(&[name.to_owned()], Instant::now(), &|| true).is_empty()
-    }
-
     }
 
     /// Forgets the list of tools if a server is another one than when the list was made, such as after an update.
@@ -621,25 +621,21 @@ impl Servers {
     /// Returns whether a tool is, as its server offers it now, the one that a person allowed.
     #[must_use]
     pub fn standing(&self, server: &str, tool: &str) -> PinStanding {
-        let (Some(row), Some(manifest)) = (self.configured(server), self.mcp.manifest(server)) else {
-            return PinStanding::New;
-        };
-        let found = manifest.tools.iter().find(|it| it.name == tool && !row.leaves_out(tool));
-        found.map_or(PinStanding::New, |tool| match self.is_pinned_whole(&row, &manifest) {
-            true => PinStanding::Pinned,
-            false => self.pins.standing(server, &row.known_identity(), tool),
-        })
+        self.standing_with_mark(server, tool).0
     }
 
-    /// The mark of a tool that is allowed as it is now: another one after each new yes.
+    /// The same, with the mark of a tool that is allowed as it is now: another one after each new yes.
     #[must_use]
-    fn mark(&self, server: &str, tool: &str) -> Option<String> {
-        let (row, manifest) = (self.configured(server)?, self.mcp.manifest(server)?);
-        let tool = manifest.tools.iter().find(|it| it.name == tool)?;
-        match self.is_pinned_whole(&row, &manifest) {
-            true => row.pin,
-            false => self.pins.mark(server, &row.known_identity(), tool),
-        }
+    fn standing_with_mark(&self, server: &str, tool: &str) -> (PinStanding, String) {
+        let nothing = (PinStanding::New, String::new());
+        let (Some(row), Some(manifest)) = (self.configured(server), self.mcp.manifest(server)) else {
+            return nothing;
+        };
+        let found = manifest.tools.iter().find(|it| it.name == tool && !row.leaves_out(tool));
+        found.map_or(nothing, |tool| match self.is_pinned_whole(&row, &manifest) {
+            true => (PinStanding::Pinned, row.pin.clone().unwrap_or_default()),
+            false => self.pins.standing_with_mark(server, &row.known_identity(), tool),
+        })
     }
 
     /// Returns whether a person has allowed models to read a server's resources, as it is started now.
@@ -664,6 +660,10 @@ impl Servers {
             Some(definition) if !row.leaves_out(INSTRUCTIONS) => {
                 self.pins.standing(server, &row.known_identity(), &definition)
             }
+            _ => PinStanding::New,
+        }
+    }
+
     /// The parts of a server beside its tools that it has and the config offers, each with how it stands.
     fn other_parts(&self, row: &Configured, manifest: &Manifest) -> Vec<(&'static str, PinStanding)> {
         let name = &row.server.name;
@@ -671,10 +671,6 @@ impl Servers {
         let definition = instructions::definition(manifest);
         let instructions = definition.map(|_| (INSTRUCTIONS, self.instructions_standing(name)));
         resources.into_iter().chain(instructions).filter(|(part, _)| !row.leaves_out(part)).collect()
-    }
-
-            _ => PinStanding::New,
-        }
     }
 
     /// The allowed instructions of all servers, as a note in front of a question.

@@ -62,11 +62,12 @@ impl Tool for ServedTool {
         let configured = self.servers.configured(&self.server);
         let (reach, may_write) = configured.as_ref().map_or((Reach::Free, true), |row| row.reach());
         let rule = configured.as_ref().and_then(|row| row.rules.get(&self.tool.name));
+        let (standing, pin) = self.servers.standing_with_mark(&self.server, &self.tool.name);
         let action = Action::Served {
             server: self.server.clone(),
             tool: self.tool.name.clone(),
-            standing: self.servers.standing(&self.server, &self.tool.name),
-            pin: self.servers.mark(&self.server, &self.tool.name).unwrap_or_default(),
+            standing,
+            pin,
             reach,
             may_write,
             is_destructive: self.tool.hint("destructiveHint"),
