@@ -1,5 +1,5 @@
-//! Measures servers of tools in process: a call over a pipe beside the server alone, a thousand definitions fetched and compared with
-//! what was allowed, and what a call costs in the gate: policy and receipts, with the disk and without.
+//! Measures servers of tools in process: a call over a pipe and over HTTP beside the server alone, a thousand definitions fetched and
+//! compared with what was allowed, and what a call costs in the gate: policy and receipts, with the disk and without.
 
 use std::hint::black_box;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -27,6 +27,7 @@ const SERVER: &str = include_str!("../timing/server.py");
 /// All of it.
 pub fn measure(plan: &Plan) {
     calls(plan);
+    calls_over_http(plan);
     definitions(plan);
     gate(plan);
 }
@@ -70,24 +71,59 @@ fn calls(plan: &Plan) {
     mcp.close("echo");
 }
 
+/// A call of a tool over HTTP, beside the server alone: the same message posted to it and its answer read.
+fn calls_over_http(plan: &Plan) {
+    let (alone, name) = ("mcp: the server alone, HTTP", "mcp: a call over HTTP");
+    if !plan.wants(&[alone, name]) {
+        return;
+    }
+    let Some(port) = serve(list(1)) else { return };
+    let Ok(stream) = TcpStream::connect(("127.0.0.1", port)) else { return };
+    stream.set_nodelay(true).expect("a connection");
+    let mut reader = BufReader::new(&stream);
+    plan.measure(alone, 2000, 0, |turn| {
+        let call =
+            json!({"jsonrpc": "2.0", "id": turn, "method": "tools/call", "params": {"name": "tool_0"}}).to_string();
+        let head = format!("POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {}\r\n\r\n", call.len());
+        (&stream).write_all(format!("{head}{call}").as_bytes()).expect("it reads");
+        let (_, length) = read_head(&mut reader).expect("it answers");
+        let mut body = vec![0; length];
+        reader.read_exact(&mut body).expect("its answer");
+        black_box(body);
+    });
+    let place = Place::Url(format!("http://127.0.0.1:{port}/"));
+    let mcp = client(vec![server("web", place)], Arc::new(|_: &Server| Err("there is no program".to_owned())), None);
+    let order = Order { server: "web".into(), tool: "tool_0".into(), arguments: serde_json::Map::new(), seen: None };
+    mcp.call(&order, &|| false, &mut Unasked).expect("a first call");
+    plan.measure(name, 2000, 0, |_| {
+        black_box(mcp.call(&order, &|| false, &mut Unasked).expect("an answer"));
+    });
+}
+
+/// Starts a server over HTTP with this list of tools, which lives as long as the program; returns its port.
+fn serve(list: String) -> Option<u16> {
+    let listener = TcpListener::bind("127.0.0.1:0").ok()?;
+    let (port, list) = (listener.local_addr().ok()?.port(), Arc::<str>::from(list));
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let list = Arc::clone(&list);
+            std::thread::spawn(move || answer(&stream, &list));
+        }
+    });
+    Some(port)
+}
+
 /// A server's list of tools over HTTP: fetched, read, stored for the next start, and compared with what a person allowed, whose file
 /// is read anew. Beside a list of one tool, which shows what the connection costs.
 fn definitions(plan: &Plan) {
     const TURNS: usize = 50;
     for (name, count) in [("mcp: one definition", 1), ("mcp: 1,000 definitions", 1000)] {
-        let Ok(listener) = TcpListener::bind("127.0.0.1:0") else { return };
         if !plan.wants(&[name]) {
             continue;
         }
-        let port = listener.local_addr().map_or(0, |address| address.port());
-        let list: Arc<str> = list(count).into();
+        let list = list(count);
         let bytes = list.len();
-        std::thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let list = Arc::clone(&list);
-                std::thread::spawn(move || answer(&stream, &list));
-            }
-        });
+        let Some(port) = serve(list) else { return };
         let top = memory().join(format!("reedclaw-mcp-bench-{}", std::process::id()));
         let place = |_| Place::Url(format!("http://127.0.0.1:{port}/"));
         let servers = (0..=TURNS).map(|turn| server(&format!("s{turn}"), place(turn))).collect();
@@ -223,22 +259,7 @@ fn list(count: usize) -> String {
 fn answer(stream: &TcpStream, list: &str) {
     let _ = stream.set_nodelay(true);
     let mut reader = BufReader::new(stream);
-    loop {
-        let (mut head, mut length) = (String::new(), 0);
-        loop {
-            let mut line = String::new();
-            if !matches!(reader.read_line(&mut line), Ok(1..)) {
-                return;
-            }
-            let lower = line.to_ascii_lowercase();
-            if let Some(number) = lower.strip_prefix("content-length:") {
-                length = number.trim().parse().unwrap_or(0);
-            }
-            if line.trim().is_empty() {
-                break;
-            }
-            head.push_str(&line);
-        }
+    while let Some((head, length)) = read_head(&mut reader) {
         let mut body = vec![0; length];
         if reader.read_exact(&mut body).is_err() {
             return;
@@ -249,6 +270,7 @@ fn answer(stream: &TcpStream, list: &str) {
                                          "serverInfo": {"name": "a", "version": "1"}})
             .to_string(),
             Some("tools/list") => format!("{{\"tools\":{list}}}"),
+            Some("tools/call") => json!({"content": [{"type": "text", "text": "done"}]}).to_string(),
             _ => "{}".to_owned(),
         };
         let body = format!("{{\"jsonrpc\":\"2.0\",\"id\":{},\"result\":{result}}}", message["id"]);
@@ -261,5 +283,24 @@ fn answer(stream: &TcpStream, list: &str) {
         if (&*stream).write_all(whole.as_bytes()).is_err() {
             return;
         }
+    }
+}
+
+/// Reads the head of a message over HTTP; returns it with the length of the body.
+fn read_head(reader: &mut impl BufRead) -> Option<(String, usize)> {
+    let (mut head, mut length) = (String::new(), 0);
+    loop {
+        let mut line = String::new();
+        if !matches!(reader.read_line(&mut line), Ok(1..)) {
+            return None;
+        }
+        let lower = line.to_ascii_lowercase();
+        if let Some(number) = lower.strip_prefix("content-length:") {
+            length = number.trim().parse().unwrap_or(0);
+        }
+        if line.trim().is_empty() {
+            return Some((head, length));
+        }
+        head.push_str(&line);
     }
 }
