@@ -122,7 +122,13 @@ fn each_page_of_decisions_belongs_to_a_room() {
         page.is_some_and(|page| {
             matches!(
                 page,
-                "README" | "dependencies" | "house-review" | "shell-review" | "security-review" | "wall-acceptance"
+                "README"
+                    | "dependencies"
+                    | "house-review"
+                    | "shell-review"
+                    | "security-review"
+                    | "wall-acceptance"
+                    | "mcp-acceptance"
             ) || ROOMS.iter().any(|room| room.name == page)
         })
     };
