@@ -1,6 +1,5 @@
 //! The console's files over HTTP, with the policy that keeps scripts of others out.
 
-use crate::base::hash;
 use crate::gateway::http::call::{Call, Content, Reply};
 use crate::gateway::http::problem::{Answered, Problem};
 use crate::web;
@@ -29,7 +28,7 @@ pub fn root(_: &Call<'_>) -> Answered<Reply> {
 /// `GET /ui/…`: a file. It holds nothing of anybody's, so it needs no token.
 pub fn file(call: &Call<'_>) -> Answered<Reply> {
     let file = web::file(call.param("path")).ok_or_else(Problem::not_found)?;
-    let tag = format!("\"{}\"", &hash::sha256_hex(file.bytes)[..32]);
+    let tag = format!("\"{}\"", &file.hash()[..32]);
     let is_of_frame = file.path.starts_with("terminal/") || file.path.starts_with("vendor/xterm");
     let policy = if is_of_frame { frame_policy(call) } else { POLICY.to_owned() };
     // The frame has an origin of its own, for which this one is another.
