@@ -232,9 +232,18 @@ impl Outgoing {
                     self.output(at, &bytes);
                 }
                 Item::Frame(at, frame) => self.frame(at, frame),
+                Item::Gap(bytes) => {
+                    self.release();
+                    self.lost += bytes;
+                    self.gap();
+                }
             }
         }
-        self.lost += batch.lost;
+        self.gap();
+    }
+
+    /// Tells the gateway of output that was dropped.
+    fn gap(&mut self) {
         if self.lost > 0 {
             let lost = std::mem::take(&mut self.lost);
             self.push(json!({"k": "g", "bytes": lost}), 0);
@@ -458,7 +467,7 @@ mod tests {
         ];
         let items = frames.into_iter().map(|frame| Item::Frame(1, frame));
         let output = [b"\x1b[1ms3cr3t".to_vec(), b"-value\x1b[0m\n".to_vec()].map(|bytes| Item::Output(2, bytes));
-        out.take(Batch { items: items.chain(output).collect(), lost: 0, is_over: false });
+        out.take(Batch { items: items.chain(output).collect(), is_over: false });
         out.release();
         let text = all(&out);
         assert!(!text.contains("s3cr3t") && !text.contains(&base64::encode(b"s3cr3t")[..6]), "{text}");
@@ -473,7 +482,7 @@ mod tests {
             let frame = json!({"k": "l", "text": line, "to": "shell", "hidden": is_hidden});
             let shown = format!("{}\n", line.split('=').nth(1).unwrap_or_default()).into_bytes();
             let items = [Item::Frame(1, frame), Item::Output(2, shown)];
-            out.take(Batch { items: items.into(), lost: 0, is_over: false });
+            out.take(Batch { items: items.into(), is_over: false });
             out.release();
             let frames: Vec<Value> = out.waiting.iter().filter_map(|it| serde_json::from_str(&it.text).ok()).collect();
             assert_eq!(frames[0]["text"] == "", is_hidden, "{frames:?}");
@@ -500,7 +509,7 @@ mod tests {
             out.output(1, &[b'x'; FRAME_BYTES]);
         }
         assert!(out.waiting_bytes <= WAITING_BYTES_MAX, "{}", out.waiting_bytes);
-        out.take(Batch { items: VecDeque::new(), lost: 5, is_over: false });
+        out.take(Batch { items: VecDeque::from([Item::Gap(5)]), is_over: false });
         let left = out.waiting.iter().map(|it| it.output_bytes).sum::<usize>() as u64;
         let last = &out.waiting.back().expect("a gap").text;
         assert_eq!(*last, json!({"k": "g", "bytes": 200 * FRAME_BYTES as u64 - left + 5}).to_string());

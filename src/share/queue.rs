@@ -1,5 +1,5 @@
-//! The queue of a shared session: output in a bounded number of pieces, and frames. Nobody waits to put something in: what has no
-//! place is dropped and counted.
+//! The queue of a shared session: output at a bounded rate, and frames. Nobody waits to put something in. Of output that comes
+//! too fast the newest is left, since it is what the screen shows at the end; the rest is counted.
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::VecDeque;
@@ -19,28 +19,41 @@ const FRAMES_MAX: usize = 4_096;
 /// Output is sent once so much has gathered, or after so long.
 const GATHERED_BYTES: usize = 16 * 1024;
 const GATHERED: Duration = Duration::from_millis(33);
+/// Bytes of output that are shared whole, and how many more after each second. Hiding secrets in output, sending and drawing it
+/// takes far more processor time than printing it, which a command that prints a large file would wait for.
+const WHOLE_BYTES: usize = 4 * 1024 * 1024;
+const WHOLE_BYTES_A_SECOND: usize = 1024 * 1024;
+/// Bytes of output beyond that which are left: more than a screen has.
+const NEWEST_BYTES: usize = 16 * 1024;
+/// Output that comes too fast is looked at after so long.
+const GATHERED_FAST: Duration = Duration::from_millis(100);
 
 /// Something that waits, with the time since the beginning in milliseconds.
 #[derive(Debug)]
 pub(super) enum Item {
     Output(u64, Vec<u8>),
     Frame(u64, Value),
+    /// So many bytes of output that were dropped.
+    Gap(u64),
 }
 
 /// The items that have gathered.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
     pub items: VecDeque<Item>,
-    /// Bytes of output after these that had no place.
-    pub lost: u64,
     pub is_over: bool,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Waiting {
     items: VecDeque<Item>,
     outputs: usize,
     bytes: usize,
+    /// Bytes that may be shared whole, at that time.
+    allowance: (usize, Instant),
+    /// Output after the items that came too fast, and the bytes of it that were dropped before.
+    newest: VecDeque<(u64, Vec<u8>)>,
+    newest_bytes: usize,
     lost: u64,
     /// Something mustn't wait until more has gathered.
     is_urgent: bool,
@@ -69,7 +82,7 @@ pub(super) struct Queue {
 impl Default for Queue {
     fn default() -> Self {
         Self {
-            waiting: Mutex::default(),
+            waiting: Mutex::new(Waiting::new()),
             woken: Condvar::new(),
             began: Instant::now(),
             viewers: AtomicUsize::new(0),
@@ -77,6 +90,62 @@ impl Default for Queue {
             open: Mutex::default(),
             control: Mutex::default(),
         }
+    }
+}
+
+impl Waiting {
+    fn new() -> Self {
+        Self {
+            items: VecDeque::new(),
+            outputs: 0,
+            bytes: 0,
+            allowance: (WHOLE_BYTES, Instant::now()),
+            newest: VecDeque::new(),
+            newest_bytes: 0,
+            lost: 0,
+            is_urgent: false,
+            is_awaited: false,
+            is_over: false,
+            over_by_gateway: None,
+            is_back: false,
+        }
+    }
+
+    /// Takes bytes from what may be shared whole; `false` if that is used up.
+    fn may_be_whole(&mut self, bytes: usize) -> bool {
+        let (left, since) = self.allowance;
+        let passed = usize::try_from(since.elapsed().as_micros()).unwrap_or(usize::MAX);
+        let more = (WHOLE_BYTES_A_SECOND / 1_000).saturating_mul(passed) / 1_000;
+        let left = left.saturating_add(more).min(WHOLE_BYTES);
+        // A time that is too short to give a byte must not be forgotten.
+        let since = if more > 0 { Instant::now() } else { since };
+        self.allowance = (left.saturating_sub(bytes), since);
+        left >= bytes
+    }
+
+    /// Keeps output that came too fast, and drops what is older.
+    fn keep_newest(&mut self, at: u64, bytes: &[u8]) {
+        self.newest.push_back((at, bytes.to_vec()));
+        self.newest_bytes += bytes.len();
+        while self.newest_bytes > NEWEST_BYTES && self.newest.len() > 1 {
+            let gone = self.newest.pop_front().map_or(0, |(_, bytes)| bytes.len());
+            self.newest_bytes -= gone;
+            self.lost += gone as u64;
+        }
+    }
+
+    /// Puts the newest output behind the items: from now on its place is known.
+    fn settle(&mut self) {
+        let Some((_, first)) = self.newest.front_mut() else { return };
+        if self.lost > 0 {
+            // After a gap the rest of a line may be half a secret, or half a sequence for the terminal.
+            let cut = first.iter().position(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+            first.drain(..cut);
+            self.lost += cut as u64;
+            self.items.push_back(Item::Gap(std::mem::take(&mut self.lost)));
+        }
+        self.items.extend(self.newest.drain(..).map(|(at, bytes)| Item::Output(at, bytes)));
+        self.newest_bytes = 0;
     }
 }
 
@@ -96,8 +165,9 @@ impl Queue {
         if waiting.is_over || bytes.is_empty() {
             return;
         }
-        if waiting.outputs >= OUTPUTS_MAX || waiting.lost > 0 {
-            waiting.lost += bytes.len() as u64;
+        let has_place = waiting.newest.is_empty() && waiting.outputs < OUTPUTS_MAX;
+        if !waiting.may_be_whole(bytes.len()) || !has_place {
+            waiting.keep_newest(at, bytes);
         } else {
             waiting.outputs += 1;
             waiting.bytes += bytes.len();
@@ -113,6 +183,7 @@ impl Queue {
         if waiting.is_over || waiting.items.len() >= OUTPUTS_MAX + FRAMES_MAX {
             return;
         }
+        waiting.settle();
         waiting.items.push_back(Item::Frame(at, frame));
         waiting.is_urgent |= is_urgent;
         self.wake(waiting);
@@ -128,18 +199,16 @@ impl Queue {
     /// Waits until there is something, at most `longest`, and a moment more in which it gathers.
     pub fn take(&self, longest: Duration) -> Batch {
         let mut waiting = self.waiting();
-        let is_idle = |it: &Waiting| it.items.is_empty() && it.lost == 0 && !it.is_over;
+        let is_idle = |it: &Waiting| it.items.is_empty() && it.newest.is_empty() && !it.is_over;
         waiting = self.wait(waiting, longest, is_idle);
         if !is_idle(&waiting) {
             let gathers = |it: &Waiting| it.bytes < GATHERED_BYTES && !it.is_urgent && !it.is_over;
-            waiting = self.wait(waiting, GATHERED, gathers);
+            let gathered = if waiting.newest.is_empty() { GATHERED } else { GATHERED_FAST };
+            waiting = self.wait(waiting, gathered, gathers);
         }
+        waiting.settle();
         (waiting.outputs, waiting.bytes, waiting.is_urgent) = (0, 0, false);
-        Batch {
-            items: std::mem::take(&mut waiting.items),
-            lost: std::mem::take(&mut waiting.lost),
-            is_over: waiting.is_over,
-        }
+        Batch { items: std::mem::take(&mut waiting.items), is_over: waiting.is_over }
     }
 
     fn wait<'q>(
@@ -251,19 +320,58 @@ mod tests {
     use super::*;
 
     #[test]
-    fn output_without_a_place_is_counted_and_frames_still_come() {
+    fn of_output_that_comes_too_fast_the_newest_is_left_and_frames_keep_their_places() {
         let queue = Queue::default();
-        for _ in 0..OUTPUTS_MAX + 3 {
-            queue.push_output(b"four");
+        let line = [&[b'x'; 1_023][..], b"\n"].concat();
+        let pieces = WHOLE_BYTES / line.len();
+        for piece in 0..pieces {
+            queue.push_output(&line);
+            if piece % OUTPUTS_MAX == 0 {
+                assert!(queue.take(Duration::ZERO).items.iter().all(|item| matches!(item, Item::Output(..))));
+            }
         }
-        queue.push(json!({"k": "l"}), true);
+        queue.take(Duration::ZERO);
+        // More than what a second adds, so that a slow machine is no excuse.
+        let fast = 4 * WHOLE_BYTES_A_SECOND / line.len();
+        for _ in 0..fast {
+            queue.push_output(&line);
+        }
+        queue.push_output(b"half a line\nthe last one");
+        queue.push(json!({"k": "c"}), true);
         let batch = queue.take(Duration::ZERO);
-        assert_eq!((batch.items.len(), batch.lost, batch.is_over), (OUTPUTS_MAX + 1, 12, false));
-        queue.push_output(b"again");
+        let mut bytes = 0;
+        let mut kinds: Vec<&str> = Vec::new();
+        for item in &batch.items {
+            match item {
+                Item::Output(_, output) => bytes += output.len(),
+                Item::Gap(lost) => {
+                    bytes += usize::try_from(*lost).expect("a count");
+                    kinds.push("gap");
+                }
+                Item::Frame(..) => kinds.push("frame"),
+            }
+        }
+        assert_eq!(kinds, ["gap", "frame"]);
+        assert_eq!(bytes, fast * line.len() + 24, "each byte is shared or counted");
+        let last = batch.items.iter().rev().nth(1);
+        assert!(matches!(last, Some(Item::Output(_, output)) if output.ends_with(b"the last one")), "{last:?}");
+        let shared: usize = batch.items.iter().map(|it| if let Item::Output(_, it) = it { it.len() } else { 0 }).sum();
+        assert!(shared < WHOLE_BYTES_A_SECOND * 4, "{shared}");
         queue.end();
         queue.push_output(b"late");
         let batch = queue.take(Duration::from_secs(60));
-        assert_eq!((batch.items.len(), batch.lost, batch.is_over), (1, 0, true));
+        assert_eq!((batch.items.len(), batch.is_over), (0, true));
+    }
+
+    #[test]
+    fn after_a_gap_the_output_begins_with_a_line() {
+        let mut waiting = Waiting::new();
+        waiting.keep_newest(1, &[b'x'; NEWEST_BYTES]);
+        waiting.keep_newest(2, b"31mred\nnext");
+        waiting.settle();
+        let gap = NEWEST_BYTES as u64 + 7;
+        assert!(matches!(&waiting.items[0], Item::Gap(lost) if *lost == gap), "{:?}", waiting.items[0]);
+        assert!(matches!(&waiting.items[1], Item::Output(2, bytes) if bytes == b"next"));
     }
 
     #[test]
