@@ -263,18 +263,19 @@ impl Log {
         };
         let streams = in_pieces(streams, "SELECT stream, version FROM stream WHERE tenant = ? AND stream");
         let events = in_pieces(names, &format!("SELECT {COLUMNS} FROM event WHERE tenant = ? AND event_id"));
-        let head = "SELECT position, hash FROM head WHERE tenant = ?1".to_owned();
-        let mut queries = vec![
-            Query { sql: connection.clock().to_owned(), values: Vec::new() },
-            Query { sql: head, values: vec![Sql::Text(tenant)] },
-        ];
+        // As one query: a server needs about as long for each as for what it asks.
+        let clock = connection.clock();
+        let head = format!("SELECT ({clock}), h.position, h.hash FROM (SELECT 1) o LEFT JOIN head h ON h.tenant = ?1");
+        let mut queries = vec![Query { sql: head, values: vec![Sql::Text(tenant)] }];
         let first_event = queries.len() + streams.len();
         queries.extend(streams.into_iter().chain(events));
         let (mut head, mut streams, mut known) = (None, HashMap::new(), HashMap::new());
         connection.query_all(&queries, &mut |query, row| {
             match query {
-                0 => *now_ms = row.get(0)?,
-                1 => head = Some((row.get(0)?, row.get(1)?)),
+                0 => {
+                    *now_ms = row.get(0)?;
+                    head = row.get::<Option<i64>>(1)?.zip(row.get::<Option<String>>(2)?);
+                }
                 _ if query < first_event => drop(streams.insert(row.get(0)?, row.get(1)?)),
                 _ => {
                     let event = Event::from_row(row)?;

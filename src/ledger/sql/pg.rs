@@ -55,11 +55,13 @@ impl Server {
             Begin::Write | Begin::Owner => "BEGIN ISOLATION LEVEL READ COMMITTED;",
         });
         let all = quoted(&tenants.join(","));
+        let _ =
+            write!(sql, "SELECT set_config('lock_timeout', '5s', true), set_config('reedclaw.tenants', {all}, true)");
+        // As one statement: each costs the server about as much as a small query.
         if begin != Begin::Owner {
-            let _ = write!(sql, "SET LOCAL ROLE {ROLE}; ");
+            let _ = write!(sql, ", set_config('role', '{ROLE}', true)");
         }
-        sql.push_str("SET LOCAL lock_timeout = '5s'; ");
-        let _ = write!(sql, "SELECT set_config('reedclaw.tenants', {all}, true);");
+        sql.push(';');
         if begin != Begin::Read {
             // In one order, so that two gateways can't wait for each other.
             let mut tenants = tenants.to_vec();
