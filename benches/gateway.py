@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """The team gateway on one machine with SQLite, beside what the machine does without it: appends beside the same transactions by
 sqlite3 alone, actions, canvas commands, reads, streams, a tenant beside a noisy one, and the first minute. `postgres` starts a
-server of its own: appends beside the same transactions by pgbench, and two gateways beside one. Needs Python 3.9; wrk is used if it is installed.
+server of its own: appends beside the same transactions by pgbench. `nodes` starts one, too: runs of the agent with a model that lets
+them wait, at one gateway and at two. Needs Python 3.9; wrk is used if it is installed.
 
     benches/gateway.py [--program target/release/reedclaw] [--seconds 5] [--streams 900] [--events 1000000] [--name NAME] [--only append,canvas,…]
 """
 import argparse
-import concurrent.futures
+import asyncio
 import http.client
 import json
 import os
@@ -32,13 +33,13 @@ WIDE = "{connections = 16384, tenant_requests = 100000, user_requests = 100000, 
 class Gateway:
     """A gateway in a home of its own."""
 
-    def __init__(self, program, limits=WIDE, database=None):
+    def __init__(self, program, limits=WIDE, database=None, more=""):
         self.program, self.place = program, tempfile.TemporaryDirectory()
         config = Path(self.place.name, ".config/reedclaw")
         config.mkdir(parents=True)
         Path(self.place.name, "ws").mkdir()
         Path(config, "config.lua").write_text(
-            f'return {{workspace_dir = "{self.place.name}/ws", gateway = {{limits = {limits}}}}}\n')
+            f'return {{workspace_dir = "{self.place.name}/ws", gateway = {{limits = {limits}}}, {more}}}\n')
         self.environment = {"HOME": self.place.name, "PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
         if database:
             self.environment["REEDCLAW_GATEWAY_DATABASE"] = database
@@ -182,7 +183,7 @@ def bench_append(gateway, options):
     alone = Alone(gateway)
     while rows := alone.rows(1):
         alone.commit(rows)
-    for clients, size in [(1, 1), (16, 1), (4, 200)]:
+    for clients, size in [(1, 1), (2, 1), (4, 1), (16, 1), (4, 200)]:
         total = {"events": 0, "wall": 0.0, "cpu": 0.0, "alone events": 0, "alone wall": 0.0, "alone cpu": 0.0}
         for _ in range(max(2, int(options.seconds))):
             cpu = gateway.cpu_s()
@@ -316,7 +317,7 @@ def bench_http(gateway, options):
     if not shutil.which("wrk"):
         return {"wrk": "not installed"}
     result = {}
-    for path in ["/health", "/ui/js/main.js"]:
+    for path in ["/health", "/ui/js/main.js", "/ui/vendor/xterm.js"]:
         done = subprocess.run(["wrk", "-t2", "-c64", f"-d{max(1, int(options.seconds))}s", f"http://{gateway.host}{path}"],
                               capture_output=True, text=True, check=True).stdout
         result[path] = [line.strip() for line in done.splitlines() if "sec:" in line]
@@ -334,7 +335,7 @@ gen_random_uuid()::text, 'alone', '2026-01-01T00:00:00.000Z', '{body}', repeat('
 
 
 def bench_postgres(gateway, options):
-    """Appends to PostgreSQL beside pgbench with the same transactions, and calls that wait at one gateway and at two."""
+    """Appends to PostgreSQL beside pgbench with the same transactions."""
     programs = sorted(Path("/usr/lib/postgresql").glob("*/bin/pgbench"))
     if not programs or not shutil.which("wrk"):
         return {"pgbench, wrk": "not installed"}
@@ -346,15 +347,14 @@ def bench_postgres(gateway, options):
     address = manage("start", server, "synced")
     query = lambda text: subprocess.run([programs[-1].with_name("psql"), "-qtA", address, "-c", text], check=True, text=True,
                                         stdout=subprocess.PIPE).stdout.strip()
-    one, two = (Gateway(options.program, database=address) for _ in range(2))
+    one = Gateway(options.program, database=address)
     try:
         result = {"start to /health, ms": 1000 * one.start()}
-        two.start()
         token = one.token("appender")
         client = Client(one, token)
         result["one event"] = spread(timed(lambda number: client.ask("POST", "/events/append", event(number)), options.seconds))
         query("INSERT INTO head VALUES ('alone', 0, ''); INSERT INTO stream VALUES ('alone', 'run/run-1', 0)")
-        for clients, size in [(1, 1), (16, 1), (4, 200)]:
+        for clients, size in [(1, 1), (2, 1), (4, 1), (16, 1), (4, 200)]:
             script = Path(place.name, f"append-{size}.sql")
             script.write_text(TRANSACTION.format(size=size, most=size - 1, body=json.dumps(event(1)["body"])))
             ours, alone = [], []
@@ -367,42 +367,94 @@ def bench_postgres(gateway, options):
                 alone.append(int(query("SELECT position FROM head WHERE tenant = 'alone'")) - before)
             ours, alone = statistics.median(ours), statistics.median(alone)
             result[f"{clients} clients, {size} a request"] = {"events a second": ours, "by pgbench": alone, "ratio": ours / alone}
-        # No more calls than pass before a surface is too hot.
-        call = {"action_name": "shell", "subject_type": "run", "subject_id": "run-1", "args": {"command": "sleep 1"}}
-        times = {}
-        for name, gateways in [("one gateway", [one]), ("two gateways", [one, two])]:
-            clients = [Client(gateways[number % len(gateways)], token) for number in range(24)]
-            ask = lambda client: client.ask("POST", "/actions/execute", call)
-            began = CLOCK()
-            with concurrent.futures.ThreadPoolExecutor(24) as pool:
-                answers = list(pool.map(ask, clients))
-            times[name] = CLOCK() - began
-            assert all(status == 200 for status, _ in answers), answers
-        result["24 calls of a second, s"] = {**times, "ratio": times["one gateway"] / times["two gateways"]}
         return result
     finally:
-        for each in [one, two]:
-            each.end()
+        one.end()
+        manage("stop", server)
+
+
+class SlowModel:
+    """A server of a model whose answers take so long, whoever else asks."""
+
+    def __init__(self, seconds):
+        self.seconds, self.asked = seconds, 0
+        self.loop = asyncio.new_event_loop()
+        self.server = self.loop.run_until_complete(asyncio.start_server(self.serve, "127.0.0.1", 0))
+        self.address = "http://127.0.0.1:%d/v1" % self.server.sockets[0].getsockname()[1]
+        threading.Thread(target=self.loop.run_forever, daemon=True).start()
+
+    async def serve(self, reader, writer):
+        try:
+            while True:
+                head = await reader.readuntil(b"\r\n\r\n")
+                length = [line.split(b":")[1] for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")]
+                await reader.readexactly(int(length[0]) if length else 0)
+                if head.startswith(b"GET"):
+                    # A look at what the server can do.
+                    writer.write(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
+                    continue
+                self.asked += 1
+                await asyncio.sleep(self.seconds)
+                parts = [{"choices": [{"index": 0, "delta": {"role": "assistant", "content": "Yes."}, "finish_reason": None}]},
+                         {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}], "usage": {"prompt_tokens": 9, "completion_tokens": 2}}]
+                body = "".join(f"data: {json.dumps(part)}\n\n" for part in parts) + "data: [DONE]\n\n"
+                writer.write(f"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode())
+                await writer.drain()
+        except (asyncio.IncompleteReadError, ConnectionError):
+            writer.close()
+
+
+def bench_nodes(gateway, options):
+    """Runs of the agent whose model lets them wait, at one gateway with its usual limit of runs at once, and at two of one database."""
+    if not shutil.which("wrk"):
+        return {"wrk": "not installed"}
+    place = tempfile.TemporaryDirectory()
+    os.chmod(place.name, 0o711)
+    server = f"{place.name}/server"
+    manage = lambda *words: subprocess.run([ROOT / "tests/postgres/server.sh", *words], check=True, text=True, stdout=subprocess.PIPE,
+                                           stderr=subprocess.DEVNULL).stdout.strip()
+    address, result = manage("start", server, "synced"), {}
+    try:
+        for seconds in [0.2, 1.0]:
+            model = SlowModel(seconds)
+            more = f'models = {{slow = {{endpoint = "{model.address}"}}}}, memory = {{auto = false}}, context = {{project = false}}'
+            both = [Gateway(options.program, database=address, more=more) for _ in range(2)]
+            [each.start() for each in both]
+            token = both[0].token("asker")
+            rates = {"one gateway": [], "two gateways": []}
+            cpu, began = sum(each.cpu_s() for each in both), CLOCK()
+            # By turns, so that both have their share of what else the machine does.
+            for _ in range(3):
+                for name, gateways in [("one gateway", both[:1]), ("two gateways", both)]:
+                    answered, took = load(gateways, token, "/chat", {"message": "Ready?"}, 12 * len(gateways), int(options.seconds + 5 * seconds))
+                    rates[name].append(answered / took)
+            one, two = (statistics.median(rates[name]) for name in rates)
+            result[f"a model of {seconds} s"] = {
+                "runs a second": rates, "ratio of the medians": two / one, "asked": model.asked,
+                "processors that the gateways use": (sum(each.cpu_s() for each in both) - cpu) / (CLOCK() - began)}
+            [each.end() for each in both]
+        return result
+    finally:
         manage("stop", server)
 
 
 BENCHES = {"append": bench_append, "action": bench_action, "read": bench_read, "canvas": bench_canvas, "streams": bench_streams,
-           "http": bench_http, "fair": bench_fair, "verify": bench_verify, "postgres": bench_postgres}
+           "http": bench_http, "fair": bench_fair, "verify": bench_verify, "postgres": bench_postgres, "nodes": bench_nodes}
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def main(benches, about):
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--program", default=str(ROOT / "target/release/reedclaw"))
     parser.add_argument("--seconds", type=float, default=5)
     parser.add_argument("--streams", type=int, default=1_000)
     parser.add_argument("--events", type=int, default=1_000_000, help="events of the log that verify checks")
-    parser.add_argument("--only", default=",".join(BENCHES))
+    parser.add_argument("--only", default=",".join(benches))
     parser.add_argument("--name")
     options = parser.parse_args()
     options.program = str(Path(options.program).resolve())
-    unknown = [name for name in options.only.split(",") if name not in BENCHES]
+    unknown = [name for name in options.only.split(",") if name not in benches]
     if unknown:
-        parser.error(f"--only knows {', '.join(BENCHES)}, and not {', '.join(unknown)}")
+        parser.error(f"--only knows {', '.join(benches)}, and not {', '.join(unknown)}")
     gateway = Gateway(options.program)
     starts = []
     for _ in range(5):
@@ -413,7 +465,7 @@ def main():
               "program": Path(options.program).name, "start to /health, ms": 1000 * statistics.median(starts),
               "memory idle, KiB": gateway.memory_kib()}
     for name in options.only.split(","):
-        result[name] = BENCHES[name](gateway, options)
+        result[name] = benches[name](gateway, options)
         print(name, json.dumps(result[name], indent=1), flush=True)
     gateway.end()
     print(json.dumps({key: result[key] for key in ["machine", "start to /health, ms", "memory idle, KiB"]}, indent=1))
@@ -423,4 +475,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    main(BENCHES, __doc__)
