@@ -547,6 +547,12 @@ return {
     mode = "lab",
     -- text: file:PATH, postgres://HOST/NAME, or env:NAME for a variable with one of these. Empty: gateway.db in the state directory.
     database = "",
+    -- text: postgres://HOST/NAME, or env:NAME for a variable with one: the server itself, if `database` is a pool that changes
+    -- connections with each transaction, since hints of other gateways need one that stays. Empty: `database`.
+    listen_database = "",
+    -- list of NAME=CLASS: actions that need a licence whatever the policy finds in them, such as "shop__pay=money". The classes are
+    -- exec, delete, network, money and canvas_purge.
+    dangerous = {},
     -- text: https://NAME, under which a proxy that encrypts serves the gateway. Links use it. Empty: none.
     public_url = "",
     -- list of names, with a port if it isn't the usual one: further names by which the gateway may be called.
@@ -592,6 +598,8 @@ return {
       tenant_streams = 2000,
       -- 1 to 100000: streams of a user at once.
       user_streams = 16,
+      -- 1 to 64: runs of a user at once, outside of the mode lab; others wait for their turn.
+      user_runs = 2,
     },
     -- Webhooks by name: a signed request to /hooks/NAME asks the model a question, and nobody is asked for a yes.
     hooks = {
@@ -604,6 +612,15 @@ return {
       --   tenant = "",
       --   text: the project in which it asks; empty: "default".
       --   project = "",
+      --   text: the persona that answers; empty: "default".
+      --   persona = "",
+      -- },
+    },
+    -- Personas by name: system prompts that a question over HTTP can name. "default" is the model's own.
+    personas = {
+      -- reviewer = {
+      --   text: the system prompt.
+      --   system_prompt = "You review changes. Name the worst problem first.",
       -- },
     },
   },

@@ -148,6 +148,8 @@ pub struct Agent {
     /// The system prompt of models that have none of their own.
     system_prompt: String,
     system_prompts: BTreeMap<String, String>,
+    /// The system prompt of all models, in the place of these.
+    persona: Option<String>,
     aliases: BTreeMap<String, String>,
     recorder: Box<dyn Recorder>,
     secrets: Secrets,
@@ -194,6 +196,7 @@ impl Agent {
             conversation: Conversation::new(options.conversation.clone()),
             system_prompt: String::new(),
             system_prompts: BTreeMap::new(),
+            persona: None,
             aliases: BTreeMap::new(),
             recorder,
             secrets: Secrets::default(),
@@ -327,6 +330,11 @@ impl Agent {
     /// Makes answers fit a JSON schema from now on, without tools; servers that can hold the model to it do.
     pub fn answer_as(&mut self, schema: Option<String>) {
         self.answer_schema = schema;
+    }
+
+    /// Gives all models this system prompt, or their own again.
+    pub fn speak_as(&mut self, persona: Option<String>) {
+        self.persona = persona;
     }
 
     /// Returns whether tools go with the next question.
@@ -479,7 +487,8 @@ impl Agent {
     /// Makes the conversation fit the model that is asked.
     fn prepare(&mut self, provider: &dyn Provider) {
         let Prompts { tools, commands } = &self.prompts;
-        let system = self.system_prompts.get(provider.name()).unwrap_or(&self.system_prompt);
+        let own = self.system_prompts.get(provider.name()).unwrap_or(&self.system_prompt);
+        let system = self.persona.as_ref().unwrap_or(own);
         let more = if self.has_tools(provider) { tools } else { commands };
         self.conversation.instruct(&instructions(system, more));
         let window = provider.capabilities().context_tokens.and_then(|tokens| usize::try_from(tokens).ok());

@@ -88,6 +88,7 @@ const UNSET: &[(&str, &str)] = &[
     ("mcp.servers.NAME.call_max_ms", "`600000`"),
     ("mcp.servers.NAME.idle_ms", "`600000`"),
     ("gateway.hooks.NAME.question", "none: the model sees the request alone"),
+    ("gateway.hooks.NAME.persona", "`\"default\"`"),
 ];
 
 /// The table of settings.

@@ -106,6 +106,10 @@ pub struct GatewaySettings {
     pub mode: String,
     /// The database; empty: the usual file.
     pub database: String,
+    /// Address of the server at which hints of other gateways are heard; empty: that of the database.
+    pub listen_database: String,
+    /// Actions that need a licence, each as `NAME=CLASS`.
+    pub dangerous: Vec<String>,
     /// The way by which other machines reach it.
     pub reach: ReachSettings,
     /// Seconds that a question waits for a person.
@@ -122,6 +126,8 @@ pub struct GatewaySettings {
     pub limits: GatewayLimits,
     /// Webhooks, by name.
     pub hooks: BTreeMap<String, WebhookSettings>,
+    /// System prompts that questions can name, by name.
+    pub personas: BTreeMap<String, String>,
 }
 
 /// The way by which other machines reach the gateway.
@@ -172,6 +178,8 @@ pub struct GatewayLimits {
     pub tenant_streams: u64,
     /// Streams of a user at once.
     pub user_streams: u64,
+    /// Runs of a user at once, outside of the mode `lab`.
+    pub user_runs: u64,
 }
 
 /// A webhook.
@@ -185,29 +193,39 @@ pub struct WebhookSettings {
     pub tenant: String,
     /// The tenant's project.
     pub project: String,
+    /// The persona that answers; none for the usual one.
+    pub persona: Option<String>,
 }
 
 impl GatewaySettings {
     pub(super) fn of(values: &Values<'_>) -> Result<Self, String> {
-        let named = values.user.keys().filter_map(|key| match &key[..] {
-            [gateway, hooks, name, last] if gateway == "gateway" && hooks == "hooks" && last == "secret_env" => {
-                Some(name)
-            }
-            _ => None,
-        });
+        let named = |table: &'static str, field: &'static str| {
+            values.user.keys().filter_map(move |key| match &key[..] {
+                [gateway, of, name, last] if gateway == "gateway" && of == table && last == field => Some(name),
+                _ => None,
+            })
+        };
+        let persona = |name: &String| {
+            let text = values.text(&["gateway", "personas", name, "system_prompt"]).unwrap_or_default();
+            (name.clone(), text)
+        };
         let hook = |name: &String| {
             let text = |key: &str| values.text(&["gateway", "hooks", name, key]).unwrap_or_default();
             let id =
                 |key: &str, usual: &str| Some(text(key)).filter(|id| !id.is_empty()).unwrap_or_else(|| usual.into());
             let (secret_env, question) = (text("secret_env"), text("question"));
             let (tenant, project) = (id("tenant", "local"), id("project", "default"));
-            (name.clone(), WebhookSettings { secret_env, question, tenant, project })
+            let persona = Some(text("persona")).filter(|name| !name.is_empty());
+            (name.clone(), WebhookSettings { secret_env, question, tenant, project, persona })
         };
         Ok(Self {
-            hooks: named.map(hook).collect(),
+            hooks: named("hooks", "secret_env").map(hook).collect(),
+            personas: named("personas", "system_prompt").map(persona).collect(),
             listen: values.text(&["gateway", "listen"])?,
             mode: values.text(&["gateway", "mode"])?,
             database: values.text(&["gateway", "database"])?,
+            listen_database: values.text(&["gateway", "listen_database"])?,
+            dangerous: values.words(&["gateway", "dangerous"])?,
             reach: ReachSettings {
                 public_url: values.text(&["gateway", "public_url"])?,
                 allowed_hosts: values.words(&["gateway", "allowed_hosts"])?,
@@ -233,6 +251,7 @@ impl GatewaySettings {
                 user_requests: values.integer(&["gateway", "limits", "user_requests"])?,
                 tenant_streams: values.integer(&["gateway", "limits", "tenant_streams"])?,
                 user_streams: values.integer(&["gateway", "limits", "user_streams"])?,
+                user_runs: values.integer(&["gateway", "limits", "user_runs"])?,
             },
         })
     }

@@ -38,6 +38,25 @@ pub fn database_target(database: &str, origin: &str, env: &Env) -> Result<Target
     Ok(found)
 }
 
+/// Returns the address of the server at which hints are heard, if the settings name one beside the database.
+///
+/// # Errors
+/// It is no address of a server, or its variable isn't set.
+pub fn listen_address(text: &str, env: &Env) -> Result<Option<String>, Failure> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let found = match text.strip_prefix("env:") {
+        Some(name) => env.get(OsStr::new(name)).and_then(|value| target(value.to_str()?)),
+        None => target(text),
+    };
+    match found {
+        Some(Target::Server(address)) => Ok(Some(address)),
+        _ => Err(Failure::user("gateway.listen_database names no server")
+            .hint("it is postgres://HOST/NAME, or env:NAME for a variable with such an address")),
+    }
+}
+
 fn target(text: &str) -> Option<Target> {
     if text.starts_with("postgres://") || text.starts_with("postgresql://") {
         return Some(Target::Server(text.to_owned()));
@@ -125,6 +144,19 @@ mod tests {
             ("file:/var/lib/x.db", "/var/lib/x.db"),
         ] {
             assert_eq!(target(text).map(|it| it.to_string()).as_deref(), Some(shown));
+        }
+    }
+
+    #[test]
+    fn hints_are_heard_at_a_server_that_the_settings_name() {
+        let variable = ("DIRECT".into(), "postgres://anna:secret@db.example/team".into());
+        let env: Env = [variable].into_iter().collect();
+        let at = |text: &str| listen_address(text, &env).map_err(|failure| failure.message);
+        assert_eq!(at(""), Ok(None));
+        assert_eq!(at("env:DIRECT"), Ok(Some("postgres://anna:secret@db.example/team".to_owned())));
+        assert_eq!(at("postgres://db.example/team"), Ok(Some("postgres://db.example/team".to_owned())));
+        for wrong in ["env:OTHER", "file:/x.db", "db.example"] {
+            assert_eq!(at(wrong), Err("gateway.listen_database names no server".to_owned()));
         }
     }
 

@@ -40,6 +40,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
 use crate::app;
+use crate::chain::CLASSES;
 use crate::config::{GatewaySettings, state_directory};
 use crate::ledger::{GATEWAY_ENDED, Ledger, Neighbours, Target, nodes};
 use crate::proto::team::Mode;
@@ -55,6 +56,7 @@ pub use http::route::Route;
 pub use identity::is_id;
 pub use state::Gateway;
 
+use database::listen_address;
 use guard::{Names, Reach};
 use homes::Homes;
 use http::front::{self, Listeners};
@@ -134,6 +136,8 @@ pub fn serve(
     check_mode(mode, &options.database)?;
     check_sandbox(mode, &parts)?;
     let passed_on = relay::wanted(&parts.settings.gateway.nats, &parts.env)?;
+    let listen_at = listen_address(&parts.settings.gateway.listen_database, &parts.env)?;
+    check_dangerous(&parts.settings.gateway.dangerous)?;
     let address = address_in(&options.listen)?;
     let reach = Reach::read(&parts.settings.gateway.reach, mode, address)?;
     let ledger = Arc::new(open(&options.database)?);
@@ -156,7 +160,7 @@ pub fn serve(
     let threads = |error| unusable("threads", error);
     let gateway = Arc::new(Gateway { unserved, ..assembled(ledger, parts, mode, (address, reach))? });
     gateway.ledger.nodes().listens(near(address).to_string()).map_err(|error| of_ledger(&error))?;
-    let neighbours = meet_neighbours(&gateway).map_err(threads)?;
+    let neighbours = meet_neighbours(&gateway, listen_at).map_err(threads)?;
     let relay = passed_on.map(|to| relay::start(&gateway.ledger, to, &gateway.passing)).transpose().map_err(threads)?;
     let (own, socket) = own_socket(&gateway).unzip();
     let (http, done) = front::start(Arc::clone(&gateway), Listeners { net: listener, own }).map_err(threads)?;
@@ -251,12 +255,12 @@ fn own_socket(gateway: &Gateway) -> Option<(UnixListener, Socket)> {
 }
 
 /// Wakes the streams of this gateway and of its neighbours when a log has grown.
-fn meet_neighbours(gateway: &Arc<Gateway>) -> std::io::Result<Option<Arc<Neighbours>>> {
+fn meet_neighbours(gateway: &Arc<Gateway>, listen_at: Option<String>) -> std::io::Result<Option<Arc<Neighbours>>> {
     // Weak, since the stores hold this and the feeds hold the stores: at the end the database's file must be closed.
     let grow =
         |feeds: Weak<Feeds>| move |tenant: Option<&str>| feeds.upgrade().iter().for_each(|feeds| feeds.grown(tenant));
     let (here, heard) = (grow(Arc::downgrade(&gateway.feeds)), grow(Arc::downgrade(&gateway.feeds)));
-    let neighbours = nodes::meet(&gateway.ledger, move || heard(None))?.map(Arc::new);
+    let neighbours = nodes::meet(&gateway.ledger, listen_at, move || heard(None))?.map(Arc::new);
     let there = neighbours.as_ref().map(Arc::downgrade);
     gateway.ledger.on_append(Box::new(move |tenant| {
         here(Some(tenant));
@@ -320,6 +324,15 @@ pub fn check_mode(mode: Mode, target: &Target) -> Result<(), Failure> {
     .hint(
         "--database env:NAME names a variable with the address of a server; --mode lab serves this machine with SQLite",
     ))
+}
+
+/// Refuses a class of actions that isn't there: the rule that it means would be missing.
+fn check_dangerous(named: &[String]) -> Result<(), Failure> {
+    let is_known =
+        |it: &&String| it.split_once('=').is_some_and(|(name, class)| !name.is_empty() && CLASSES.contains(&class));
+    let Some(wrong) = named.iter().find(|it| !is_known(it)) else { return Ok(()) };
+    Err(Failure::user(format!("gateway.dangerous: {wrong:?} names no action and class"))
+        .hint(format!("such as \"shop__pay=money\"; the classes are {}", CLASSES.join(", "))))
 }
 
 /// Programs of tenants that don't trust each other need a sandbox of namespaces.

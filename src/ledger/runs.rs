@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::permits::settling;
 use super::stores::note;
-use super::{LEFT, Ledger, LedgerError, Mark, Marked, cut, now_ms, rows_of};
+use super::{LEFT, Ledger, LedgerError, Mark, Marked, Node, cut, now_ms, rows_of};
 use crate::base::time::utc_ms;
 use crate::proto::team::Identity;
 
@@ -143,6 +143,19 @@ impl Runs<'_> {
         let sql = format!("SELECT {COLUMNS} FROM run WHERE tenant = ?1 AND project = ?2 AND run_id = ?3");
         let found = connection.query_row(&sql, params![who.tenant, who.project, run_id], run_value).optional()?;
         found.ok_or(LedgerError::NotFound)
+    }
+
+    /// The gateway that has a run, if it lives.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn node(&self, who: &Identity, run_id: &str) -> Result<Option<Node>, LedgerError> {
+        let id: Option<String> = {
+            let connection = self.0.view(&who.tenant)?;
+            let sql = "SELECT node FROM run WHERE tenant = ?1 AND project = ?2 AND run_id = ?3";
+            connection.query_row(sql, params![who.tenant, who.project, run_id], |row| row.get(0)).optional()?.flatten()
+        };
+        Ok(self.0.nodes().list()?.into_iter().find(|node| Some(&node.id) == id.as_ref()))
     }
 }
 

@@ -52,6 +52,7 @@ pub static FILES: &[File] = &[
     file!("js/refresh.js", JS),
     file!("js/screens/admin.js", JS),
     file!("js/screens/canvas.js", JS),
+    file!("js/screens/grants.js", JS),
     file!("js/screens/home.js", JS),
     file!("js/screens/inbox.js", JS),
     file!("js/screens/memory.js", JS),

@@ -99,6 +99,17 @@ pub fn set_flag(call: &Call<'_>) -> Answered<Reply> {
     Ok(Reply::ok(json!({"flag": flag, "on": is_on})))
 }
 
+/// `DELETE /admin/flags`: from now on the tenant has the usual value again.
+pub fn forget_flag(call: &Call<'_>) -> Answered<Reply> {
+    let flag = call.asked("flag").ok_or_else(|| Problem::body("flag is missing in the query"))?;
+    let who = call.who()?;
+    if !FLAGS.contains(&flag.as_str()) || call.gateway.ledger.safety().flag(&who.tenant, &flag)?.is_none() {
+        return Err(Problem::not_found());
+    }
+    call.gateway.ledger.safety().forget_flag(&who.tenant, who, &flag)?;
+    Ok(Reply::empty())
+}
+
 /// `GET /admin/nodes`: the processes that serve this database; with SQLite it is one. How busy another one is, only that one knows.
 pub fn nodes(call: &Call<'_>) -> Answered<Reply> {
     let gateway = call.gateway;

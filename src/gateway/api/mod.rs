@@ -132,6 +132,13 @@ pub static ROUTES: &[Route] = &[
     delete("/admin/tokens", ADMIN_ACTS, &["id"], "Revokes a token", admin::revoke_token),
     get("/admin/flags", ADMIN, &[], "The flags of the tenant", admin::flags),
     write("POST", "/admin/flags", ADMIN_ACTS, admin::FLAG, &[200], "Sets a flag of the tenant", admin::set_flag),
+    delete(
+        "/admin/flags",
+        ADMIN_ACTS,
+        &["flag"],
+        "Takes a flag of the tenant back to its usual value",
+        admin::forget_flag,
+    ),
     get("/admin/nodes", ADMIN, &[], "The processes that serve", admin::nodes),
     get("/admin/log", ADMIN, &[], "Checks the log of the tenant", admin::log),
     Route {

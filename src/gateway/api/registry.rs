@@ -104,18 +104,20 @@ pub fn flow(call: &Call<'_>) -> Answered<Reply> {
     one(call, "flow", procedures(call)?)
 }
 
-/// `GET /registry/personas`: instructions that open a conversation, by the model that has them.
+/// `GET /registry/personas`: instructions that open a conversation: those that a question can name, and those of models.
 pub fn personas(call: &Call<'_>) -> Answered<Reply> {
     let settings = &call.gateway.parts.settings;
     let mut all = BTreeMap::from([("default".to_owned(), &settings.system_prompt)]);
     all.extend(settings.models.iter().map(|(name, model)| (name.clone(), &model.system_prompt)));
-    let cards = all.into_iter().filter(|(name, text)| name == "default" || !text.is_empty());
+    all.retain(|name, text| name == "default" || !text.is_empty());
+    // Of a persona and a model with one name, a question means the persona.
+    all.extend(settings.gateway.personas.iter().map(|(name, text)| (name.clone(), text)));
     let card = |(id, text): (String, &String)| {
         let card =
             json!({"name": id, "text_sha256": hash::sha256_hex(text.as_bytes()), "characters": text.chars().count()});
         Card { id, source: WORKSPACE, card }
     };
-    list(call, "persona", cards.map(card).collect())
+    list(call, "persona", all.into_iter().map(card).collect())
 }
 
 /// `GET /registry/tasks`: the kinds of questions by which a router chooses, and the models that it chooses.

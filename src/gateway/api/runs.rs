@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use crate::app::{self, ChannelKind};
+use crate::gateway::Gateway;
 use crate::gateway::http::call::{Call, Content, Progress, Reply, cursor_of};
 use crate::gateway::http::problem::{Answered, Problem};
 use crate::gateway::runs::answering;
@@ -25,7 +26,7 @@ pub const CHAT: &str = r#"{"type": "object", "additionalProperties": false, "req
     "output_schema": {"type": "object"}}}"#;
 /// The state of a run that goes on.
 const RUNNING: &str = "running";
-/// The only system prompt that there is.
+/// The persona of a model's own system prompt.
 const PERSONA: &str = "default";
 
 /// `POST /chat`.
@@ -34,9 +35,7 @@ pub fn chat(call: &Call<'_>) -> Answered<Reply> {
     if let Some(failure) = app::closed(&gateway.parts.settings, ChannelKind::Gateway) {
         return Err(Problem::new(403, "feature_off", failure.message));
     }
-    if call.text("persona").is_some_and(|persona| persona != PERSONA) {
-        return Err(Problem::new(422, "schema_invalid", "the only persona is default"));
-    }
+    let persona = persona(gateway, call.text("persona"))?;
     let conversation = call.whole("conversation_id");
     if let Some(id) = conversation {
         let home = gateway.known_home(who)?.ok_or_else(Problem::not_found)?;
@@ -57,6 +56,7 @@ pub fn chat(call: &Call<'_>) -> Answered<Reply> {
         run: Arc::clone(&run),
         message: call.text("message").unwrap_or_default(),
         model: call.text("model"),
+        persona,
         schema,
         origin: "chat".into(),
         can_ask: true,
@@ -69,6 +69,16 @@ pub fn chat(call: &Call<'_>) -> Answered<Reply> {
         return followed(call, run, 0);
     }
     Ok(Reply::later(received, Duration::ZERO))
+}
+
+/// The system prompt of a persona; `None` for the models' own.
+fn persona(gateway: &Gateway, name: Option<String>) -> Answered<Option<String>> {
+    let Some(name) = name.filter(|name| name != PERSONA) else { return Ok(None) };
+    let settings = &gateway.parts.settings;
+    let of_model = || settings.models.get(&name).map(|model| &model.system_prompt).filter(|text| !text.is_empty());
+    let found = settings.gateway.personas.get(&name).or_else(of_model).cloned();
+    let unknown = || Problem::new(422, "schema_invalid", format!("there is no persona {name}; see /registry/personas"));
+    found.map(Some).ok_or_else(unknown)
 }
 
 fn followed(call: &Call<'_>, run: Arc<LiveRun>, after: u64) -> Answered<Reply> {
@@ -101,16 +111,22 @@ pub fn cancel(call: &Call<'_>) -> Answered<Reply> {
     let row = call.gateway.ledger.runs().get(who, id)?;
     match call.gateway.live.run(who, id) {
         Some(run) => run.cancel.cancel(),
-        None if row["state"] == RUNNING => return Err(elsewhere()),
+        None if row["state"] == RUNNING => return Err(elsewhere(call, id)?),
         None => {}
     }
     Ok(Reply::ok(json!({"run_id": id, "state": row["state"]})))
 }
 
-/// Another gateway of the same database has the run.
-fn elsewhere() -> Problem {
-    let message = "the run isn't at this gateway: another one of the same database has it";
-    Problem::new(503, "workspace_elsewhere", message).header("Retry-After", "5")
+/// Another gateway of the same database has the run: the refusal names it, for whoever can ask it.
+fn elsewhere(call: &Call<'_>, run_id: &str) -> Answered<Problem> {
+    let node = call.gateway.ledger.runs().node(call.who()?, run_id)?;
+    let message = match node.as_ref().and_then(|node| node.address.as_ref()) {
+        Some(address) => format!("the run is at the gateway that listens at {address}"),
+        None => "the run isn't at this gateway: another one of the same database has it".to_owned(),
+    };
+    let (node_id, address) = node.map(|node| (node.id, node.address)).unzip();
+    let context = json!({"node_id": node_id, "address": address.flatten()});
+    Ok(Problem::new(503, "workspace_elsewhere", message).context(context).header("Retry-After", "5"))
 }
 
 /// `GET /sse/runs/{run_id}`: the events of a run from the client's cursor on, or from its beginning.
@@ -125,7 +141,7 @@ pub fn live(call: &Call<'_>) -> Answered<Reply> {
     // It is only in the database: its text, and its end.
     let row = call.gateway.ledger.runs().get(who, id)?;
     let event = match row["state"].as_str() {
-        Some(RUNNING) => return Err(elsewhere()),
+        Some(RUNNING) => return Err(elsewhere(call, id)?),
         Some("answered") => "answered",
         Some("cancelled") => "cancelled",
         _ => "failed",
@@ -136,11 +152,19 @@ pub fn live(call: &Call<'_>) -> Answered<Reply> {
 }
 
 /// A run that a webhook starts: nobody is asked.
-pub fn start_unattended(call: &Call<'_>, who: &Identity, message: String, origin: String) -> Answered<Reply> {
+pub fn start_unattended(
+    call: &Call<'_>,
+    who: &Identity,
+    message: String,
+    origin: String,
+    by: Option<String>,
+) -> Answered<Reply> {
+    let persona = persona(call.gateway, by)?;
     let place = call.gateway.running.take(who, None).ok_or_else(Problem::overloaded)?;
     let run = live::new_run(uuid_v7(), who, place.cancel.clone());
     let (steps, received) = mpsc::unbounded_channel::<Progress>();
-    let job = Job { run, message, model: None, schema: None, origin, can_ask: false, steps, is_async: true, place };
+    let job =
+        Job { run, message, model: None, persona, schema: None, origin, can_ask: false, steps, is_async: true, place };
     answering::begin(call.gateway, None, job)?;
     Ok(Reply::later(received, Duration::ZERO))
 }

@@ -11,6 +11,7 @@ use serde_json::json;
 use super::chained::{TeamChain, boards};
 use super::live::{Job, LiveRun};
 use super::person::Remote;
+use super::turns::Most;
 use crate::app::{Channel, ChannelKind, Request, Resume, Runtime, Skills};
 use crate::config::Settings;
 use crate::gate::Chain;
@@ -161,8 +162,8 @@ fn fail(gateway: &Gateway, job: &Job, failure: Failure) {
 /// Answers one question.
 fn answer(gateway: &Arc<Gateway>, http: &Http, runtime: &mut Runtime, job: Job) {
     let run = &job.run;
-    let most = usize::try_from(gateway.parts.settings.gateway.runs_max).unwrap_or(1);
-    if !gateway.live.turns.take(&run.who.tenant, most, &run.cancel) {
+    let user = (run.who.tenant.as_str(), run.who.user.as_str());
+    if !gateway.live.turns.take(user, turns_of(gateway, run.who.mode), &run.cancel) {
         let failure = Failure::refused("it was cancelled before it began");
         return fail(gateway, &job, failure);
     }
@@ -173,7 +174,7 @@ fn answer(gateway: &Arc<Gateway>, http: &Http, runtime: &mut Runtime, job: Job) 
     let question = runtime.agent().redacted(&job.message);
     let new = NewRun { run_id: run.run_id.clone(), question, origin: job.origin.clone() };
     if let Err(error) = gateway.ledger.runs().begin(&run.who, &new) {
-        gateway.live.turns.end(&run.who.tenant);
+        gateway.live.turns.end(user);
         let _ = job.steps.send(Progress::Done(Box::new(Err(error.into()))));
         return run.over();
     }
@@ -183,10 +184,11 @@ fn answer(gateway: &Arc<Gateway>, http: &Http, runtime: &mut Runtime, job: Job) 
     if let Some(model) = &job.model
         && let Err(failure) = runtime.agent_mut().use_model(model)
     {
-        gateway.live.turns.end(&run.who.tenant);
+        gateway.live.turns.end(user);
         show(gateway, run, &Event::Failed { text: String::new(), failure });
         return end(gateway, &job);
     }
+    runtime.agent_mut().speak_as(job.persona.clone());
     runtime.agent_mut().answer_as(job.schema.clone());
     runtime.agent_mut().trace_as(trace_header(&run.who));
     let subject = Subject { kind: "run".into(), id: run.run_id.clone() };
@@ -221,8 +223,16 @@ fn answer(gateway: &Arc<Gateway>, http: &Http, runtime: &mut Runtime, job: Job) 
     run.shown().conversation = runtime.agent().conversation().map(|id| id.0);
     runtime.agent_mut().answer_as(None);
     crate::app::make_title(runtime.agent(), runtime.store());
-    gateway.live.turns.end(&run.who.tenant);
+    gateway.live.turns.end(user);
     end(gateway, &job);
+}
+
+/// The turns that there are. In the mode `lab` a user is usually alone, and may have all of them.
+fn turns_of(gateway: &Gateway, mode: Mode) -> Most {
+    let settings = &gateway.parts.settings.gateway;
+    let whole = |number: u64| usize::try_from(number).unwrap_or(1);
+    let all = whole(settings.runs_max);
+    Most { all, of_user: if mode == Mode::Lab { all } else { whole(settings.limits.user_runs) } }
 }
 
 /// Writes down how a run ended, and answers whoever waits for it.

@@ -27,8 +27,11 @@ const ANCHOR_EVERY: Duration = Duration::from_millis(receipts::ANCHOR_EVERY_MS.u
 const SINCE_BYTES_MAX: usize = 8 * 1024;
 
 /// A call as the gates see it.
-pub fn wish(who: &Identity, name: &str, verdict: Option<&PolicyVerdict>) -> Wish {
+pub fn wish(gateway: &Gateway, who: &Identity, name: &str, verdict: Option<&PolicyVerdict>) -> Wish {
     let risk = verdict.map_or(Risk::Low, |verdict| verdict.risk);
+    let dangerous = &gateway.parts.settings.gateway.dangerous;
+    let named = dangerous.iter().filter_map(|it| it.split_once('=')).find(|(action, _)| *action == name);
+    let named = named.and_then(|(_, class)| chain::CLASSES.iter().find(|it| **it == class).copied());
     Wish {
         action: name.to_owned(),
         surface_id: who.surface_id.clone(),
@@ -37,7 +40,7 @@ pub fn wish(who: &Identity, name: &str, verdict: Option<&PolicyVerdict>) -> Wish
         role: who.role.word().to_owned(),
         kind: who.kind.word().to_owned(),
         risk,
-        class: chain::class(name, risk, verdict.map_or(&[], |verdict| &verdict.effects)),
+        class: named.or_else(|| chain::class(name, risk, verdict.map_or(&[], |verdict| &verdict.effects))),
     }
 }
 
@@ -147,7 +150,7 @@ impl TeamChain {
     fn ask(&self, name: &str, verdict: Option<&PolicyVerdict>, record: Record) -> Result<Judged, LedgerError> {
         let first = std::mem::take(&mut self.state().first);
         let who = self.who();
-        let wish = wish(&who, name, verdict);
+        let wish = wish(&self.gateway, &who, name, verdict);
         gates(&self.gateway, &who, &wish, &self.subject, (record, &first))
     }
 
@@ -318,7 +321,7 @@ pub fn blocked(judged: &Judged) -> Option<Problem> {
 /// # Errors
 /// A gate blocks, or the database fails.
 pub fn peek(gateway: &Gateway, who: &Identity, name: &str, subject: &Subject) -> Answered<()> {
-    let judged = gates(gateway, who, &wish(who, name, None), subject, (Record::Peek, &[]))?;
+    let judged = gates(gateway, who, &wish(gateway, who, name, None), subject, (Record::Peek, &[]))?;
     blocked(&judged).map_or(Ok(()), Err)
 }
 
@@ -327,7 +330,7 @@ pub fn peek(gateway: &Gateway, who: &Identity, name: &str, subject: &Subject) ->
 /// # Errors
 /// A gate blocks, or the database fails.
 pub fn admit(gateway: &Gateway, who: &Identity, name: &str, subject: &Subject) -> Answered<Judged> {
-    let judged = gates(gateway, who, &wish(who, name, None), subject, (Record::Admit, &[]))?;
+    let judged = gates(gateway, who, &wish(gateway, who, name, None), subject, (Record::Admit, &[]))?;
     blocked(&judged).map_or(Ok(judged), Err)
 }
 

@@ -98,6 +98,8 @@ pub struct Job {
     pub run: Arc<LiveRun>,
     pub message: String,
     pub model: Option<String>,
+    /// The system prompt, in the place of the model's own.
+    pub persona: Option<String>,
     pub schema: Option<String>,
     /// Source of the question.
     pub origin: String,

@@ -1,5 +1,5 @@
-//! Turns of runs: so many go on at once. Of the tenants that wait, the one with the fewest runs comes first, so that one with many
-//! doesn't hold up the others.
+//! Turns of runs: so many go on at once, and so many of one user. Of the tenants that wait, the one with the fewest runs comes
+//! first, so that one with many doesn't hold up the others.
 
 use parking_lot::{Condvar, Mutex};
 use std::collections::BTreeMap;
@@ -17,56 +17,73 @@ pub struct Turns {
     freed: Condvar,
 }
 
+/// Number of turns that there are.
+#[derive(Clone, Copy, Debug)]
+pub struct Most {
+    /// Those of all.
+    pub all: usize,
+    /// Those of one user.
+    pub of_user: usize,
+}
+
+/// Counts by tenant and user.
+type Counts = BTreeMap<(String, String), usize>;
+
 #[derive(Default)]
 struct State {
-    taken: BTreeMap<String, usize>,
-    waiting: BTreeMap<String, usize>,
+    taken: Counts,
+    waiting: Counts,
 }
 
 impl State {
-    fn may_begin(&self, tenant: &str, most: usize) -> bool {
-        let taken = |tenant: &str| self.taken.get(tenant).copied().unwrap_or(0);
-        let is_behind = |other: &String| taken(other) < taken(tenant);
-        self.taken.values().sum::<usize>() < most && !self.waiting.keys().any(is_behind)
+    fn may_begin(&self, user: &(String, String), most: Most) -> bool {
+        let of_tenant = |tenant: &str| -> usize {
+            self.taken.iter().filter(|((of, _), _)| of == tenant).map(|(_, count)| count).sum()
+        };
+        let has_room = |user: &(String, String)| self.taken.get(user).copied().unwrap_or(0) < most.of_user;
+        // Whoever waits for a turn of their own holds nobody up.
+        let is_behind = |other: &(String, String)| has_room(other) && of_tenant(&other.0) < of_tenant(&user.0);
+        self.taken.values().sum::<usize>() < most.all && has_room(user) && !self.waiting.keys().any(is_behind)
     }
 }
 
 impl Turns {
-    /// Takes one of `most` turns for a tenant's run, or waits for one. False if the run was cancelled meanwhile.
-    pub fn take(&self, tenant: &str, most: usize, cancel: &Cancel) -> bool {
+    /// Takes one of the turns for a run of a tenant's user, or waits for one. False if the run was cancelled meanwhile.
+    pub fn take(&self, user: (&str, &str), most: Most, cancel: &Cancel) -> bool {
+        let user = named(user);
         let mut state = self.state.lock();
-        add(&mut state.waiting, tenant);
-        while !state.may_begin(tenant, most) {
+        *state.waiting.entry(user.clone()).or_default() += 1;
+        while !state.may_begin(&user, most) {
             if cancel.is_cancelled() {
-                remove(&mut state.waiting, tenant);
+                remove(&mut state.waiting, &user);
                 self.freed.notify_all();
                 return false;
             }
             self.freed.wait_for(&mut state, LOOK);
         }
-        remove(&mut state.waiting, tenant);
-        add(&mut state.taken, tenant);
+        remove(&mut state.waiting, &user);
+        *state.taken.entry(user).or_default() += 1;
         // Another tenant may have waited for this one only.
         self.freed.notify_all();
         true
     }
 
-    /// Gives the turn of a tenant's run back.
-    pub fn end(&self, tenant: &str) {
-        remove(&mut self.state.lock().taken, tenant);
+    /// Gives the turn of a run back.
+    pub fn end(&self, user: (&str, &str)) {
+        remove(&mut self.state.lock().taken, &named(user));
         self.freed.notify_all();
     }
 }
 
-fn add(counts: &mut BTreeMap<String, usize>, tenant: &str) {
-    *counts.entry(tenant.to_owned()).or_default() += 1;
+fn named((tenant, user): (&str, &str)) -> (String, String) {
+    (tenant.to_owned(), user.to_owned())
 }
 
-fn remove(counts: &mut BTreeMap<String, usize>, tenant: &str) {
-    if let Some(count) = counts.get_mut(tenant) {
+fn remove(counts: &mut Counts, user: &(String, String)) {
+    if let Some(count) = counts.get_mut(user) {
         *count -= 1;
         if *count == 0 {
-            counts.remove(tenant);
+            counts.remove(user);
         }
     }
 }
@@ -75,31 +92,45 @@ fn remove(counts: &mut BTreeMap<String, usize>, tenant: &str) {
 mod tests {
     use super::*;
 
+    const FOUR: Most = Most { all: 4, of_user: 4 };
+
     #[test]
     fn a_tenant_with_fewer_runs_comes_first_and_one_alone_gets_all_turns() {
+        let (busy, quiet) = (named(("busy", "anna")), named(("quiet", "ben")));
         let mut state = State::default();
         for _ in 0..3 {
-            assert!(state.may_begin("busy", 4));
-            add(&mut state.taken, "busy");
+            assert!(state.may_begin(&busy, FOUR));
+            *state.taken.entry(busy.clone()).or_default() += 1;
         }
-        add(&mut state.waiting, "quiet");
-        add(&mut state.waiting, "busy");
-        assert!(!state.may_begin("busy", 4), "another tenant waits and has none");
-        assert!(state.may_begin("quiet", 4));
-        remove(&mut state.waiting, "quiet");
-        assert!(state.may_begin("busy", 4));
-        add(&mut state.taken, "busy");
-        assert!(!state.may_begin("quiet", 4), "all are taken");
+        state.waiting.extend([(quiet.clone(), 1), (busy.clone(), 1)]);
+        assert!(!state.may_begin(&busy, FOUR), "another tenant waits and has none");
+        assert!(state.may_begin(&quiet, FOUR));
+        remove(&mut state.waiting, &quiet);
+        assert!(state.may_begin(&busy, FOUR));
+        *state.taken.entry(busy).or_default() += 1;
+        assert!(!state.may_begin(&quiet, FOUR), "all are taken");
+    }
+
+    #[test]
+    fn a_user_has_so_many_turns_and_who_waits_for_one_of_theirs_holds_nobody_up() {
+        let (anna, ben, carl) = (named(("acme", "anna")), named(("acme", "ben")), named(("other", "carl")));
+        let most = Most { all: 8, of_user: 2 };
+        let mut state = State::default();
+        state.taken.extend([(anna.clone(), 2), (carl.clone(), 2)]);
+        state.waiting.insert(carl.clone(), 5);
+        assert!(!state.may_begin(&anna, most) && !state.may_begin(&carl, most), "each has two");
+        state.taken.insert(ben.clone(), 1);
+        assert!(state.may_begin(&ben, most), "carl's tenant has fewer, but he can't begin");
     }
 
     #[test]
     fn a_run_that_is_cancelled_while_it_waits_gets_no_turn() {
         let turns = Turns::default();
-        let cancel = Cancel::new();
-        assert!(turns.take("a", 1, &cancel));
+        let (cancel, most) = (Cancel::new(), Most { all: 1, of_user: 1 });
+        assert!(turns.take(("a", "u"), most, &cancel));
         cancel.cancel();
-        assert!(!turns.take("b", 1, &cancel));
-        turns.end("a");
-        assert!(turns.take("b", 1, &Cancel::new()));
+        assert!(!turns.take(("b", "u"), most, &cancel));
+        turns.end(("a", "u"));
+        assert!(turns.take(("b", "u"), most, &Cancel::new()));
     }
 }

@@ -156,12 +156,18 @@ pub fn check_timeline(connection: &sql::Connection) -> sql::Result<()> {
 }
 
 /// Begins to live with the other gateways of a database on a server: `grown` is called when one of them has appended events,
-/// and in doubt. A database in a file has one gateway, and needs no threads.
+/// and in doubt. A database in a file has one gateway, and needs no threads. `listen_at` is the server's address if that of the
+/// database is one of a pool, on which nobody can listen.
 ///
 /// # Errors
 /// The system has no more threads.
-pub fn meet(ledger: &Arc<Ledger>, grown: impl Fn() + Send + 'static) -> std::io::Result<Option<Neighbours>> {
+pub fn meet(
+    ledger: &Arc<Ledger>,
+    listen_at: Option<String>,
+    grown: impl Fn() + Send + 'static,
+) -> std::io::Result<Option<Neighbours>> {
     let Target::Server(address) = ledger.pool.target().clone() else { return Ok(None) };
+    let address = listen_at.unwrap_or(address);
     let (hints, coming) = sync_channel(1);
     let (life, lives) = sync_channel(0);
     let node = ledger.pool.node().to_owned();

@@ -274,6 +274,14 @@ impl Safety<'_> {
         self.set_flag_value(tenant, who, flag, is_on.into())
     }
 
+    /// Takes a flag of a tenant away, so that the usual value counts again.
+    ///
+    /// # Errors
+    /// There is no such tenant, or the database fails.
+    pub fn forget_flag(&self, tenant: &str, who: &Identity, flag: &str) -> Result<(), LedgerError> {
+        self.set_flag_value(tenant, Some(who), flag, Value::Null)
+    }
+
     /// Sets a flag that isn't only on or off; null takes it away.
     pub(super) fn set_flag_value(
         &self,

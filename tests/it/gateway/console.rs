@@ -569,6 +569,50 @@ fn scenario_64_every_screen_is_accessible_narrow_wide_light_and_dark() {
 }
 
 #[test]
+fn strategy_locks_and_licences_are_made_by_forms_and_flags_go_back_to_their_usual_value() {
+    let home = home();
+    let gateway = Gateway::start(home.path());
+    let anna = gateway.client(&token(home.path(), "anna", "admin", &[]));
+    assert_eq!(anna.post("/admin/flags", &json!({"flag": "pii", "on": true})).status, 200);
+    let Some(mut browser) = signed_in(home.path(), &gateway, "admin") else { return };
+    go(&mut browser, "s", "Safety");
+    browser.expect("No strategy locks.");
+    let fill = |browser: &mut Browser, id: &str, text: &str| {
+        browser.eval(&format!("document.querySelector('#{id}').focus()"));
+        browser.text(text);
+    };
+    browser.press("Ask for a strategy lock…");
+    fill(&mut browser, "lock-actions", "shell, canvas.*");
+    fill(&mut browser, "lock-reason", "the big move");
+    assert!(browser.violations().is_empty(), "{:?}", browser.violations());
+    browser.press("Ask for a strategy lock");
+    browser.expect("the big move");
+    browser.wait("!document.querySelector('#lock-actions')");
+    let lock = anna.get("/strategy-locks").json()["items"][0].clone();
+    assert_eq!((&lock["actions"], &lock["scope"]), (&json!(["shell", "canvas.*"]), &json!("*")), "{lock}");
+    assert_eq!((&lock["state"], &lock["three_wise"]), (&json!("pending"), &json!(false)), "{lock}");
+    // What the gateway refuses stays in the form, with the reason.
+    browser.press("Issue a licence…");
+    fill(&mut browser, "licence-name", "anna");
+    fill(&mut browser, "licence-reason", "a drill");
+    assert!(browser.violations().is_empty(), "{:?}", browser.violations());
+    browser.press("Issue a licence");
+    browser.expect("a licence names actions, or a class");
+    assert_eq!(browser.eval("document.querySelector('#licence-name').value"), "anna");
+    fill(&mut browser, "licence-actions", "shell");
+    fill(&mut browser, "licence-uses", "2");
+    browser.press("Issue a licence");
+    browser.wait("!document.querySelector('#licence-name')");
+    let licence = anna.get("/firearms/licences").json()["items"][0].clone();
+    assert_eq!((&licence["subject"], &licence["actions"]), (&json!("user:anna"), &json!(["shell"])), "{licence}");
+    assert_eq!((&licence["uses_max"], &licence["active"]), (&json!(2), &json!(true)), "{licence}");
+    go(&mut browser, "a", "Admin");
+    browser.press("As usual");
+    browser.expect("pii: off, as usual");
+    assert_eq!(browser.complaints, Vec::<String>::new(), "the page's policy was kept");
+}
+
+#[test]
 fn text_typed_into_a_note_survives_changes_by_others() {
     let home = home();
     let gateway = Gateway::start(home.path());

@@ -126,6 +126,16 @@ fn scenario_35_movements_reach_those_who_look_and_are_stored_nowhere() {
     assert_eq!(allowed(gesture).code(), "feature_off");
     let on = json!({"flag": "canvas.gestures", "on": true});
     assert_eq!(allowed(|| client.post("/admin/flags", &on)).status, 200);
+    // Without a value of its own a flag has the usual one.
+    let flag = || allowed(|| client.get("/admin/flags")).json()["items"][0].clone();
+    assert_eq!((&flag()["flag"], &flag()["on"]), (&json!("canvas.gestures"), &json!(true)));
+    let forget = |flag: &str| allowed(|| client.delete(&format!("/admin/flags?flag={flag}")));
+    assert_eq!(forget("canvas.gestures").status, 204);
+    assert_eq!((&flag()["on"], &flag()["usual"]), (&Value::Null, &json!(true)));
+    for (flag, code) in [("canvas.gestures", "not_found"), ("roles", "not_found")] {
+        assert_eq!(forget(flag).code(), code);
+    }
+    assert_eq!(allowed(|| client.delete("/admin/flags")).code(), "body_invalid");
     assert_eq!(allowed(|| client.post("/estop", &json!({"scope": "tenant"}))).status, 200);
     assert_eq!(allowed(gesture).code(), "kill_switch");
 }

@@ -265,6 +265,31 @@ fn scenario_7_and_37_a_high_risk_needs_a_licence_that_is_in_force() {
 }
 
 #[test]
+fn an_action_that_the_config_calls_dangerous_needs_a_licence_whatever_the_policy_finds() {
+    let home = home_with("gateway = {dangerous = {\"time=money\"}}");
+    let gateway = Gateway::start(home.path());
+    let anna = gateway.client(&token(home.path(), "anna", "member", &[]));
+    let olga = gateway.client(&token(home.path(), "olga", "operator", &[]));
+    let refused = execute(&anna, &action("time", json!({})));
+    let class = refused.json()["error"]["context"]["class"].clone();
+    assert_eq!((refused.code().as_str(), &class), ("firearms", &json!("money")), "{refused:?}");
+    let licence = |class: &str| {
+        let body = json!({"subject": {"user": "anna"}, "class": class, "valid_until": in_days(1), "reason": "a test"});
+        assert_eq!(olga.post("/firearms/licences", &body).status, 201);
+    };
+    licence("exec");
+    assert_eq!(execute(&anna, &action("time", json!({}))).code(), "firearms", "of another class");
+    licence("money");
+    assert_eq!(execute(&anna, &action("time", json!({}))).status, 200);
+    drop(gateway);
+    let config = home.path().join(".config/reedclaw/config.lua");
+    let text = std::fs::read_to_string(&config).expect("a config");
+    std::fs::write(&config, text.replace("time=money", "time=cash")).expect("a config");
+    let (status, _, err) = run(home.path(), &["gateway", "--listen", "127.0.0.1:0"]);
+    assert!(status == Some(2) && err.contains("time=cash") && err.contains("money"), "{status:?} {err}");
+}
+
+#[test]
 fn scenario_9_and_38_a_strategy_lock_is_approved_by_others_and_again_after_a_change() {
     let home = home();
     let gateway = Gateway::start(home.path());

@@ -207,6 +207,39 @@ fn a_provider_that_fails_and_words_that_nobody_knows_are_told() {
     assert_eq!(anna.post("/chat", &json!({"message": "?", "persona": "pirate"})).status, 422);
 }
 
+#[test]
+fn a_question_may_name_a_persona_whose_instructions_the_model_gets() {
+    let server = Server::start();
+    let models = format!("models = {{tiny = {{endpoint = \"{}\"}}}}, memory = {{auto = false}}", server.endpoint());
+    let personas = "gateway = {personas = {pirate = {system_prompt = \"You are a pirate.\"}}}";
+    let home = home_with(&format!("{models}, system_prompt = \"You are a clerk.\", {personas}"));
+    let gateway = Gateway::start(home.path());
+    let anna = gateway.client(&token(home.path(), "anna", "member", &[]));
+    let ask = |body: Value| {
+        server.reply(answer("Aye."));
+        let done = anna.post("/chat", &body);
+        assert_eq!(done.status, 200, "{done:?}");
+        (done.json()["conversation_id"].clone(), server.request(server.requests()).content(0))
+    };
+    let (conversation, system) = ask(json!({"message": "Who are you?", "persona": "pirate"}));
+    assert!(system.starts_with("You are a pirate.") && !system.contains("clerk"), "{system}");
+    // Each question names its own, also in one conversation.
+    for named in [json!({}), json!({"persona": "default"}), json!({"persona": "tiny"})] {
+        let mut body = json!({"message": "And now?", "conversation_id": conversation});
+        named.as_object().expect("fields").iter().for_each(|(name, value)| body[name] = value.clone());
+        let (_, system) = ask(body);
+        assert!(system.starts_with("You are a clerk."), "{system}");
+    }
+    let cards = anna.get("/registry/personas").json();
+    let ids: Vec<&Value> = cards["items"].as_array().expect("cards").iter().map(|card| &card["id"]).collect();
+    assert_eq!(
+        ids,
+        [&json!("default"), &json!("pirate"), &json!("tiny")],
+        "those of models can be named, too: {cards}"
+    );
+    assert_eq!(anna.post("/chat", &json!({"message": "?", "persona": "nobody"})).code(), "schema_invalid");
+}
+
 /// A request of a webhook, signed at a time by a secret.
 pub fn signature(secret: &str, time: i64, body: &str) -> String {
     let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, secret.as_bytes());

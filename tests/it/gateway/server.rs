@@ -485,6 +485,9 @@ fn a_run_of_another_gateway_is_neither_failed_nor_stopped_here() {
     for answer in [there.get(&format!("/sse/runs/{id}")), there.post(&cancel, &json!({}))] {
         assert_eq!((answer.status, answer.code().as_str()), (503, "workspace_elsewhere"), "{answer:?}");
         assert!(answer.headers.contains_key("retry-after"), "{answer:?}");
+        let context = answer.json()["error"]["context"].clone();
+        assert_eq!(context["address"], one.address.to_string(), "the one that has it is named: {context}");
+        assert!(context["node_id"].is_string(), "{context}");
     }
     let nodes = there.get("/admin/nodes").json()["items"].clone();
     let mine: Vec<&Value> = nodes.as_array().expect("nodes").iter().filter(|it| !it["streams"].is_null()).collect();

@@ -184,9 +184,11 @@ fn a_webhook_asks_in_its_tenants_project() {
     let server = Server::start();
     let models = format!("models = {{tiny = {{endpoint = \"{}\"}}}}, memory = {{auto = false}}", server.endpoint());
     let row = |tenant: &str| {
-        format!("{{secret_env = \"HOOK_SECRET\", question = \"Why?\", tenant = \"{tenant}\", project = \"shop\"}}")
+        let of = format!("tenant = \"{tenant}\", project = \"shop\", persona = \"builder\"");
+        format!("{{secret_env = \"HOOK_SECRET\", question = \"Why?\", {of}}}")
     };
-    let hooks = format!("gateway = {{hooks = {{builds = {}, lost = {}}}}}", row("acme"), row("nobody"));
+    let personas = "personas = {builder = {system_prompt = \"You build.\"}}";
+    let hooks = format!("gateway = {{hooks = {{builds = {}, lost = {}}}, {personas}}}", row("acme"), row("nobody"));
     let home = home_with(&format!("{models}, {hooks}"));
     let gateway = Gateway::start_with(home.path(), &[("HOOK_SECRET", "a long secret of a hook")]);
     let acme = tenant(home.path(), &gateway, "acme", "lab");
@@ -204,6 +206,7 @@ fn a_webhook_asks_in_its_tenants_project() {
     let mut stream = Reader::new(shop.open(&format!("/sse/runs/{id}")));
     assert_eq!(stream.expect("answered").2["text"], "A walrus.");
     assert!(stream.next().is_none());
+    assert!(server.request(1).content(0).starts_with("You build."));
     let run_of = shop.get(&format!("/runs/{id}")).json();
     assert_eq!((&run_of["user"], &run_of["project"]), (&json!("hook:builds"), &json!("shop")), "{run_of}");
     assert_eq!(shop.get("/receipts").json()["items"].as_array().map(Vec::len), Some(2));

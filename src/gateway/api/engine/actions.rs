@@ -103,7 +103,7 @@ fn dry_run(gateway: &Arc<Gateway>, who: &Identity, action: &Wanted) -> Answered<
     };
     // Such a command runs on a copy of the workspace, and a person is asked about what it has changed there.
     let is_asked_after = |verdict: &PolicyVerdict| is_command && verdict.risk >= Risk::Medium && !keeps_unasked;
-    let judged = gates(gateway, who, &wish(who, name, verdict), &action.subject, (Record::Dry, &[]))?;
+    let judged = gates(gateway, who, &wish(gateway, who, name, verdict), &action.subject, (Record::Dry, &[]))?;
     let status = match verdict.map(|verdict| verdict.decision) {
         _ if judged.block().is_some() => "would_block",
         Some(Decision::Run) if !verdict.is_some_and(is_asked_after) => "would_run",

@@ -46,7 +46,9 @@ export function Admin() {
         const [isOn, next] = [it.on ?? it.usual, (it.on ?? it.usual) ? 'off' : 'on'];
         return html`<li class="row"><span>${it.flag}: ${isOn ? 'on' : 'off'}${it.on === null ? ', as usual' : ''}</span>
           <button disabled=${!online} aria-label=${`Switch ${next}: ${it.flag}`}
-            onClick=${() => act(api('POST', '/admin/flags', { flag: it.flag, on: !isOn }))}>Switch ${next}</button></li>`;
+            onClick=${() => act(api('POST', '/admin/flags', { flag: it.flag, on: !isOn }))}>Switch ${next}</button>
+          ${it.on === null ? null : html`<button disabled=${!online} aria-label=${`As usual: ${it.flag}`}
+            onClick=${() => act(api('DELETE', `/admin/flags?flag=${it.flag}`))}>As usual</button>`}</li>`;
       })}</ul>
       <h2>Back-ends</h2>
       <div class="wide" tabindex="0" role="region" aria-label="Back-ends"><table><thead><tr><th>Service</th><th>Back-end</th><th>Place</th></tr></thead><tbody>

@@ -4,6 +4,7 @@ import { api } from '../api.js';
 import { newest } from '../events.js';
 import { get, say, useStore } from '../store.js';
 import { refresh } from '../refresh.js';
+import { LicenceForm, LockForm } from './grants.js';
 import { Failed, None, Title, Twice, html, limitOf, span, time, useLoaded, useOnline, visible } from '../ui.js';
 
 /** Decisions that are shown; the timeline has the others. */
@@ -22,7 +23,7 @@ export function Safety() {
       newest('&type=safety')]);
     return { locks: locks.items, licences: licences.items, budget: budget.items, kpis: kpis.items, decisions: decisions.events.slice(0, DECISIONS_MAX), isAll: decisions.from === 0 };
   }, stopped);
-  const act = (promise, told) => promise.then(() => { say(told); fail(null); return reload(); }, fail);
+  const act = (promise, told) => promise.then(() => { say(told); fail(null); return reload().then(() => true); }, fail);
   const stop = () => act(api('POST', '/estop', { scope: 'tenant', reason: 'by the console' }).then(refresh), 'Everything is stopped').then(() => ask(false));
   const decide = (lock, word) => act(api('POST', `/strategy-locks/${lock.lock_id}/${word}`, {}), word);
   const revoke = (id) => act(api('POST', `/firearms/${id}/revoke`, { reason: 'by the console' }), 'Revoked');
@@ -41,12 +42,14 @@ export function Safety() {
           ${lock.state === 'pending' ? html`<p class="row"><button disabled=${!online || !may('approver')} onClick=${() => decide(lock, 'approve')}>Approve</button>
             <button class="danger" disabled=${!online || !may('approver')} onClick=${() => decide(lock, 'reject')}>Reject</button></p>` : null}</li>`)}</ul>`
         : html`<${None} isKnown=${true} error=${error}>No strategy locks.<//>`}
+      ${may('member') ? html`<${LockForm} made=${act} />` : null}
       <h2>Licences</h2>
       ${value.licences.length ? html`<ul class="list">${value.licences.map((it) => html`<li data-entry tabindex="-1">
           <span class=${`badge ${it.active ? 'good' : ''}`}>${it.active ? 'counts' : 'over'}</span> ${visible(JSON.stringify(it.subject))}:
           ${' '}${visible([...(it.actions ?? []), it.class].filter(Boolean).join(', '))}, until ${time(it.valid_until)}
           ${it.active ? html` <${Twice} word="Revoke" of="this licence" disabled=${!online || !may('operator')} act=${() => revoke(it.licence_id)} />` : null}</li>`)}</ul>`
         : html`<${None} isKnown=${true} error=${error}>No licences.<//>`}
+      ${may('operator') ? html`<${LicenceForm} made=${act} />` : null}
       <h2>Limits</h2>
       ${value.budget.length ? html`<ul class="list">${value.budget.map((it) => html`<li>${limitOf(it)}: ${it.spent} of ${it.limit}</li>`)}</ul>`
         : html`<${None} isKnown=${true} error=${error}>No limits are set.<//>`}
