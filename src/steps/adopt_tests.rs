@@ -133,6 +133,17 @@ fn an_access_list_of_the_copy_is_not_made_real_and_that_of_the_workspace_stays()
     let _ = steps.adopt("rm b", vec![gone], true).expect("adopted");
     let _ = steps.undo(1, false).expect("taken back");
     assert_eq!((of(scene.at("b")), scene.held()[Path::new("b")].0 & 0o777), (None, 0o644));
+    // The same for an edit, whose redo finds what its undo has made.
+    let scene = start();
+    let mut steps = scene.steps();
+    set(&scene.at("b"), 4001);
+    let before = steps.before_edit("b", &["b".into()]).expect("kept");
+    std::fs::remove_file(scene.at("b")).expect("removed");
+    steps.after_edit(before).expect("a step");
+    let _ = steps.undo(1, false).expect("taken back");
+    assert_eq!((of(scene.at("b")), scene.held()[Path::new("b")].0 & 0o777), (None, 0o644));
+    let _ = steps.redo(1, false).expect("made again");
+    assert!(!scene.at("b").exists());
 }
 
 /// As root, the kernel's note stayed on each file of the user's that a command had changed.

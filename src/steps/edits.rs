@@ -1,7 +1,7 @@
 //! Edits of a model: their files before and after become a step. A note says what an edit is about while it runs, so that the
 //! next session makes a step of one that was killed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
 use super::base::{StepReport, Steps, cut};
@@ -23,6 +23,8 @@ const NOTES: &str = "edits";
 pub struct Before {
     text: String,
     states: Vec<(PathBuf, State)>,
+    /// Files with an access list, as they can be made anew: if one goes, its list goes with it.
+    as_new: HashMap<PathBuf, State>,
     /// The note of it, held as long as the edit runs.
     note: Option<Note>,
 }
@@ -37,14 +39,25 @@ pub fn before(here: &mut Steps, text: &str, paths: &[PathBuf]) -> Result<Before,
     let states: Result<Vec<_>, StepsError> = all.map(|path| Ok((path.clone(), here.keep_state(&path)?))).collect();
     let (text, states) = (cut(text), states?);
     let note = Some(note(here, &text, &states)?);
-    Ok(Before { text, states, note })
+    let as_new = |(path, state): &(PathBuf, State)| match *state {
+        State::File { mode, id } => {
+            let new = State::File { mode: here.root.mode_without_acl(path, mode), id };
+            (new != *state).then(|| (path.clone(), new))
+        }
+        _ => None,
+    };
+    let as_new = states.iter().filter_map(as_new).collect();
+    Ok(Before { text, states, as_new, note })
 }
 
 /// Looks at them after it, and makes a step of what differs.
 pub fn after(here: &mut Steps, mut before: Before) -> Result<StepReport, StepsError> {
     let note = before.note.take();
     let made = enter(here).and_then(|_held| {
-        let changes = differences(here, std::mem::take(&mut before.states))?;
+        let mut changes = differences(here, std::mem::take(&mut before.states))?;
+        for change in changes.iter_mut().filter(|it| it.after == State::Nothing) {
+            change.before = before.as_new.get(&change.path).copied().unwrap_or(change.before);
+        }
         let made = here.make(Kind::Edit, before.text, Vec::new(), changes)?;
         here.written += 1;
         Ok(StepReport { pruned: here.make_room()?, ..made })
