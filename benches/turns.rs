@@ -121,6 +121,7 @@ fn said(question: &str) -> TurnReport {
         tokens: [1_000, 100],
         cost: None,
         left_out: Vec::new(),
+        doubts: Vec::new(),
     }
 }
 
@@ -153,6 +154,10 @@ fn main() {
     let env: BTreeMap<OsString, OsString> = [("PATH".into(), std::env::var_os("PATH").expect("a path"))].into();
     let program = Program::find(&env).expect("git");
     plan.measure("start a session", 20, |_| drop(sessions.start(None, "x").expect("begun")));
+    plan.measure("files that aren't committed counted", 10, |_| {
+        let counts = sessions.count_uncommitted(Duration::from_secs(60)).expect("counted");
+        assert!(counts.is_whole && counts.to_string().is_empty(), "{counts}");
+    });
     turns(&plan, &sessions, &program, &at);
     benches(&plan, &sessions);
     peers(&plan, place_of_all.path(), &at);

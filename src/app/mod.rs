@@ -63,7 +63,7 @@ pub use question::{
 pub use session::{
     Applied, Approvals, Doubt, FOLDER, Maker, OnGit, OwnChanges, OwnCommand, RepositoryTool, Ruling, RunOnGit, Tested,
     ToSummarise, ToolAsked, cut_off_turns, doubts, left_behind, maker, rewind_run_session, session_failure, session_on,
-    sessions_here, summarise, to_summarise,
+    sessions_here, summarise, to_summarise, undo_in_session, undoes_in_session,
 };
 pub use sharing::share_place;
 pub use steps::{recover, steps, steps_failure};

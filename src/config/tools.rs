@@ -287,6 +287,8 @@ impl ShareSettings {
 /// Sessions on git.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionSettings {
+    /// The beginning of sessions without `:session start`: a word.
+    pub auto: String,
     /// Place of new sessions: a word.
     pub refs: String,
     /// The content of a turn's record: a word.
@@ -316,6 +318,7 @@ pub struct SessionSettings {
 impl SessionSettings {
     pub(super) fn of(values: &Values<'_>) -> Result<Self, String> {
         Ok(Self {
+            auto: values.text(&["sessions", "auto"])?,
             refs: values.text(&["sessions", "refs"])?,
             record: values.text(&["sessions", "record"])?,
             bench: values.text(&["sessions", "bench"])?,

@@ -519,6 +519,26 @@ impl Repo {
         repo.config_snapshot().string("core.excludesFile").map(|it| it.to_string()).filter(|it| !it.is_empty())
     }
 
+    /// Returns whether the permission to execute a file counts in a checkout (`core.fileMode`).
+    #[must_use]
+    pub fn trusts_modes(&self) -> bool {
+        let repo = gix::open_opts(&self.git_dir, gix::open::Options::default());
+        repo.map_or(true, |repo| repo.config_snapshot().boolean("core.fileMode").unwrap_or(true))
+    }
+
+    /// Returns whether git changes the ends of lines between its content and a checkout (`core.autocrlf`).
+    #[must_use]
+    pub fn converts_line_ends(&self) -> bool {
+        let repo = gix::open_opts(&self.git_dir, gix::open::Options::default());
+        repo.is_ok_and(|repo| repo.config_snapshot().string("core.autocrlf").is_some_and(|it| it != "false"))
+    }
+
+    /// Returns whether the repository has attributes of its own, outside of its files.
+    #[must_use]
+    pub fn has_own_attributes(&self) -> bool {
+        self.common_dir.join("info/attributes").metadata().is_ok_and(|data| data.len() > 0)
+    }
+
     /// The use of a branch, by its full name, in any work tree of the repository; `None` if none uses it.
     #[must_use]
     pub fn use_of(&self, branch: &str) -> Option<BranchUse> {

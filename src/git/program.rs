@@ -71,7 +71,12 @@ impl Program {
     ///
     /// # Errors
     /// As of [`Program::merge`].
-    pub fn merge_named(&self, bare: &Path, [ours, theirs]: [(&str, Oid); 2]) -> Result<Merged, GitError> {
+    pub fn merge_named(
+        &self,
+        bare: &Path,
+        base: Option<Oid>,
+        [ours, theirs]: [(&str, Oid); 2],
+    ) -> Result<Merged, GitError> {
         let called = |(name, id): (&str, Oid)| {
             // What isn't a branch, such as HEAD~1, goes by the commit's own name; so does what git would take for an option or a commit.
             let is_misread = name.starts_with('-') || name.len() >= 40 && name.bytes().all(|b| b.is_ascii_hexdigit());
@@ -84,7 +89,7 @@ impl Program {
             });
             if written { name.to_owned() } else { id.to_string() }
         };
-        self.merge_as(bare, None, [&called(ours), &called(theirs)])
+        self.merge_as(bare, base, [&called(ours), &called(theirs)])
     }
 
     fn merge_as(&self, bare: &Path, base: Option<Oid>, sides: [&str; 2]) -> Result<Merged, GitError> {
@@ -159,19 +164,25 @@ impl Program {
         if ran.status == Some(0) { Ok(()) } else { Err(GitError::Other(ran.err.trim().replace('\n', " "))) }
     }
 
-    /// The tree of a checkout as it is now, with the new files that git doesn't ignore. `index` is where a private index is
-    /// written; the checkout's own is only read.
+    /// The tree of a checkout as it is now, with the new files that git doesn't ignore. `bare` is a directory that [`make_bare`] made,
+    /// which gets the objects, and `index` is where a private index is written; the checkout's own is only read.
     ///
     /// # Errors
     /// Git's own words.
-    pub fn tree_of_checkout(&self, work_tree: &Path, repo: &Repo, index: &Path) -> Result<Oid, GitError> {
+    pub fn tree_of_checkout(
+        &self,
+        work_tree: &Path,
+        repo: &Repo,
+        (bare, index): (&Path, &Path),
+    ) -> Result<Oid, GitError> {
         match std::fs::copy(repo.git_dir().join("index"), index) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(other(error)),
             _ => {}
         }
         let run_here = |arguments: &[&str]| {
             let mut command = self.as_user(work_tree);
-            command.env("GIT_INDEX_FILE", index).env("GIT_OPTIONAL_LOCKS", "0").args(arguments);
+            command.env("GIT_INDEX_FILE", index).env("GIT_OBJECT_DIRECTORY", bare.join("objects"));
+            command.env("GIT_OPTIONAL_LOCKS", "0").args(arguments);
             let ran = run(command)?;
             if ran.status == Some(0) { Ok(ran.out) } else { Err(GitError::Other(ran.err.trim().replace('\n', " "))) }
         };

@@ -219,7 +219,7 @@ fn a_merge_is_gits_and_changes_nothing_until_it_is_for_good() {
         (&*other, false),
     ] {
         let sides = [("session", ours), (name, against)];
-        let merged = program.merge_named(scratch.path(), sides).expect("merged");
+        let merged = program.merge_named(scratch.path(), None, sides).expect("merged");
         let fresh = Repo::open(scratch.path()).expect("a repository");
         let entry = fresh.entries(merged.tree).expect("entries").into_iter().find(|it| it.name == b"a.txt");
         let text = fresh.blob(entry.expect("the file").id, 1000).expect("read");

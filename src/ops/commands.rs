@@ -323,7 +323,7 @@ pub const COMMANDS: [Command; 52] = [
         &["sessions"],
         "",
         Argument::None,
-        "lists the conversations, the last used at the end",
+        "lists the conversations, the last used at the end, and before them the sessions of this repository",
         Op::Sessions,
     ),
     row(
@@ -331,7 +331,7 @@ pub const COMMANDS: [Command; 52] = [
         &["resume"],
         "[ID or TEXT]",
         FREE,
-        "continues a conversation: by number, by words in it, or the previous one",
+        "continues a conversation: by number, by words in it, or the previous one; ID of a session: opens it with its files",
         Op::Resume,
     ),
     row(
@@ -355,7 +355,7 @@ pub const COMMANDS: [Command; 52] = [
         &["session"],
         "[WHAT]",
         Argument::Optional(SESSION_WORDS),
-        "lists sessions on git, whose turns are commits (list --all: abandoned ones, too); start [--from REV, --on BRANCH or --with-changes] [TITLE], open ID, leave, log, show [N], diff [N or A..B] [PATH] [--against BRANCH], files [DIR] [@N], cat PATH [@N], edit PATH, context [PATH or -PATH], dir DIR [@N], message [N] TEXT, amend [TEXT], run COMMAND, undo, redo, sync [--rebase] [BRANCH], apply, summaries [drop], merge [--squash, --merge, --rebase or --pick N,N] [--into BRANCH] [--keep-record], tools, test NAME, approve NAME, reject NAME, revoke NAME, abandon ID, drop ID",
+        "lists sessions on git, whose turns are commits (list --all: abandoned ones, too); start [--from REV, --on BRANCH or --with-changes] [TITLE], open ID, leave, log, show [N], diff [N or A..B] [PATH] [--against BRANCH], files [DIR] [@N], cat PATH [@N], edit PATH, context [PATH or -PATH], dir DIR [@N], message [N] TEXT, amend [TEXT], run COMMAND, undo, redo, sync [--rebase or --with-changes] [BRANCH], apply, summaries [drop], merge [--squash, --merge, --rebase or --pick N,N] [--into BRANCH] [--keep-record], tools, test NAME, approve NAME, reject NAME, revoke NAME, abandon ID, drop ID",
         Op::Session,
     ),
     row(
@@ -561,7 +561,7 @@ pub const COMMANDS: [Command; 52] = [
         &["undo"],
         "[N]",
         Argument::Optional(&["--file", "--force"]),
-        "reverts the last step, or the last N, of a model's commands and edits; --file PATH: one file",
+        "reverts the last step, or the last N, of a model's commands and edits (in a session: what the last turns changed in files); --file PATH: one file",
         Op::Undo,
     )
     .editor("undo", "number of steps", "Reverts what the model changed last"),

@@ -33,6 +33,9 @@ pub fn session_rows(sessions: &Sessions, all: &[Listed], here: Option<&str>) -> 
         let state = match it.state() {
             _ if here == Some(&it.meta.id) => "here".to_owned(),
             "damaged" => "damaged record".to_owned(),
+            "foreign" => {
+                format!("fetched from {}; a fork goes on from it", it.fetched_from.as_deref().unwrap_or_default())
+            }
             "asking" => format!("waits for an answer{}: {}", held_by(it), it.asks.as_deref().unwrap_or_default()),
             "running" => format!("a turn runs in another shell{}", held_by(it)),
             "open" => format!("open in another shell{}", held_by(it)),

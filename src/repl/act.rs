@@ -20,6 +20,7 @@ use crate::repl::records::conversations;
 use crate::repl::records::cost;
 use crate::repl::records::manual;
 use crate::repl::records::memory;
+use crate::repl::records::sessions::begin;
 use crate::repl::records::steps;
 use crate::repl::route;
 use crate::repl::rules::allow;
@@ -34,6 +35,15 @@ use crate::repl::rules::skills;
 use crate::repl::rules::tooling;
 use crate::share::Wanted;
 
+/// Asks the model what `:ask` names, in a new session if the settings want one.
+fn ask(repl: &mut Repl, question: &str, hidden: bool) -> Flow {
+    let kept = (!hidden).then(|| format!(":ask {question}"));
+    match begin::begin_by_setting(repl) {
+        Flow::Continue => answer::ask(repl, kept.as_deref(), question),
+        end => end,
+    }
+}
+
 /// Carries out a meta line; a hidden one leaves nothing in the history and, but for a question, nothing for the
 /// model. `before` is the line before it.
 pub(super) fn meta(repl: &mut Repl, line: &str, hidden: bool, before: Option<&(String, RouteVerdict)>) -> Flow {
@@ -45,10 +55,7 @@ pub(super) fn meta(repl: &mut Repl, line: &str, hidden: bool, before: Option<&(S
         Op::Quit => return repl.run_command(&HumanLine::typed("exit".into()), false),
         Op::Exec => return exec(repl, argument, hidden),
         Op::Sop => return sop(repl, argument, hidden),
-        Op::Ask => {
-            let kept = (!hidden).then(|| format!(":ask {argument}"));
-            return answer::ask(repl, kept.as_deref(), argument);
-        }
+        Op::Ask => return ask(repl, argument, hidden),
         Op::Clear => repl.console.clear(),
         Op::Reset => {
             memory::end_conversation(repl, Agent::reset);
@@ -60,7 +67,8 @@ pub(super) fn meta(repl: &mut Repl, line: &str, hidden: bool, before: Option<&(S
         Op::Models => list_models(repl),
         Op::History => conversations::history_command(repl, argument),
         Op::New => conversations::new_conversation(repl),
-        Op::Sessions => conversations::list_sessions(repl),
+        Op::Sessions => conversations::list_sessions(repl, begin::rows_of_sessions(repl)),
+        Op::Resume if begin::resume_session(repl, argument) => {}
         Op::Resume => conversations::resume(repl, argument),
         Op::Fork => conversations::fork(repl, argument),
         Op::Rewind => return conversations::rewind(repl, argument),

@@ -36,6 +36,7 @@ use crate::repl::outside;
 use crate::repl::records::conversations;
 use crate::repl::records::cost;
 use crate::repl::records::memory;
+use crate::repl::records::sessions::begin;
 use crate::repl::route;
 use crate::repl::rules::configure;
 use crate::repl::rules::project;
@@ -342,7 +343,10 @@ fn take_line(repl: &mut Repl, line: &str, prompt: &ReedPrompt) -> Flow {
         }
         Route::Ask => {
             repl.last = Some((line.to_owned(), verdict.clone()));
-            answer::ask(repl, Some(line), &verdict.text)
+            match begin::begin_by_setting(repl) {
+                Flow::Continue => answer::ask(repl, Some(line), &verdict.text),
+                end => end,
+            }
         }
     };
     repl.terminal.first_column &= verdict.route == Route::Shell && !was_edited;

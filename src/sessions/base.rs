@@ -8,7 +8,9 @@ use std::sync::Arc;
 use super::disk::{self, Desk, Left};
 use super::error::{SessionError, unknown};
 use super::history::{LogEntry, View};
-use super::names::{self, BRANCHES, HIDDEN, KEPT, ON, SUMMARIES, kept_number, label, short_id};
+use super::names::{
+    self, BRANCHES, FETCHED, FETCHED_SESSION, HIDDEN, KEPT, ON, SUMMARIES, kept_number, label, short_id,
+};
 use super::wire::{Meta, TurnReport};
 use crate::files::Locked;
 use crate::git::{GitError, Identity, Mode, Objects as _, Oid, Repo, Unnamed};
@@ -73,14 +75,17 @@ pub struct Listed {
     pub is_damaged: bool,
     /// True if it was abandoned, so that only its newest commit is kept.
     pub is_left: bool,
+    /// The remote that it was fetched from, if its branch is none of this repository: its record and its files are a stranger's.
+    pub fetched_from: Option<String>,
 }
 
 impl Listed {
-    /// The word for its state: `damaged`, `left`, `asking`, `running`, `open`, `cut`, `conflicted`, `merged` or `idle`.
+    /// The word for its state: `damaged`, `foreign`, `left`, `asking`, `running`, `open`, `cut`, `conflicted`, `merged` or `idle`.
     #[must_use]
     pub fn state(&self) -> &'static str {
         match self {
             Self { is_damaged: true, .. } => "damaged",
+            Self { fetched_from: Some(_), .. } => "foreign",
             Self { is_left: true, .. } => "left",
             Self { asks: Some(_), .. } => "asking",
             Self { is_open: true, has_draft: true, .. } => "running",
@@ -258,6 +263,44 @@ impl Sessions {
         Ok(all)
     }
 
+    /// Every session whose branch was fetched and is none of this repository, the one that was used last first. It can be looked at, and a
+    /// fork goes on from it.
+    ///
+    /// # Errors
+    /// The references can't be read.
+    pub fn list_foreign(&self) -> Result<Vec<Listed>, SessionError> {
+        let mut all: Vec<Listed> = Vec::new();
+        for (name, tip) in self.repo.refs(FETCHED)? {
+            let Some((remote, id)) = name.strip_prefix(FETCHED).and_then(|it| it.split_once(FETCHED_SESSION)) else {
+                continue;
+            };
+            let is_known = all.iter().any(|it| it.meta.id == id) || !names::is_id(id) || self.own_tip(id)?.is_some();
+            if !is_known {
+                all.push(Listed { fetched_from: Some(remote.to_owned()), ..self.listed(id, tip, false) });
+            }
+        }
+        all.sort_by(newest_first);
+        Ok(all)
+    }
+
+    /// The newest commit of a session of this repository, also of an abandoned one.
+    fn own_tip(&self, id: &str) -> Result<Option<Oid>, SessionError> {
+        let tip = self.repo.tip(&self.reference(id))?;
+        tip.map_or_else(|| self.newest_kept(id), |tip| Ok(Some(tip)))
+    }
+
+    /// Refuses a session whose branch was only fetched.
+    pub(super) fn is_own(&self, id: &str) -> Result<(), SessionError> {
+        // One that can't be read is torn, and so it is here.
+        if !matches!(self.own_tip(id), Ok(None)) {
+            return Ok(());
+        }
+        match self.list_foreign()?.into_iter().find(|it| it.meta.id == id).and_then(|it| it.fetched_from) {
+            Some(remote) => Err(SessionError::Foreign(short_id(id).to_owned(), remote)),
+            None => Ok(()),
+        }
+    }
+
     /// Returns whether a session other than `id` waits for its person's answer. Only the state directory is looked at.
     #[must_use]
     pub fn others_ask(&self, id: &str) -> bool {
@@ -305,7 +348,7 @@ impl Sessions {
             Err(_) => (Meta { id: id.to_owned(), ..Meta::default() }, true),
         };
         let asks = desk.asks().filter(|_| has_draft);
-        Listed { meta, tip, time_s, is_open, holder, has_draft, asks, is_damaged, is_left }
+        Listed { meta, tip, time_s, is_open, holder, has_draft, asks, is_damaged, is_left, fetched_from: None }
     }
 
     /// The tip of a session that was kept last.
@@ -329,6 +372,7 @@ impl Sessions {
         }
         let mut all = self.list()?;
         all.extend(self.list_left()?);
+        all.extend(self.list_foreign()?);
         let is_id = |it: &&Listed| {
             let id = &it.meta.id;
             id.starts_with(wanted) || id.ends_with(wanted) || short_id(id).starts_with(wanted)
@@ -357,8 +401,11 @@ impl Sessions {
     /// # Errors
     /// There is none of this id.
     pub fn look(&self, id: &str) -> Result<View, SessionError> {
-        let tip = self.repo.tip(&self.reference(id))?;
-        let tip = tip.map_or_else(|| self.newest_kept(id), |tip| Ok(Some(tip)))?.ok_or_else(|| unknown(id))?;
+        let tip = match self.own_tip(id)? {
+            Some(tip) => Some(tip),
+            None => self.list_foreign()?.into_iter().find(|it| it.meta.id == id).map(|it| it.tip),
+        };
+        let tip = tip.ok_or_else(|| unknown(id))?;
         Ok(View::new(self.repo.clone(), id.to_owned(), tip))
     }
 
@@ -367,6 +414,7 @@ impl Sessions {
     /// # Errors
     /// It is open in a shell, its branch is checked out, or the references can't be moved.
     pub fn abandon(&self, id: &str) -> Result<String, SessionError> {
+        self.is_own(id)?;
         let desk = Desk::of(&self.folder, id);
         let _lock = desk.lock()?;
         let tip = self.look(id)?.tip();
@@ -393,6 +441,7 @@ impl Sessions {
     /// # Errors
     /// It is open in a shell, its branch is checked out, or the references can't be removed.
     pub fn drop_for_good(&self, id: &str) -> Result<(), SessionError> {
+        self.is_own(id)?;
         let desk = Desk::of(&self.folder, id);
         let lock = desk.lock()?;
         let name = self.reference(id);

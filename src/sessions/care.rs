@@ -2,13 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use super::disk::{Desk, left_over};
+use super::disk::{Desk, is_whole, left_over};
 use super::history::record_path;
 use super::wire::{self, Meta, TurnFile};
 use super::{KEPT, SessionError, Sessions, View, names, short_id, turn};
 use crate::git::{Oid, TreeEdit, short};
 use crate::host::now_unix_ms;
-use crate::tree::{RECORDS, clear_up_shared};
+use crate::tree::{Draft, RECORDS, clear_up_shared};
 
 /// Tips of a session that are kept however old they are.
 const KEPT_NEWEST: usize = 20;
@@ -24,10 +24,12 @@ pub struct Finding {
     pub what: String,
     /// True if it was mended.
     pub is_mended: bool,
+    /// True if it is about records, which can be made anew.
+    pub is_record: bool,
 }
 
-/// Looks at every session that isn't open for records that can't be read. If `repairs`, they are made anew from what
-/// older commits still have, as a commit on the session's branch.
+/// Looks at every session that isn't open for records that can't be read, objects that are missing, and what a crash has left. If
+/// `repairs`, records are made anew from what older commits still have, as a commit on the session's branch.
 ///
 /// # Errors
 /// The repository can't be read, or written for a repair.
@@ -38,6 +40,8 @@ pub fn examine(sessions: &Sessions, repairs: bool) -> Result<Vec<Finding>, Sessi
         if listed.is_open {
             continue;
         }
+        let new = |what| Finding { session: id.clone(), what, is_mended: false, is_record: false };
+        found.extend(unfinished(sessions, id, listed.tip)?.into_iter().map(new));
         let (meta, edits, what) = wrong_with(sessions, id, listed.tip)?;
         if what.is_empty() {
             continue;
@@ -45,9 +49,47 @@ pub fn examine(sessions: &Sessions, repairs: bool) -> Result<Vec<Finding>, Sessi
         if repairs {
             repair(sessions, id, listed.tip, &meta, &edits)?;
         }
-        found.extend(what.into_iter().map(|what| Finding { session: id.clone(), what, is_mended: repairs }));
+        found.extend(what.into_iter().map(|what| Finding {
+            session: id.clone(),
+            what,
+            is_mended: repairs,
+            is_record: true,
+        }));
     }
     Ok(found)
+}
+
+/// Finds what a crash has left of a session, and objects that are missing.
+fn unfinished(sessions: &Sessions, id: &str, tip: Oid) -> Result<Vec<String>, SessionError> {
+    let (repo, desk) = (&sessions.repo, Desk::of(&sessions.folder, id));
+    let mut what = Vec::new();
+    if !is_whole(repo, tip) {
+        what.push("its newest commit names an object that can't be read; git fsck shows which".to_owned());
+    }
+    for (name, kept) in repo.refs(&format!("{KEPT}{id}/"))? {
+        if repo.commit(kept).is_err() {
+            what.push(format!("{name} names a commit that can't be read; opening the session removes it"));
+        }
+    }
+    if desk.has_journal() {
+        what.push("a move of its branch was begun and not finished; opening the session finishes it".to_owned());
+    }
+    if let Some(at) = desk.draft_tip() {
+        let draft = repo.commit(at).map(|it| Draft::on(repo.clone(), it.tree, Path::new("/"), None));
+        let lost = draft.map(|draft| desk.load_draft(&draft, at));
+        match lost {
+            Ok(Ok(lost)) if lost.is_empty() => {}
+            Ok(Ok(lost)) => what.push(format!("of a turn that was cut off this is lost: {}", lost.join(", "))),
+            _ => what.push("the files of a turn that was cut off can't be read".to_owned()),
+        }
+        if at != tip {
+            let at = short(at);
+            what.push(format!(
+                "a turn was cut off at {at}, and the branch has moved; opening the session keeps it by name"
+            ));
+        }
+    }
+    Ok(what)
 }
 
 /// The list of data of a session as it should be, the files of turns that are to be made anew, and what is wrong.
@@ -258,6 +300,40 @@ mod tests {
         assert_eq!(session.view().records(3).expect("records"), whole);
         turn(&mut session, "q4", "4.txt", None, Some("x"));
         git(&scene.ws(), &["fsck", "--strict", "--no-dangling"]);
+    }
+
+    #[test]
+    fn what_a_crash_has_left_and_objects_that_are_gone_are_found() {
+        let scene = Scene::new();
+        let mut session = scene.sessions.start(None, "").expect("begun");
+        turn(&mut session, "q1", "x.txt", None, Some("x\n"));
+        session.rewind(0).expect("back");
+        turn(&mut session, "q2", "y.txt", None, Some("only in y\n"));
+        session.begin_turn("q3").expect("begun");
+        write(&session, "z.txt", None, Some("z\n"));
+        let (id, kept) = (session.id().to_owned(), scene.sessions.repo().refs(KEPT).expect("read")[0].1);
+        drop(session);
+        let what = || -> Vec<String> {
+            examine(&scene.sessions, false).expect("examined").into_iter().map(|it| it.what).collect()
+        };
+        assert_eq!(what(), Vec::<String>::new(), "a turn that was cut off is none");
+        let folder = scene.sessions.folder.join(&id);
+        let contents = folder.join("draft/blobs/all-0");
+        let whole = std::fs::read(&contents).expect("a file");
+        std::fs::write(&contents, "?").expect("a file");
+        assert_eq!(what(), ["of a turn that was cut off this is lost: z.txt"]);
+        std::fs::write(&contents, whole).expect("a file");
+        let objects = scene.ws().join(".git/objects");
+        let place = |id: Oid| {
+            let hex = id.to_string();
+            objects.join(&hex[..2]).join(&hex[2..])
+        };
+        std::fs::remove_file(place(kept)).expect("removed");
+        let found = what();
+        assert!(found.len() == 1 && found[0].contains("names a commit that can't be read"), "{found:?}");
+        let blob = git(&scene.ws(), &["rev-parse", &format!("{}:y.txt", branch(&id))]);
+        std::fs::remove_file(place(crate::git::oid_of(&blob).expect("an id"))).expect("removed");
+        assert!(what().iter().any(|it| it.contains("names an object that can't be read")), "{:?}", what());
     }
 
     #[test]

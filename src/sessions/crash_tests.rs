@@ -19,6 +19,8 @@ const WORK: &str = "REEDCLAW_TEST_WORK";
 const PLACE: &str = "REEDCLAW_TEST_PLACE";
 /// More points than any operation has.
 const POINTS_MAX: u64 = 400;
+/// Number of times that each point is tried if `REEDCLAW_TEST_LONG` is set: threads that write at once end in another order each time.
+const LONG_ROUNDS: u64 = 20;
 
 fn sessions_at(place: &Path) -> Sessions {
     Sessions::at(&place.join("ws"), &place.join("state"), None, "tester").expect("a repository")
@@ -141,7 +143,8 @@ fn process(work: &str, place: &Path) -> Command {
 /// Does `work` in a process that is killed at one point after the other, each time in a fresh copy of `scene`, and lets
 /// `check` look at what is left: the place, what was told, whether the work was done. Gives how many points there were.
 fn killed_everywhere(scene: &Scene, work: &str, check: &dyn Fn(&Path, &str, bool)) -> u64 {
-    cut_everywhere(scene, work, None, check)
+    let rounds = if std::env::var_os("REEDCLAW_TEST_LONG").is_some() { LONG_ROUNDS } else { 1 };
+    (0..rounds).map(|_| cut_everywhere(scene, work, None, check)).min().unwrap_or(0)
 }
 
 /// The same, and if there is a `cut`, the disk loses with the process what nobody waited for.

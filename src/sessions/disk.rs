@@ -1,14 +1,16 @@
 //! Files beside git for one session, in the state directory: its lock, the journal of a reference that is about to
 //! move, the draft of the turn that runs, and the operations that can be undone. All but the operations go with the turn.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::fs::{DirBuilder, File, TryLockError};
-use std::io::Write;
+use std::io::{BufWriter, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use super::error::SessionError;
@@ -40,6 +42,25 @@ pub(super) fn folder(state: &Path, common_dir: &Path) -> PathBuf {
 pub(super) struct Desk {
     folder: PathBuf,
     id: String,
+    stored: Arc<Mutex<Option<Stored>>>,
+}
+
+/// The contents of the draft that are kept, one after the other in a file of this process: a file for each would take long if a
+/// command changes many.
+#[derive(Debug)]
+struct Stored {
+    file: File,
+    number: u32,
+    end: u64,
+    places: HashMap<Oid, Place>,
+}
+
+/// The place of a content that is kept.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct Place {
+    file: u32,
+    from: u64,
+    bytes: u64,
 }
 
 /// A move of the session's reference.
@@ -74,7 +95,11 @@ struct KeptChange {
     path: String,
     mode: Option<String>,
     id: Option<String>,
+    /// `true` if git doesn't have its content yet.
     is_new: bool,
+    /// The place of a new content; an older version had a file for each.
+    #[serde(default)]
+    place: Option<Place>,
 }
 
 /// The list of operations that can be undone.
@@ -93,7 +118,7 @@ pub(super) struct Operation {
 
 impl Desk {
     pub(super) fn of(folder: &Path, id: &str) -> Self {
-        Self { folder: folder.join(id), id: id.to_owned() }
+        Self { folder: folder.join(id), id: id.to_owned(), stored: Arc::default() }
     }
 
     pub(super) fn id(&self) -> &str {
@@ -228,27 +253,80 @@ impl Desk {
 
     /// Keeps the draft as it is now, against a crash of this process.
     pub(super) fn keep_draft(&self, draft: &Draft, tip: Oid) -> Result<(), SessionError> {
-        let made = DirBuilder::new().recursive(true).mode(0o700).create(self.folder.join("draft/blobs"));
-        made.map_err(|error| self.failed(error))?;
-        let mut changes = Vec::new();
-        for Changed { path, now } in draft.changes()? {
-            let is_new = matches!(&now, Some((_, Content::New(..))));
-            if let Some((_, Content::New(bytes, id))) = &now {
-                let name = format!("draft/blobs/{id}");
-                if !self.folder.join(&name).exists() {
-                    self.put(&name, bytes, false).map_err(|error| self.failed(error))?;
-                }
-            }
-            changes.push(KeptChange {
-                path: hex::encode(path.as_os_str().as_bytes()),
-                mode: now.as_ref().map(|(mode, _)| mode.octal().to_owned()),
-                id: now.as_ref().map(|(_, content)| content.id().to_string()),
-                is_new,
-            });
-        }
+        let all = draft.changes()?;
+        let places = self.store(&all).map_err(|error| self.failed(error))?;
+        let kept = |Changed { path, now }: &Changed| KeptChange {
+            path: hex::encode(path.as_os_str().as_bytes()),
+            mode: now.as_ref().map(|(mode, _)| mode.octal().to_owned()),
+            id: now.as_ref().map(|(_, content)| content.id().to_string()),
+            is_new: matches!(now, Some((_, Content::New(..)))),
+            place: now.as_ref().and_then(|(_, content)| places.get(&content.id()).copied()),
+        };
+        let changes = all.iter().map(kept).collect();
         let file = DraftFile { v: 1, tip: tip.to_string(), changes, open: Some(draft.open_names()) };
         let text = serde_json::to_string(&file).unwrap_or_default();
         self.put("draft/list", text.as_bytes(), false).map_err(|error| self.failed(error))
+    }
+
+    /// Writes new contents of a draft that aren't kept yet. Returns the places of those that the changes name.
+    fn store(&self, changes: &[Changed]) -> std::io::Result<HashMap<Oid, Place>> {
+        let mut stored = self.stored.lock();
+        // The folder may have been removed since, and the file with it.
+        let is_there = |it: &Stored| it.file.metadata().is_ok_and(|data| data.nlink() > 0);
+        let mut current = match stored.take().filter(is_there) {
+            Some(current) => current,
+            None => self.new_stored()?,
+        };
+        let contents = || changes.iter().filter_map(|it| it.now.as_ref()).map(|(_, content)| content);
+        let mut out = BufWriter::new(&current.file);
+        for content in contents() {
+            let Content::New(bytes, id) = content else { continue };
+            if current.places.contains_key(id) {
+                continue;
+            }
+            let place = Place { file: current.number, from: current.end, bytes: bytes.len() as u64 };
+            fault::point();
+            fault::write()?;
+            out.write_all(bytes)?;
+            current.end += place.bytes;
+            current.places.insert(*id, place);
+        }
+        out.flush()?;
+        drop(out);
+        fault::point();
+        let places = contents().filter_map(|it| Some((it.id(), *current.places.get(&it.id())?))).collect();
+        *stored = Some(current);
+        Ok(places)
+    }
+
+    /// Begins a file for contents beside those of processes that have ended.
+    fn new_stored(&self) -> std::io::Result<Stored> {
+        DirBuilder::new().recursive(true).mode(0o700).create(self.folder.join("draft/blobs"))?;
+        let mut number = 0;
+        loop {
+            let path = self.stored_file(number);
+            match File::create_new(path) {
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => number += 1,
+                opened => return Ok(Stored { file: opened?, number, end: 0, places: HashMap::new() }),
+            }
+        }
+    }
+
+    fn stored_file(&self, number: u32) -> PathBuf {
+        self.folder.join(format!("draft/blobs/all-{number}"))
+    }
+
+    /// Reads a content that was kept; what is left of it if a power cut has taken some.
+    fn stored_content(&self, id: Oid, place: Option<Place>) -> Vec<u8> {
+        let Some(Place { file, from, bytes }) = place else {
+            return std::fs::read(self.folder.join(format!("draft/blobs/{id}"))).unwrap_or_default();
+        };
+        let read = || {
+            let mut content = vec![0; usize::try_from(bytes).ok().filter(|_| bytes <= BYTES_MAX)?];
+            File::open(self.stored_file(file)).ok()?.read_exact_at(&mut content, from).ok()?;
+            Some(content)
+        };
+        read().unwrap_or_default()
     }
 
     /// The commit that a draft which was kept was made over.
@@ -280,8 +358,8 @@ impl Desk {
             let path = PathBuf::from(std::ffi::OsString::from_vec(path));
             let now = match (change.mode.as_deref().and_then(mode_of), change.id.as_deref().and_then(oid_of)) {
                 (Some(mode), Some(id)) if change.is_new => {
-                    let bytes = std::fs::read(self.folder.join(format!("draft/blobs/{id}"))).unwrap_or_default();
-                    // A power cut can leave an empty file of this name.
+                    let bytes = self.stored_content(id, change.place);
+                    // A power cut can leave an empty file, or zeros.
                     let Some(content) = draft.content(&bytes).filter(|it| it.id() == id) else {
                         lost.push(path.display().to_string());
                         continue;
@@ -321,6 +399,11 @@ impl Desk {
     /// Writes down that the reference is about to move.
     pub(super) fn write_journal(&self, name: &str, old: Oid, new: Oid) -> Result<(), SessionError> {
         self.put_move("journal", name, old, new)
+    }
+
+    /// Returns whether a move of the reference was noted that isn't finished.
+    pub(super) fn has_journal(&self) -> bool {
+        self.noted("journal").is_some()
     }
 
     /// Notes the commit that the reference names, so that it is found if the reference is torn later.
@@ -491,7 +574,7 @@ fn remove_torn(repo: &Repo, name: &str) -> Option<String> {
 }
 
 /// Returns whether a commit can be read, with all that it has and its first parent hasn't.
-fn is_whole(repo: &Repo, id: Oid) -> bool {
+pub(super) fn is_whole(repo: &Repo, id: Oid) -> bool {
     let Ok(commit) = repo.commit(id) else { return false };
     let before = commit.parents.first().map_or(Ok(empty_tree()), |parent| repo.commit(*parent).map(|it| it.tree));
     let changes = before.and_then(|before| diff(repo, before, commit.tree));

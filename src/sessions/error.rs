@@ -42,6 +42,9 @@ pub enum SessionError {
     /// A work tree uses the branch, at this place: a move would change what is checked out there.
     #[error("the branch of session {0} {1}: switch to another one there first")]
     InUse(String, BranchUse),
+    /// Its branch was only fetched, from this remote.
+    #[error("session {0} was fetched from {1} and isn't one of this repository: it can be looked at and forked")]
+    Foreign(String, String),
     /// Somebody has made the branch anew, as by a rebase: it doesn't follow the commit that this process knows.
     #[error(
         "the branch of session {id} was made anew elsewhere, as by a rebase, and is at {at}; the commits as they were are kept \

@@ -12,6 +12,8 @@ use crate::tree::{Bench, Draft, RECORDS};
 
 /// Commits of a session that are walked.
 const COMMITS_MAX: usize = 100_000;
+/// The trailer that names the commit whose changes of files a commit takes back.
+pub(super) const UNDONE: &str = "ReedClaw-Undone";
 /// Longest record of a turn, in bytes.
 const RECORD_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
@@ -46,6 +48,8 @@ pub struct LogEntry {
     pub lines: Option<[u64; 2]>,
     /// Its cost, in words; empty if it isn't known.
     pub cost: String,
+    /// The commit whose changes of files it takes back.
+    pub(super) undone: Option<Oid>,
     /// The session whose record its tree holds.
     pub(super) session: String,
     pub(super) parents: Vec<Oid>,
@@ -72,6 +76,7 @@ impl LogEntry {
             files: trailer("ReedClaw-Files").parse().ok(),
             lines,
             cost: trailer("ReedClaw-Cost"),
+            undone: oid_of(&trailer(UNDONE)),
             session: trailer("ReedClaw-Session"),
             subject: commit.message.lines().next().unwrap_or_default().to_owned(),
             time_s: commit.time_s,
@@ -113,6 +118,13 @@ impl View {
         Ok(self.tree(self.repo.commit(commit)?.tree))
     }
 
+    /// The file or link at a path of a commit; `None` if there is none.
+    #[must_use]
+    pub fn leaf_at(&self, commit: Oid, path: &Path) -> Option<(Mode, Oid)> {
+        let files = self.files_at(commit).ok()?;
+        files.walked(path).ok().map(|(mode, content)| (mode, content.id()))
+    }
+
     /// Its commits, the newest first, down to the one that began it.
     ///
     /// # Errors
@@ -152,10 +164,14 @@ impl View {
         Err(SessionError::NoTurn { id: short_id(&self.id).to_owned(), turn, last: last.unwrap_or(0) })
     }
 
+    /// A commit of it.
+    pub(super) fn log_entry(&self, id: Oid) -> Result<LogEntry, SessionError> {
+        Ok(LogEntry::of(id, self.repo.commit(id)?))
+    }
+
     /// The newest commit that isn't in the middle of a turn.
     pub(super) fn newest_whole(&self) -> Result<LogEntry, SessionError> {
-        let id = self.before_parts(self.tip)?;
-        Ok(LogEntry::of(id, self.repo.commit(id)?))
+        self.log_entry(self.before_parts(self.tip)?)
     }
 
     /// The commit that the turn which `id` belongs to began at: `id` itself unless it was made before a question to a

@@ -87,7 +87,7 @@ fn a_rebase_has_the_uncommitted_files_that_a_session_began_with() {
     let (at, program) = (scene.ws(), scene.program());
     std::fs::write(at.join("a.txt"), "not committed\n").expect("a file");
     std::fs::write(at.join("new.txt"), "new\n").expect("a file");
-    let mut session = scene.sessions.start_with_changes("", &program).expect("begun");
+    let mut session = start_with_changes(&scene.sessions, "", &program, &no_key()).expect("begun");
     turn(&mut session, "q", "x.txt", None, Some("x\n"));
     git(&at, &["stash", "-q", "-u"]);
     let plan = plan_merge(&scene.sessions, session.id(), How::Rebase, &program).expect("a plan");
@@ -406,13 +406,80 @@ fn a_session_begins_with_the_users_uncommitted_files_if_that_is_wanted() {
     std::fs::remove_file(at.join("src/b.rs")).expect("removed");
     let (status, index) =
         (git(&at, &["status", "--porcelain"]), std::fs::read(at.join(".git/index")).expect("an index"));
-    let session = scene.sessions.start_with_changes("", &scene.program()).expect("begun");
+    let mut session = start_with_changes(&scene.sessions, "", &scene.program(), &no_key()).expect("begun");
     assert_eq!(std::fs::read(at.join(".git/index")).expect("an index"), index);
     assert_eq!(git(&at, &["status", "--porcelain"]), status);
     let files = git(&at, &["ls-tree", "-r", "--name-only", &branch(session.id())]);
     let files: Vec<&str> = files.lines().filter(|it| !it.starts_with(".reedclaw")).collect();
     assert_eq!(files, [".gitignore", "a.txt", "intent.txt", "staged.txt", "untracked.txt"]);
     assert_eq!(session.draft().read("a.txt", 100).expect("read").bytes, b"unstaged\n");
+    assert_eq!(session.take_told(), [".env isn't taken along: a file of its name may hold secrets"]);
+}
+
+/// A guard that knows no key.
+fn no_key() -> crate::tree::Guard {
+    Box::new(|_| false)
+}
+
+#[test]
+fn a_key_in_the_checkout_gets_into_no_object_when_a_session_takes_its_files() {
+    let scene = Scene::new();
+    let (at, program) = (scene.ws(), scene.program());
+    let key = "the-key-in-the-config";
+    std::fs::write(at.join("a.txt"), format!("one\n{key}\n")).expect("a file");
+    std::fs::write(at.join("new.txt"), key).expect("a file");
+    std::fs::write(at.join(format!("{key}.txt")), "x").expect("a file");
+    std::fs::write(at.join("plain.txt"), "plain\n").expect("a file");
+    let guard: crate::tree::Guard = Box::new(|bytes| bytes.windows(key.len()).any(|window| window == key.as_bytes()));
+    let mut session = start_with_changes(&scene.sessions, "", &program, &guard).expect("begun");
+    let told = session.take_told();
+    assert!(told.len() == 3 && told.iter().all(|it| it.ends_with("isn't taken along: it holds a key")), "{told:?}");
+    assert_eq!(session.draft().read("a.txt", 100).expect("read").bytes, b"one\ntwo\nthree\n");
+    assert_eq!(session.draft().read("plain.txt", 100).expect("read").bytes, b"plain\n");
+    std::fs::write(at.join("plain.txt"), "other\n").expect("a file");
+    let (_, left_out) = sync_changes(&mut session, &program, &guard).expect("synced");
+    assert_eq!(left_out.len(), 3);
+    assert_eq!(session.draft().read("plain.txt", 100).expect("read").bytes, b"other\n");
+    let objects = Command::new("git")
+        .args(["cat-file", "--batch-all-objects", "--batch"])
+        .current_dir(&at)
+        .output()
+        .expect("git runs");
+    let has = |text: &str| objects.stdout.windows(text.len()).any(|window| window == text.as_bytes());
+    assert!(has("plain\n") && !has(key), "only what a commit takes becomes an object");
+}
+
+#[test]
+fn uncommitted_files_come_into_a_session_that_has_begun() {
+    let scene = Scene::new();
+    let (at, program) = (scene.ws(), scene.program());
+    let mut session = scene.sessions.start(None, "").expect("begun");
+    turn(&mut session, "q1", "a.txt", old(), Some(SESSION_A));
+    assert!(matches!(sync_changes(&mut session, &program, &no_key()), Err(SessionError::Refused(_))), "nothing is new");
+    std::fs::write(at.join("a.txt"), "one\ntwo\nmine\n").expect("a file");
+    std::fs::write(at.join("new.txt"), "new\n").expect("a file");
+    git(&at, &["add", "new.txt"]);
+    let (status, index) =
+        (git(&at, &["status", "--porcelain"]), std::fs::read(at.join(".git/index")).expect("an index"));
+    let before = session.tip();
+    let (synced, left_out) = sync_changes(&mut session, &program, &no_key()).expect("synced");
+    assert_eq!((synced.conflicts, left_out), (vec![], vec![]));
+    assert_eq!(session.draft().read("a.txt", 100).expect("read").bytes, b"session\ntwo\nmine\n");
+    assert_eq!(session.draft().read("new.txt", 100).expect("read").bytes, b"new\n");
+    assert_eq!(std::fs::read(at.join(".git/index")).expect("an index"), index);
+    assert_eq!(git(&at, &["status", "--porcelain"]), status);
+    // What isn't committed has no commit of its own in the history.
+    assert_eq!(git(&at, &["rev-list", "--parents", "-1", session.reference()]).split(' ').count(), 2);
+    session.undo().expect("undone");
+    assert_eq!(session.tip(), before);
+    // The same line on both sides is a conflict, to be solved in the session.
+    std::fs::write(at.join("a.txt"), "mine\ntwo\nthree\n").expect("a file");
+    let (synced, _) = sync_changes(&mut session, &program, &no_key()).expect("synced");
+    assert_eq!((synced.conflicts, session.meta().conflicts.clone()), (vec!["a.txt".into()], vec!["a.txt".to_owned()]));
+    session.undo().expect("undone");
+    // Commits come first.
+    git(&at, &["commit", "-q", "-m", "new"]);
+    assert!(matches!(sync_changes(&mut session, &program, &no_key()), Err(SessionError::Refused(_))));
 }
 
 #[test]
@@ -450,7 +517,7 @@ fn the_process_that_works_at_the_same_time() {
     let sessions = Sessions::at(&place.join("ws"), &place.join("state"), None, "tester").expect("a repository");
     let mut session = sessions.start(None, "one of many").expect("begun");
     let mut text = None;
-    for number in 1..=TURNS {
+    for number in 1..=turns_of_each() {
         let new = format!("{number}\n");
         turn(&mut session, &format!("q{number}"), "same.txt", text.as_deref(), Some(&new));
         text = Some(new);
@@ -458,7 +525,10 @@ fn the_process_that_works_at_the_same_time() {
 }
 
 const PROCESSES: usize = 8;
-const TURNS: usize = 20;
+/// The turns of each: `REEDCLAW_TEST_LONG=1` has more.
+fn turns_of_each() -> usize {
+    if std::env::var_os("REEDCLAW_TEST_LONG").is_some() { 100 } else { 20 }
+}
 
 #[test]
 fn several_processes_work_in_one_repository_and_lose_no_turn() {
@@ -484,9 +554,10 @@ fn several_processes_work_in_one_repository_and_lose_no_turn() {
     let all = scene.sessions.list().expect("a list");
     assert_eq!(all.len(), PROCESSES);
     for listed in &all {
-        assert_eq!((listed.meta.turns, listed.is_open), (TURNS as u64, false));
-        let records = scene.sessions.look(&listed.meta.id).expect("found").records(TURNS as u64).expect("records");
-        assert_eq!(records.len(), TURNS);
+        assert_eq!((listed.meta.turns, listed.is_open), (turns_of_each() as u64, false));
+        let records =
+            scene.sessions.look(&listed.meta.id).expect("found").records(turns_of_each() as u64).expect("records");
+        assert_eq!(records.len(), turns_of_each());
     }
     git(&scene.ws(), &["fsck", "--strict", "--no-dangling"]);
     assert_eq!(git(&scene.ws(), &["rev-list", "--count", "main"]), "11");
@@ -529,4 +600,126 @@ fn a_session_runs_nothing_that_the_repository_configures_until_a_merge_was_agree
     drop(session);
     scene.sessions.abandon(&id).expect("abandoned");
     assert!(!canary.exists());
+}
+
+/// The counts of `git status`, in the words of ours.
+fn status_of(at: &Path) -> String {
+    let words = ["status", "--porcelain=v2", "--no-renames", "--ignore-submodules=all", "--untracked-files=normal"];
+    let (mut conflicts, mut staged, mut changed, mut untracked) = (0, 0, 0, 0);
+    for line in git(at, &words).lines() {
+        conflicts += usize::from(line.starts_with("u "));
+        untracked += usize::from(line.starts_with("? "));
+        if let Some(state) = line.strip_prefix("1 ") {
+            staged += usize::from(!state.starts_with('.'));
+            changed += usize::from(state.as_bytes()[1] != b'.');
+        }
+    }
+    let counts = [(conflicts, "in conflict"), (staged, "staged"), (changed, "changed"), (untracked, "untracked")];
+    let counts = counts.iter().filter(|(count, _)| *count > 0);
+    counts.map(|(count, what)| format!("{count} {what}")).collect::<Vec<_>>().join(", ")
+}
+
+#[test]
+fn uncommitted_files_are_counted_as_git_counts_them() {
+    let scene = Scene::new();
+    let at = scene.ws();
+    let put = |name: &str, text: &str| {
+        std::fs::create_dir_all(at.join(name).parent().expect("a parent")).expect("a directory");
+        std::fs::write(at.join(name), text).expect("a file");
+    };
+    let index = at.join(".git/index");
+    let is_as_git_says = |what: &str| {
+        // Git's own look would write the index anew.
+        let before = std::fs::read(&index).ok();
+        let counts = scene.sessions.count_uncommitted(std::time::Duration::from_secs(60)).expect("counted");
+        assert_eq!(std::fs::read(&index).ok(), before, "{what}");
+        assert!(counts.is_whole, "{what}");
+        assert_eq!(counts.to_string(), status_of(&at), "{what}");
+    };
+    is_as_git_says("just committed");
+    // A file that was only touched, one with another content of the same length, and one that can be executed now.
+    for (name, text) in [("touched", "as before\n"), ("same length", "aaa\n"), ("tool", "#!/bin/sh\n"), ("gone", "x\n")]
+    {
+        put(&format!("d/{name}"), text);
+    }
+    put("whole/of/a", "a\n");
+    put("whole/of/b", "b\n");
+    put(".gitignore", "*.log\nbuild/\n!keep.log\n");
+    std::os::unix::fs::symlink("a.txt", at.join("link")).expect("a link");
+    git(&at, &["add", "-A"]);
+    is_as_git_says("all staged");
+    git(&at, &["commit", "-q", "-m", "more"]);
+    is_as_git_says("committed");
+    put("d/touched", "as before\n");
+    put("d/same length", "bbb\n");
+    std::fs::set_permissions(at.join("d/tool"), std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("a mode");
+    std::fs::remove_file(at.join("d/gone")).expect("removed");
+    std::fs::remove_dir_all(at.join("whole")).expect("removed");
+    std::fs::remove_file(at.join("link")).expect("removed");
+    std::os::unix::fs::symlink("src", at.join("link")).expect("a link");
+    is_as_git_says("changed");
+    git(&at, &["add", "d/tool", "whole"]);
+    for name in
+        ["new", "x.log", "keep.log", "build/out", "only/ignored/y.log", "fresh/a/b/c", "fresh/d", "only/keep.log"]
+    {
+        put(name, "text\n");
+    }
+    std::fs::create_dir_all(at.join("empty/er")).expect("a directory");
+    put("announced", "text\n");
+    git(&at, &["add", "-N", "announced"]);
+    git(&at, &["init", "-q", "nested"]);
+    std::fs::write(at.join("src/b.rs"), "").expect("a file");
+    is_as_git_says("new and ignored ones, and a repository inside");
+    git(&at, &["config", "core.fileMode", "false"]);
+    std::fs::set_permissions(at.join("a.txt"), std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("a mode");
+    is_as_git_says("permissions that don't count");
+    git(&at, &["config", "core.autocrlf", "true"]);
+    put("a.txt", "one\r\ntwo\r\nthree\r\n");
+    is_as_git_says("another length by the ends of lines");
+    git(&at, &["checkout", "-q", "a.txt"]);
+    let text = std::fs::read(at.join("a.txt")).expect("a file");
+    assert!(text.ends_with(b"\r\n"), "git has converted it");
+    std::fs::write(at.join("a.txt"), text).expect("a file");
+    is_as_git_says("converted ends of lines");
+    git(&at, &["update-index", "--skip-worktree", "d/same length"]);
+    std::fs::remove_file(at.join("d/same length")).expect("removed");
+    is_as_git_says("a file that needn't be there");
+    git(&at, &["update-index", "--index-version", "4"]);
+    is_as_git_says("an index with short paths");
+}
+
+#[test]
+fn uncommitted_files_are_counted_in_a_conflict_before_the_first_commit_and_in_part() {
+    let scene = Scene::new();
+    let (at, time) = (scene.ws(), std::time::Duration::from_secs(60));
+    git(&at, &["config", "user.name", "x"]);
+    git(&at, &["config", "user.email", "x@y"]);
+    git(&at, &["switch", "-q", "-c", "other"]);
+    std::fs::write(at.join("a.txt"), "theirs\n").expect("a file");
+    git(&at, &["commit", "-q", "-am", "theirs"]);
+    git(&at, &["switch", "-q", "main"]);
+    std::fs::write(at.join("a.txt"), "ours\n").expect("a file");
+    git(&at, &["commit", "-q", "-am", "ours"]);
+    let merged = Command::new("git").args(["merge", "-q", "other"]).current_dir(&at).output().expect("git runs");
+    assert!(!merged.status.success());
+    let counts = || scene.sessions.count_uncommitted(time);
+    assert_eq!(counts().expect("counted").to_string(), "1 in conflict");
+    assert_eq!(status_of(&at), "1 in conflict");
+    // Without time nothing is said for certain.
+    let part = scene.sessions.count_uncommitted(std::time::Duration::ZERO).expect("a part");
+    assert!(!part.is_whole && !part.to_string().contains("changed"), "{part}");
+    git(&at, &["merge", "--abort"]);
+    // A filter may give the same content for another file, and isn't run.
+    std::fs::write(at.join(".gitattributes"), "a.txt filter=x\n").expect("a file");
+    assert_eq!(counts().expect("counted").to_string(), "1 untracked");
+    std::fs::write(at.join("a.txt"), "hers\n").expect("a file");
+    assert_eq!(counts(), None);
+    std::fs::remove_file(at.join(".gitattributes")).expect("removed");
+    git(&at, &["update-index", "--split-index"]);
+    assert_eq!(counts(), None, "an index in two files");
+    let new = tempfile::tempdir().expect("a directory");
+    git(new.path(), &["init", "-q"]);
+    std::fs::write(new.path().join("a"), "").expect("a file");
+    let sessions = Sessions::at(new.path(), &new.path().join(".git/state"), None, "x").expect("a repository");
+    assert_eq!(sessions.count_uncommitted(time).expect("counted").to_string(), "1 untracked");
 }

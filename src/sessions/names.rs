@@ -13,6 +13,10 @@ pub const HIDDEN: &str = "refs/reedclaw/session/";
 pub const ON: &str = "refs/reedclaw/on/";
 /// The beginning of the names of tips that were left.
 pub const KEPT: &str = "refs/reedclaw/kept/";
+/// The beginning of the names of branches that were fetched, each with the name of its remote.
+pub(super) const FETCHED: &str = "refs/remotes/";
+/// The part of such a name before the id of a session.
+pub(super) const FETCHED_SESSION: &str = "/reedclaw/session/";
 /// The reference of the summaries of files.
 pub const SUMMARIES: &str = "refs/reedclaw/summaries";
 

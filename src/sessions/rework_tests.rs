@@ -363,3 +363,80 @@ fn a_name_that_differs_only_in_case_or_form_is_refused_to_tools_and_named_before
     let twins: Vec<_> = apply.iter().filter_map(|it| it.twin.clone()).collect();
     assert_eq!(twins, [PathBuf::from("a.txt")]);
 }
+
+#[test]
+fn undo_brings_back_files_of_turns_and_redo_takes_them_again() {
+    let scene = Scene::new();
+    let mut session = scene.sessions.start(None, "").expect("begun");
+    let refused = |done: Result<FilesBack, SessionError>| matches!(done, Err(SessionError::Refused(_)));
+    assert!(refused(session.undo_files(None)) && refused(session.redo_files()));
+    turn(&mut session, "q1", "x.txt", None, Some("x\n"));
+    session.begin_turn("q2").expect("begun");
+    write(&session, "a.txt", Some("one\ntwo\nthree\n"), None);
+    write(&session, "src/b.rs", Some("fn b() {}\n"), None);
+    session.end_turn(&turn_report("q2", State::Whole)).expect("committed");
+    session.edit_by_user("x.txt", Some(b"x\n"), b"mine\n").expect("edited");
+    let whole = session.tip();
+    let files = |session: &Session| {
+        let all =
+            git(&scene.ws(), &["ls-tree", "-r", "--name-only", session.reference(), "--", "a.txt", "src", "x.txt"]);
+        all.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let did = |what: &str, files| FilesBack { what: what.to_owned(), files };
+    assert_eq!(session.undo_files(None).expect("undone"), did("edit x.txt", 1));
+    assert_eq!(session.draft().read("x.txt", 10).expect("read").bytes, b"x\n");
+    assert_eq!(session.undo_files(None).expect("undone"), did("q2", 2));
+    assert_eq!(files(&session), ["a.txt", "src/b.rs", "x.txt"]);
+    // The conversation stays, and the next turn goes on with it.
+    assert_eq!(session.view().records(2).expect("records").len(), 2);
+    assert_eq!(session.redo_files().expect("redone"), did("q2", 2));
+    assert_eq!(session.redo_files().expect("redone"), did("edit x.txt", 1));
+    assert_eq!(session.tip(), whole);
+    assert!(refused(session.redo_files()));
+    // What was taken back before a turn isn't found again.
+    session.undo_files(None).expect("undone");
+    turn(&mut session, "q3", "z.txt", None, Some("z\n"));
+    assert_eq!(session.undo_files(None).expect("undone"), did("q3", 1));
+    assert_eq!(session.undo_files(None).expect("undone"), did("q2", 2));
+    assert_eq!(session.undo_files(None).expect("undone"), did("q1", 1));
+    assert!(refused(session.undo_files(None)));
+    assert_eq!(files(&session), ["a.txt", "src/b.rs"]);
+    // One file goes back alone, and the rest stays.
+    session.edit_by_user("a.txt", Some(b"one\ntwo\nthree\n"), b"1\n").expect("edited");
+    session.edit_by_user("src/b.rs", Some(b"fn b() {}\n"), b"2\n").expect("edited");
+    assert_eq!(session.undo_files(Some(Path::new("a.txt"))).expect("undone"), did("edit a.txt", 1));
+    assert_eq!(session.draft().read("a.txt", 100).expect("read").bytes, b"one\ntwo\nthree\n");
+    assert_eq!(session.draft().read("src/b.rs", 100).expect("read").bytes, b"2\n");
+    // A fork doesn't go behind the turn that it began with.
+    let mut fork = scene.sessions.fork(session.id(), None).expect("forked");
+    assert!(refused(fork.undo_files(None)));
+    git(&scene.ws(), &["fsck", "--strict", "--no-dangling"]);
+}
+
+#[test]
+fn a_session_that_was_fetched_is_looked_at_and_forked_and_not_worked_on() {
+    let scene = Scene::new();
+    let mut session = scene.sessions.start(None, "theirs").expect("begun");
+    turn(&mut session, "q1", "x.txt", None, Some("x\n"));
+    let id = session.id().to_owned();
+    let clone = scene.dir.path().join("clone");
+    git(scene.dir.path(), &["clone", "-q", &scene.ws().display().to_string(), "clone"]);
+    let there = Sessions::at(&clone, &scene.dir.path().join("other state"), None, "tester").expect("a repository");
+    assert_eq!(there.list().expect("a list"), []);
+    let foreign = there.list_foreign().expect("a list");
+    assert_eq!((foreign.len(), foreign[0].state(), foreign[0].fetched_from.as_deref()), (1, "foreign", Some("origin")));
+    assert_eq!(there.find(short_id(&id)).expect("found"), id);
+    assert_eq!(there.look(&id).expect("a look").changes().expect("changes").len(), 1);
+    let is_refused = |error: Option<SessionError>| matches!(error, Some(SessionError::Foreign(..)));
+    assert!(is_refused(there.open(&id).err()) && is_refused(there.abandon(&id).err()));
+    assert!(is_refused(there.drop_for_good(&id).err()));
+    assert!(is_refused(plan_merge(&there, &id, How::Squash, &scene.program()).err()));
+    assert!(!there.folder.join(&id).exists(), "nothing is written for it");
+    let mut fork = there.fork(&id, None).expect("forked");
+    turn(&mut fork, "q2", "x.txt", Some("x\n"), Some("y\n"));
+    assert_eq!(fork.view().records(2).expect("records").len(), 2);
+    // A branch of this repository makes it one of its sessions.
+    git(&clone, &["branch", "-q", &format!("reedclaw/session/{id}"), &format!("origin/reedclaw/session/{id}")]);
+    assert_eq!(there.list_foreign().expect("a list"), []);
+    assert_eq!(there.open(&id).expect("opened").meta().turns, 1);
+}

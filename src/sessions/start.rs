@@ -2,9 +2,9 @@
 
 use parking_lot::Mutex;
 use std::fs::File;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use super::base::{Session, Sessions};
 use super::disk::{self, Desk};
@@ -14,10 +14,10 @@ use super::names::{self, kept_number, short_id};
 use super::names::{BRANCHES, KEPT, ON};
 use super::turn::Origin;
 use super::wire::{self, Meta, Parent, VERSION};
-use crate::files::Locked;
-use crate::git::{Objects as _, Oid, Program, Repo, diff, empty_tree, short};
+use crate::files::{Locked, Root};
+use crate::git::{Oid, empty_tree, short};
 use crate::host::now_unix_ms;
-use crate::tree::{Draft, FILE_BYTES_MAX, RECORDS, may_hold_secrets};
+use crate::tree::{Draft, RECORDS, Uncommitted, uncommitted};
 
 /// The message about a repository in which git's program shows other objects.
 const REPLACED: &str = "git shows replaced objects or parents here (git replace, grafts); a session reads and writes what was \
@@ -32,42 +32,21 @@ impl Sessions {
         self.start_with(from, title, None)
     }
 
-    /// Begins a session with the checkout's uncommitted files that git doesn't ignore; the checkout is only read.
-    ///
-    /// # Errors
-    /// As of [`Sessions::start`]; or git can't read the checkout.
-    pub fn start_with_changes(&self, title: &str, program: &Program) -> Result<Session, SessionError> {
-        let place = self.folder.join(format!("changes-{}", std::process::id()));
-        let taken = self.uncommitted(&place, program);
-        let _ = std::fs::remove_dir_all(&place);
-        self.start_with(None, title, Some(taken?))
+    /// Counts the files of the checkout that aren't committed, within a time; nothing is run and no lock is taken. `None` if there is no
+    /// checkout, or only git's program can tell.
+    #[must_use]
+    pub fn count_uncommitted(&self, time: Duration) -> Option<Uncommitted> {
+        let deadline = Instant::now() + time;
+        let checkout = Root::open(self.repo.work_dir()?, None).ok()?;
+        uncommitted(&self.repo, &checkout, self.excludes(), deadline).ok()?
     }
 
-    /// The tree of the checkout's files: what is tracked or new, without ignored files and those that hold secrets.
-    fn uncommitted(&self, place: &Path, program: &Program) -> Result<Oid, SessionError> {
-        let bare = || SessionError::Refused("this repository has no checkout".to_owned());
-        let checkout = self.repo.work_dir().ok_or_else(bare)?;
-        let failed = |error| SessionError::Disk(place.to_owned(), error);
-        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(place).map_err(failed)?;
-        let tree = program.tree_of_checkout(checkout, &self.repo, &place.join("index"))?;
-        let head = self.repo.head()?.commit;
-        let before = head.map_or(Ok(empty_tree()), |head| self.repo.commit(head).map(|it| it.tree))?;
-        let fresh = Repo::open(checkout)?;
-        let is_left_out = |it: &crate::git::Changed| {
-            it.new.is_some_and(|(_, id)| {
-                it.old.is_none() && may_hold_secrets(&it.path)
-                    || fresh.size(id).is_ok_and(|bytes| bytes > FILE_BYTES_MAX)
-            })
-        };
-        let changes = diff(&fresh, before, tree)?;
-        let edits: Vec<_> = changes.into_iter().filter(is_left_out).map(|it| (it.path, it.old)).collect();
-        let mut batch = fresh.batch();
-        let tree = batch.tree(tree, &edits)?;
-        batch.settle()?;
-        Ok(tree)
-    }
-
-    fn start_with(&self, from: Option<&str>, title: &str, files: Option<Oid>) -> Result<Session, SessionError> {
+    pub(super) fn start_with(
+        &self,
+        from: Option<&str>,
+        title: &str,
+        files: Option<Oid>,
+    ) -> Result<Session, SessionError> {
         let head = self.repo.head()?;
         let base = match from {
             Some(revision) => Some(self.repo.find_commit(revision)?),
@@ -118,6 +97,7 @@ impl Sessions {
             title: names::title(title),
             base: base.map(|it| it.to_string()),
             base_branch: head.branch,
+            checkout: files.map(|it| it.to_string()),
             started_ms: now,
             ..Meta::default()
         };
@@ -174,6 +154,7 @@ impl Sessions {
     /// # Errors
     /// There is none of this id, another shell has it open, or its branch is checked out.
     pub fn open(&self, id: &str) -> Result<Session, SessionError> {
+        self.is_own(id)?;
         let desk = Desk::of(&self.folder, id);
         let lock = desk.lock()?;
         let name = self.reference(id);

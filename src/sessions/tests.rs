@@ -78,6 +78,7 @@ pub(super) fn turn_report(question: &str, state: State) -> TurnReport {
         tokens: [10, 2],
         cost: None,
         left_out: Vec::new(),
+        doubts: Vec::new(),
     }
 }
 

@@ -1,12 +1,25 @@
-//! Going back: rewind, another message, and the undo of both. The old tip is kept before the branch moves.
+//! Going back: rewind, another message, the undo of both, and files alone. The old tip is kept before the branch moves.
+
+use std::path::Path;
 
 use super::base::Session;
 use super::disk::{DONE, Operation, UNDONE};
 use super::error::SessionError;
+use super::history::{LogEntry, UNDONE as UNDONE_BY, View};
 use super::names::{self, short_id};
-use super::turn::with_subject;
-use super::wire::TurnReport;
+use super::turn::{trailers, with_subject};
+use super::wire::{Meta, TurnReport};
 use crate::git::{Oid, oid_of, short};
+use crate::tree::{Changed, Content};
+
+/// A change of files that was taken back, or made again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FilesBack {
+    /// The first line of the commit that had made it.
+    pub what: String,
+    /// The number of files.
+    pub files: usize,
+}
 
 impl Session {
     /// Goes back to a turn: the branch moves there, and the tip that it leaves is kept. Gives its name.
@@ -103,6 +116,81 @@ impl Session {
         all.push(last);
         self.desk.put_operations(&all, &undone)?;
         Ok(told)
+    }
+
+    /// Takes back what the newest turn, or a commit of the person's own, has changed in files; with `path`, what changed that file
+    /// last. The conversation stays, and it becomes a commit of the person's own. Called again it goes further back.
+    ///
+    /// # Errors
+    /// Nothing was changed, or the newest change came from the user's branch; or the branch can't be moved.
+    pub fn undo_files(&mut self, path: Option<&Path>) -> Result<FilesBack, SessionError> {
+        self.commit_left()?;
+        self.follow()?;
+        let (view, repo) = (self.view(), self.sessions.repo.clone());
+        let (entry, before) = self.newest_change(&view, path)?;
+        let is_wanted = |it: &crate::git::Changed| path.is_none_or(|path| it.path == path);
+        let changes: Vec<Changed> = view
+            .differ(self.tip, before)?
+            .into_iter()
+            .filter(is_wanted)
+            .map(|it| Changed { path: it.path, now: it.new.map(|(mode, id)| (mode, Content::Object(id))) })
+            .collect();
+        // The files of before have the conflicts of before.
+        let was = View::new(repo, self.meta.id.clone(), before).meta().map(|it| it.conflicts).unwrap_or_default();
+        let conflicts = if path.is_some() { self.meta.conflicts.clone() } else { was };
+        let meta = Meta { active: self.draft.open_names(), conflicts, ..self.meta.clone() };
+        let state = if meta.conflicts.is_empty() { "whole" } else { "conflicted" };
+        let note = if path.is_none() { format!("{UNDONE_BY}: {}\n", entry.id) } else { String::new() };
+        let subject = names::title(&format!("undo: {}", entry.subject));
+        let message = format!("{subject}\n\n{}{note}", trailers(&meta.id, None, "user", state, None));
+        let commit = self.write_commit(&meta, None, &changes, message)?;
+        self.operate(&format!("undo of {:?}", entry.subject), commit)?;
+        Ok(FilesBack { what: entry.subject, files: changes.len() })
+    }
+
+    /// Makes the changes of files again that the last [`Session::undo_files`] took back.
+    ///
+    /// # Errors
+    /// The newest commit takes no files back, or the branch can't be moved.
+    pub fn redo_files(&mut self) -> Result<FilesBack, SessionError> {
+        let newest = self.view().log_entry(self.tip)?;
+        let Some(undone) = newest.undone.filter(|_| self.left().is_none()) else {
+            let message = "no change of files was taken back since the last turn of this session";
+            return Err(SessionError::Refused(message.to_owned()));
+        };
+        let files = newest.parents.first().map_or(Ok(Vec::new()), |parent| self.view().differ(*parent, newest.id))?;
+        let what = self.view().log_entry(undone)?.subject;
+        self.undo()?;
+        Ok(FilesBack { what, files: files.len() })
+    }
+
+    /// Returns whether the newest commit takes changes of files back.
+    #[must_use]
+    pub fn has_undone_files(&self) -> bool {
+        self.view().log_entry(self.tip).is_ok_and(|it| it.undone.is_some())
+    }
+
+    /// Finds the newest commit that changed files, or the file `path`, and what was before it; changes that were taken back don't count.
+    fn newest_change(&self, view: &View, path: Option<&Path>) -> Result<(LogEntry, Oid), SessionError> {
+        let refused = |message: &str| SessionError::Refused(message.to_owned());
+        let nothing = || refused("nothing was changed in this session that could be taken back");
+        let mut at = view.before_parts(self.tip)?;
+        loop {
+            let entry = view.log_entry(at)?;
+            let undone = entry.undone.map(|undone| view.log_entry(undone)).transpose()?.filter(|_| path.is_none());
+            let of = undone.as_ref().unwrap_or(&entry);
+            let parent = *of.parents.first().filter(|_| !matches!(&*of.act, "base" | "fork")).ok_or_else(nothing)?;
+            let before = view.before_parts(parent)?;
+            let changes = view.differ(before, of.id)?;
+            let is_change = path.map_or(!changes.is_empty(), |path| changes.iter().any(|it| it.path == path));
+            if undone.is_none() && is_change {
+                if entry.act == "sync" {
+                    return Err(refused("the newest change came from your branch; :session undo takes that back"));
+                }
+                return Ok((entry, before));
+            }
+            at = before;
+        }
     }
 
     /// Commits what a turn that was cut off has left, so that going elsewhere doesn't lose it.

@@ -277,9 +277,11 @@ impl Session {
     }
 
     /// Returns the changes of the running turn: its draft, and what was committed of it before questions to a person.
-    pub(super) fn changes_of_turn(&self) -> Result<Vec<Changed>, SessionError> {
-        let (view, draft) = (self.view(), self.draft.changes()?);
-        let from = view.before_parts(self.tip)?;
+    ///
+    /// # Errors
+    /// A tree can't be read.
+    pub fn changes_of_turn(&self) -> Result<Vec<Changed>, SessionError> {
+        let (view, draft, from) = (self.view(), self.draft.changes()?, self.before_turn()?);
         if from == self.tip {
             return Ok(draft);
         }
@@ -289,6 +291,14 @@ impl Session {
             .map(|it| Changed { path: it.path, now: it.new.map(|(mode, id)| (mode, Content::Object(id))) });
         let all: BTreeMap<PathBuf, Changed> = committed.chain(draft).map(|it| (it.path.clone(), it)).collect();
         Ok(all.into_values().collect())
+    }
+
+    /// The commit that the running turn began at.
+    ///
+    /// # Errors
+    /// A commit can't be read.
+    pub fn before_turn(&self) -> Result<Oid, SessionError> {
+        self.view().before_parts(self.tip)
     }
 
     /// Counts the lines that changes since a commit add and remove; those of files that are no text don't count. `None` if
@@ -555,6 +565,7 @@ fn record_of(turn: u64, said: &TurnReport, changes: &[Changed]) -> TurnFile {
         tokens: said.tokens,
         cost: said.cost.clone(),
         left_out: said.left_out.clone(),
+        doubts: said.doubts.clone(),
     }
 }
 

@@ -19,6 +19,9 @@ pub struct Meta {
     pub base: Option<String>,
     /// The branch that was checked out then.
     pub base_branch: Option<String>,
+    /// The tree of the checkout's files as they were brought into the session last, with uncommitted changes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub checkout: Option<String>,
     /// Files that still have git's marks of conflicts in them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conflicts: Vec<String>,
@@ -75,6 +78,9 @@ pub struct TurnFile {
     pub changes: Vec<ChangeFile>,
     /// Its cost, in words; none if no price is known.
     pub cost: Option<String>,
+    /// The places of its changes that look like secrets, in words.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub doubts: Vec<String>,
     /// The kind of act: `ask`, `user`, `base`, `code`.
     pub kind: String,
     /// The changes of commands that the commit leaves out, with the reason.
@@ -177,6 +183,8 @@ pub struct TurnReport {
     pub cost: Option<String>,
     /// The changes of commands that the commit leaves out.
     pub left_out: Vec<String>,
+    /// The places of its changes that look like secrets.
+    pub doubts: Vec<String>,
 }
 
 impl TurnReport {
@@ -193,6 +201,7 @@ impl TurnReport {
             tokens: [0; 2],
             cost: None,
             left_out: Vec::new(),
+            doubts: Vec::new(),
         }
     }
 }

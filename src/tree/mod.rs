@@ -11,6 +11,7 @@
 //! It must not know conversations, models, or what becomes of a draft.
 
 mod bench;
+mod checkout;
 mod edit;
 mod flood;
 mod gitdir;
@@ -31,6 +32,7 @@ use std::sync::Arc;
 use crate::git::{GitError, Mode, Objects, Oid};
 
 pub use bench::{Bench, Did, clear_up_shared};
+pub use checkout::{Uncommitted, uncommitted};
 pub use edit::{DECISIONS, RECORDS};
 pub use flood::{Flood, NewEntry, NewEntryKind};
 pub use memory::Memory;

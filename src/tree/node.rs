@@ -40,15 +40,16 @@ impl Content {
 pub(super) enum Node {
     /// A directory of the store that nobody has gone into.
     Unread(Oid),
-    /// A directory.
-    Directory(BTreeMap<Vec<u8>, Node>),
+    /// A directory, and its tree in the store if nothing below it was changed since it was read: a draft in which somebody has searched
+    /// holds all directories, and a look for changes must not go into each.
+    Directory(BTreeMap<Vec<u8>, Node>, Option<Oid>),
     /// A file, a link or another repository's commit.
     Leaf(Mode, Content),
 }
 
 impl Node {
     pub(super) fn of_tree(id: Oid) -> Self {
-        if crate::git::is_empty_tree(id) { Self::Directory(BTreeMap::new()) } else { Self::Unread(id) }
+        if crate::git::is_empty_tree(id) { Self::Directory(BTreeMap::new(), None) } else { Self::Unread(id) }
     }
 
     fn of_entry(entry: &Entry) -> Self {
@@ -61,18 +62,19 @@ impl Node {
     /// The entries of a directory, read if they weren't; `None` for a leaf.
     pub(super) fn enter(&mut self, objects: &dyn Objects) -> Result<Option<&mut BTreeMap<Vec<u8>, Self>>, GitError> {
         if let Self::Unread(id) = self {
-            let entries = objects.entries(*id)?;
-            *self = Self::Directory(entries.iter().map(|it| (it.name.clone(), Self::of_entry(it))).collect());
+            let (id, entries) = (*id, objects.entries(*id)?);
+            let below = entries.iter().map(|it| (it.name.clone(), Self::of_entry(it))).collect();
+            *self = Self::Directory(below, Some(id));
         }
         Ok(match self {
-            Self::Directory(below) => Some(below),
+            Self::Directory(below, _) => Some(below),
             _ => None,
         })
     }
 
     /// Returns whether it is a directory with nothing in it, which git doesn't have.
     fn is_empty(&self) -> bool {
-        matches!(self, Self::Directory(below) if below.is_empty())
+        matches!(self, Self::Directory(below, _) if below.is_empty())
     }
 
     /// Puts a leaf at a path, or takes away what is there; directories that become empty go too.
@@ -87,10 +89,11 @@ impl Node {
             if leaf.is_none() {
                 return Ok(());
             }
-            *self = Self::Directory(BTreeMap::new());
+            *self = Self::Directory(BTreeMap::new(), None);
         }
-        let Self::Directory(below) = self else { return Ok(()) };
+        let Self::Directory(below, tree) = self else { return Ok(()) };
         if rest.is_empty() {
+            *tree = None;
             match leaf {
                 Some((mode, content)) => drop(below.insert(name.to_vec(), Self::Leaf(mode, content))),
                 None => drop(below.remove(*name)),
@@ -100,7 +103,8 @@ impl Node {
         if leaf.is_none() && !below.contains_key(*name) {
             return Ok(());
         }
-        let child = below.entry(name.to_vec()).or_insert_with(|| Self::Directory(BTreeMap::new()));
+        let child = below.entry(name.to_vec()).or_insert_with(|| Self::Directory(BTreeMap::new(), None));
+        *tree = None;
         child.put(objects, rest, leaf)?;
         if child.is_empty() {
             below.remove(*name);
@@ -116,7 +120,10 @@ impl Node {
         at: &Path,
         all: &mut Vec<Changed>,
     ) -> Result<(), GitError> {
-        let Self::Directory(below) = self else { return Ok(()) };
+        let Self::Directory(below, tree) = self else { return Ok(()) };
+        if tree.is_some() && *tree == base {
+            return Ok(());
+        }
         let before = base.map_or(Ok(Vec::new()), |base| objects.entries(base))?;
         let before: BTreeMap<&[u8], &Entry> = before.iter().map(|it| (&it.name[..], it)).collect();
         for (name, node) in below {
@@ -131,7 +138,7 @@ impl Node {
                     node.enter(objects)?;
                     node.changes(objects, old_tree, &path, all)?;
                 }
-                Self::Directory(_) => {
+                Self::Directory(..) => {
                     // What was a file is gone by itself: the new entries take its place.
                     node.changes(objects, old_tree, &path, all)?;
                 }

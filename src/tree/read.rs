@@ -56,7 +56,7 @@ impl State {
             }
         }
         Ok(match node {
-            Node::Unread(_) | Node::Directory(_) => Found::Directory,
+            Node::Unread(_) | Node::Directory(..) => Found::Directory,
             Node::Leaf(Mode::Submodule, _) => Found::Submodule,
             Node::Leaf(mode, content) => Found::Leaf(*mode, content.clone()),
         })
@@ -146,7 +146,11 @@ fn size_of(objects: &dyn Objects, content: &Content) -> u64 {
 }
 
 impl Draft {
-    pub(super) fn walked(&self, relative: &Path) -> Result<(Mode, Content), PathError> {
+    /// The file or link at a path, without following links.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn walked(&self, relative: &Path) -> Result<(Mode, Content), PathError> {
         let parts: Vec<OsString> = relative.iter().map(OsStr::to_owned).collect();
         match self.state().at(&*self.objects, &parts)? {
             Found::Leaf(mode, content) => Ok((mode, content)),
@@ -165,7 +169,7 @@ impl Draft {
             Ok(Found::Directory) => {
                 let mut node = &state.top;
                 for part in &parts {
-                    let Node::Directory(entries) = node else { break };
+                    let Node::Directory(entries, _) = node else { break };
                     let Some(next) = entries.get(part.as_bytes()) else { return all };
                     node = next;
                 }
@@ -181,7 +185,7 @@ impl Draft {
 fn collect(objects: &dyn Objects, node: &Node, at: &Path, all: &mut Vec<(PathBuf, Content)>) {
     let is_hidden = |name: &[u8]| name.starts_with(b".");
     match node {
-        Node::Directory(below) => {
+        Node::Directory(below, _) => {
             for (name, node) in below.iter().filter(|(name, _)| !is_hidden(name)) {
                 let path = at.join(OsStr::from_bytes(name));
                 match node {
@@ -290,7 +294,7 @@ impl Tree for Draft {
         let below = node.enter(&*self.objects).map_err(|error| of_git(&error))?.ok_or(PathError::NotDirectory)?;
         let entry = |(name, node): (&Vec<u8>, &Node)| {
             let (kind, bytes) = match node {
-                Node::Unread(_) | Node::Directory(_) => (EntryKind::Directory, 0),
+                Node::Unread(_) | Node::Directory(..) => (EntryKind::Directory, 0),
                 Node::Leaf(Mode::Link, _) => (EntryKind::Link, 0),
                 Node::Leaf(mode, content) if mode.is_file() => (EntryKind::File, size_of(&*self.objects, content)),
                 Node::Leaf(..) => (EntryKind::Directory, 0),

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
+use std::sync::Arc;
 
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
@@ -23,7 +23,7 @@ pub fn may_hold_secrets(path: &Path) -> bool {
 }
 
 /// The text of a file of rules; empty if there is none.
-type Read<'a> = Box<dyn Fn(&Path) -> String + 'a>;
+type Read<'a> = Box<dyn Fn(&Path) -> String + Send + 'a>;
 
 /// The rules of a tree, each file of them read once.
 pub(super) struct Rules<'a> {
@@ -37,22 +37,22 @@ pub(super) struct Rules<'a> {
 /// The rules of one kind, by the directory of their file.
 #[derive(Default)]
 struct Kind {
-    all: BTreeMap<PathBuf, Option<Rc<Gitignore>>>,
+    all: BTreeMap<PathBuf, Option<Arc<Gitignore>>>,
     /// The directory of the last path, and the rules that count there, the deepest first: a command makes many files in few
     /// directories, most of which have no rules.
-    last: Option<(PathBuf, Vec<Rc<Gitignore>>)>,
+    last: Option<(PathBuf, Vec<Arc<Gitignore>>)>,
 }
 
 impl Kind {
     /// The rules that count for the entries of a directory; `read` makes those of one directory.
-    fn at(&mut self, directory: &Path, read: impl Fn(&Path) -> Gitignore) -> &[Rc<Gitignore>] {
+    fn at(&mut self, directory: &Path, read: impl Fn(&Path) -> Gitignore) -> &[Arc<Gitignore>] {
         let is_last = |(last, _): &(PathBuf, Vec<_>)| last.as_os_str() == directory.as_os_str();
         let found = self.last.take().filter(is_last).unwrap_or_else(|| {
             let mut found = Vec::new();
             for above in directory.ancestors() {
                 let rule = self.all.entry(above.to_owned()).or_insert_with(|| {
                     let rule = read(above);
-                    (!rule.is_empty()).then(|| Rc::new(rule))
+                    (!rule.is_empty()).then(|| Arc::new(rule))
                 });
                 found.extend(rule.clone());
             }
@@ -69,13 +69,18 @@ impl<'a> Rules<'a> {
 
     /// Returns whether git would ignore a path that it doesn't know yet.
     pub(super) fn ignores(&mut self, path: &Path) -> bool {
+        self.ignores_entry(path, false)
+    }
+
+    /// The same for a path that may be that of a directory.
+    pub(super) fn ignores_entry(&mut self, path: &Path, is_directory: bool) -> bool {
         let (read, excludes) = (&self.read, &self.excludes);
         let rules = self.ignored.at(path.parent().unwrap_or(Path::new("")), |directory| {
             let text = read(&directory.join(".gitignore"));
             let excludes = excludes.iter().filter(|_| directory.as_os_str().is_empty());
             matcher(directory, excludes.map(String::as_str).chain(text.lines()))
         });
-        let mut found = rules.iter().map(|it| it.matched_path_or_any_parents(Path::new("/").join(path), false));
+        let mut found = rules.iter().map(|it| it.matched_path_or_any_parents(Path::new("/").join(path), is_directory));
         found.find(|it| !it.is_none()).is_some_and(|it| it.is_ignore())
     }
 

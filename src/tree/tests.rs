@@ -136,7 +136,14 @@ fn a_draft_answers_as_the_directory_does() {
         "link/x",
     ];
     let long = "x".repeat(300);
-    for path in paths.into_iter().chain([long.as_str()]) {
+    let shapes =
+        ["./{}", "{}/.", "{}/..", "{}/../a.txt", "src/../{}", "{}//b.rs", "into/../{}", "{}/none", "{}/deep/c.txt"];
+    let names =
+        ["a.txt", "src", "link", "into", "away", "up", "loop", "dangling", "none", "run", ".hidden", "src/deep", "."];
+    let shaped: Vec<String> =
+        names.iter().flat_map(|name| shapes.iter().map(move |shape| shape.replace("{}", name))).collect();
+    assert!(shaped.len() + paths.len() > 150, "as many paths as the suite is to have");
+    for path in paths.into_iter().chain([long.as_str()]).chain(shaped.iter().map(String::as_str)) {
         let read = |tree: &dyn Tree| tree.read(path, 1000).map(|it| (it.bytes, it.mode & 0o111 != 0));
         assert_eq!(read(&twins.draft), read(&twins.root), "read {path:?}");
         assert_eq!(twins.draft.look(path), Tree::look(&twins.root, path), "look {path:?}");
@@ -277,12 +284,13 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
 
 /// Number of random series, unless the environment wants another.
 fn cases(usual: u32) -> u32 {
+    let usual = if std::env::var_os("REEDCLAW_TEST_LONG").is_some() { 10_000 } else { usual };
     std::env::var("PROPTEST_CASES").ok().and_then(|it| it.parse().ok()).unwrap_or(usual)
 }
 
 proptest! {
     // Each case starts git twice; the whole takes some seconds.
-    // PROPTEST_CASES=10000 has more of them.
+    // REEDCLAW_TEST_LONG=1 has 10,000 of them.
     #![proptest_config(ProptestConfig { cases: cases(150), ..ProptestConfig::default() })]
 
     #[test]

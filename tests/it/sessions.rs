@@ -31,8 +31,12 @@ pub fn calls(when: &str, tool: &str, arguments: Value) -> Value {
 
 /// A session of the shell in a repository with one commit.
 pub fn at_repository(answers: &[Value]) -> Session {
+    at_repository_with(CONFIG, answers)
+}
+
+fn at_repository_with(config: &str, answers: &[Value]) -> Session {
     let lines: Vec<String> = answers.iter().map(Value::to_string).collect();
-    let spawn = Spawn::reedclaw().size(40, 110).file(".config/reedclaw/config.lua", CONFIG);
+    let spawn = Spawn::reedclaw().size(40, 110).file(".config/reedclaw/config.lua", config);
     let spawn = spawn.file("answers.jsonl", &lines.join("\n"));
     let session = Session::spawn(spawn.file("project/a.txt", "old\n").file("project/.gitignore", "built/\n"));
     let project = session.home().join("project");
@@ -56,6 +60,28 @@ fn begin_in_project(session: &Session) -> PathBuf {
     session.run(":session start");
     session.expect_text("begins at");
     project
+}
+
+#[test]
+fn a_setting_begins_a_session_with_the_first_question_of_a_conversation() {
+    if !require(&["git"]) {
+        return;
+    }
+    let config = CONFIG.replacen("return {", "return { sessions = {auto = \"ask\"},", 1);
+    let answers = ["alpha", "beta", "gamma"]
+        .map(|when| calls(when, "file_write", json!({"path": format!("{when}.txt"), "content": "x\n"})));
+    let session = at_repository_with(&config, &answers);
+    session.line("?alpha please");
+    session.expect_text("Begin a session");
+    session.expect_text("yes [y]");
+    session.type_text("y");
+    session.expect_text("turn 1 · 1 file");
+    session.expect_prompt();
+    // The conversation goes on in it without another question.
+    session.run("?beta please");
+    session.expect_text("turn 2 · 1 file");
+    session.expect_prompt();
+    assert_eq!(git(&session.home().join("project"), &["status", "--porcelain"]), "");
 }
 
 #[test]
@@ -155,6 +181,15 @@ fn a_title_is_the_sessions_too_and_resume_names_the_session_of_a_conversation() 
     let branches = git(&project, &["branch", "--list", "--format=%(refname:short)", "reedclaw/*"]);
     let first = branches.lines().next().expect("the older one");
     assert_eq!(git(&project, &["log", "-1", "--format=%s", first]), "title: other words");
+    let short = &first[first.len() - 8..];
+    session.run("clear");
+    session.run(":sessions");
+    session.expect("the session among conversations", |screen| {
+        let is_it = |line: &str| line.contains(short) && line.contains("other words · a session, with a branch");
+        screen.contents().lines().any(is_it)
+    });
+    session.run(&format!(":resume {short}"));
+    session.expect_text(&format!("session {short}: other words, 1 turn"));
 }
 
 #[test]
@@ -523,6 +558,16 @@ fn esc_twice_lists_the_turns_and_a_rewind_of_several_asks_first() {
     });
     session.run(":session undo");
     session.expect_text("undid the return to the files of turn 1");
+    session.run("clear");
+    session.run(":undo 2");
+    session.expect_text("Took back in the session: beta please (1 file)");
+    session.run(":session files");
+    session.expect("the files of the first turn", |screen| {
+        let text = screen.contents();
+        text.contains("gamma please (1 file)") && text.contains("alpha.txt") && !text.contains("gamma.txt")
+    });
+    session.run(":redo 2");
+    session.expect_text("Made again in the session: gamma please (1 file)");
     session.run("clear");
     session.run(":session message 2 other words");
     session.expect_text("has its new message");

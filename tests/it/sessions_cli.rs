@@ -274,6 +274,65 @@ fn the_json_of_sessions_is_what_its_schema_says() {
     assert_eq!(kinds, [&looks[..], &["synced", "change", "applied", "change", "merged"]].concat());
 }
 
+/// The numbers of each entry that a write would change, of a directory also if something was made there and removed again.
+fn stamps(top: &Path) -> BTreeMap<PathBuf, [i64; 5]> {
+    let (mut found, mut waiting) = (BTreeMap::new(), vec![top.to_owned()]);
+    while let Some(at) = waiting.pop() {
+        let data = at.symlink_metadata().expect("an entry");
+        if data.is_dir() {
+            waiting.extend(fs::read_dir(&at).expect("a directory").flatten().map(|it| it.path()));
+        }
+        // Git's program gives an object that it needs the time of now.
+        let is_object = data.is_file() && at.components().any(|it| it.as_os_str() == "objects");
+        let times = [data.mtime(), data.mtime_nsec(), data.ctime(), data.ctime_nsec()];
+        let [m, m_ns, c, c_ns] = if is_object { [0; 4] } else { times };
+        found.insert(at, [m, m_ns, c, c_ns, i64::try_from(data.len()).expect("a length")]);
+    }
+    found
+}
+
+/// Statement 41: whoever looks writes nothing in the checkout, in git's directory, or anywhere else in the home but beside git.
+#[test]
+fn looks_and_dry_runs_write_nothing_outside_the_state_directory() {
+    if !require(&["git"]) {
+        return;
+    }
+    let (home, id) = with_two_turns();
+    let (at, project) = (home.path(), home.path().join("project"));
+    fs::write(project.join("mine.txt"), "mine\n").expect("a file");
+    let looks: [&[&str]; 14] = [
+        &["list", "--all"],
+        &["log", &id],
+        &["show", &id, "1"],
+        &["diff", &id],
+        &["diff", &id, "--against", "main"],
+        &["cat", &id, "a.txt"],
+        &["files", &id],
+        &["context", &id],
+        &["doctor"],
+        &["gc", "--dry-run"],
+        &["merge", &id, "--dry-run"],
+        &["merge", &id, "--rebase", "--dry-run", "--json"],
+        &["apply", &id],
+        &["tools", &id],
+    ];
+    // The state directory, the cache, and the database.
+    let places = [".local/state", ".cache", ".local/share/reedclaw"].map(|it| at.join(it));
+    let is_state = |path: &Path| places.iter().any(|it| path.starts_with(it));
+    let seen = || -> BTreeMap<PathBuf, [i64; 5]> {
+        stamps(at).into_iter().filter(|(path, _)| !is_state(path) && path != at).collect()
+    };
+    for look in looks {
+        let before = seen();
+        let (_, out, err) = reedclaw(at, &[&["session"], look].concat());
+        let after = seen();
+        let differ: Vec<&PathBuf> =
+            after.iter().filter(|(path, it)| before.get(*path) != Some(it)).map(|it| it.0).collect();
+        assert_eq!(differ, Vec::<&PathBuf>::new(), "{look:?}: {out}{err}");
+        assert_eq!(before.len(), after.len(), "{look:?}");
+    }
+}
+
 #[test]
 fn a_dry_run_writes_nothing_and_a_conflict_has_its_own_status() {
     if !require(&["git"]) {
@@ -317,6 +376,8 @@ fn what_looks_like_a_secret_and_a_missing_name_are_asked_about_before_a_merge() 
     let (at, project) = (home.path(), home.path().join("project"));
     let id = output(at, &["session", "start"]).trim().to_owned();
     output(at, &["session", "ask", &id, "-m", "write"]);
+    let shown = output(at, &["session", "show", &id]);
+    assert!(shown.contains("Looks like a secret: settings.py, line 2: GitHub token\n"), "{shown}");
     let plan = output(at, &["session", "merge", &id, "--dry-run", "--json"]);
     let plan: Value = serde_json::from_str(plan.trim()).expect("JSON");
     assert_eq!((&plan["path"], &plan["secrets"]), (&json!("settings.py"), &json!([2])));

@@ -260,8 +260,13 @@ fn a_command_that_removes_the_project_empties_the_draft_and_not_the_checkout() {
     assert_eq!((code, told.contains("turn 2 · 3 files")), (Some(0), true), "{told}");
     assert_eq!(output(at, &["session", "files", &id]), ".reedclaw/\n", "the draft is empty");
     assert_eq!(differing(&before, &checkout(&project)), Vec::<&PathBuf>::new(), "the checkout is whole");
-    reedclaw(at, &["session", "rewind", &id, "1"]);
-    assert_eq!(output(at, &["session", "cat", &id, "a.txt"]), "old\n", "one step brings it back");
+    let (code, _, told) = reedclaw(at, &["session", "undo", &id, "--files"]);
+    assert_eq!((code, told.contains("took back: remove all (3 files)")), (Some(0), true), "{told}");
+    assert_eq!(output(at, &["session", "cat", &id, "a.txt"]), "old\n", "one undo brings it back");
+    assert!(output(at, &["session", "log", &id]).contains("remove all"), "the conversation stays");
+    output(at, &["session", "redo", &id, "--files"]);
+    assert_eq!(output(at, &["session", "files", &id]), ".reedclaw/\n");
+    assert_eq!(reedclaw(at, &["session", "redo", &id, "--files"]).0, Some(3));
 }
 
 /// Statements 14 and 15.

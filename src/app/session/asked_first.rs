@@ -8,14 +8,16 @@ use std::time::Duration;
 use crate::agent::Agent;
 use crate::git::{Changed, Mode, Oid};
 use crate::project::{GitOptions, uncommitted};
-use crate::sessions::Sessions;
-use crate::tree::may_hold_secrets;
+use crate::sessions::{Session, Sessions};
+use crate::tree::{Content, may_hold_secrets};
 
+/// Places in a turn's record that look like secrets.
+const DOUBTS_MAX: usize = 100;
 /// Bytes of a file that is searched for secrets, and of all files together.
 const SEARCHED_BYTES_MAX: usize = 4 * 1024 * 1024;
 const SEARCHED_ALL_BYTES_MAX: usize = 64 * 1024 * 1024;
-/// Time in which git counts the files of a checkout that aren't committed; a session has begun before.
-const COUNTING_TIME: Duration = Duration::from_millis(1500);
+/// Time in which git's program counts the files of a checkout that aren't committed, which is asked where only it can tell.
+const GIT_TIME: Duration = Duration::from_millis(1500);
 
 /// A place that should be looked at before it becomes part of a branch or a checkout.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,12 +69,47 @@ fn added_lines(old: &str, new: &str) -> BTreeSet<usize> {
     (1..).zip(new.lines()).filter(|(_, line)| is_new(line)).map(|(number, _)| number).collect()
 }
 
-/// Describes the files of the checkout that aren't committed, and so aren't part of a session that has just begun; `None` if there are
-/// none.
+/// The places of what the running turn has changed that look like secrets, a line each, for its record.
+pub(super) fn doubts_of_turn(agent: &Agent, session: &Session) -> Vec<String> {
+    let Ok(changes) = session.changes_of_turn() else { return Vec::new() };
+    let new: HashMap<Oid, &[u8]> = changes
+        .iter()
+        .filter_map(|it| match &it.now {
+            Some((_, Content::New(bytes, id))) => Some((*id, &bytes[..])),
+            _ => None,
+        })
+        .collect();
+    let before = session.before_turn().ok();
+    let text = |side: Option<(Mode, Oid)>| match side.and_then(|(_, id)| new.get(&id)) {
+        Some(bytes) => std::str::from_utf8(bytes).ok().map(str::to_owned),
+        None => session.view().text(side),
+    };
+    let differ = |it: crate::tree::Changed| Changed {
+        old: before.and_then(|at| session.view().leaf_at(at, &it.path)),
+        new: it.now.as_ref().map(|(mode, content)| (*mode, content.id())),
+        path: it.path,
+    };
+    let changes: Vec<Changed> = changes.iter().cloned().map(differ).collect();
+    let found = doubts(agent, &changes, &text);
+    let line = |it: &Doubt| match it.line {
+        0 => format!("{}: {}", it.path.display(), it.why),
+        line => format!("{}, line {line}: {}", it.path.display(), it.why),
+    };
+    found.iter().take(DOUBTS_MAX).map(|it| agent.redacted(&line(it))).collect()
+}
+
+/// Describes the files of the checkout that aren't committed, and so aren't part of a session that begins, as far as they are counted
+/// within `time`; `None` if there are none.
 #[must_use]
-pub fn left_behind(options: &GitOptions, sessions: &Sessions) -> Option<String> {
+pub fn left_behind(options: &GitOptions, sessions: &Sessions, time: Duration) -> Option<String> {
     let checkout = sessions.repo().work_dir()?;
-    match uncommitted(checkout, options, COUNTING_TIME) {
+    let counts = match sessions.count_uncommitted(time) {
+        Some(counts) if counts.is_whole || !counts.to_string().is_empty() => Some(counts.to_string()),
+        Some(_) => None,
+        // Its index, or a filter, is git's alone to read.
+        None => uncommitted(checkout, options, GIT_TIME),
+    };
+    match counts {
         Some(counts) if counts.is_empty() => None,
         Some(counts) => Some(format!(
             "files of your checkout that aren't committed aren't part of it: {counts} (--with-changes takes them along)"

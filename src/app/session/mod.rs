@@ -2,6 +2,8 @@
 //! the conversation goes where its branch goes.
 
 mod asked_first;
+mod back;
+mod failure;
 mod run;
 mod summaries;
 mod tools;
@@ -23,17 +25,21 @@ use crate::host::now_unix_ms;
 use crate::norris::Goal;
 use crate::proto::action::Action;
 use crate::proto::tool::{Answer, Overdue, OverdueChoice, Question};
-use crate::proto::{Failure, FailureKind, Money, TurnCommitted};
+use crate::proto::{Failure, Money, TurnCommitted};
 use crate::sessions::wire::CallFile;
 use crate::sessions::{
     Listed, Options, Session, SessionError, Sessions, State, ToApply, TurnReport, plan_apply, short_id,
+    start_with_changes,
 };
 use crate::steps::{Incoming, NewContent};
 use crate::store::{ConversationId, MessageState, Store, StoredTurn};
 use crate::tree::{Bench, Draft, Guard};
 
 pub use crate::tools::script::{FOLDER, Tested};
+use asked_first::doubts_of_turn;
 pub use asked_first::{Doubt, doubts, left_behind};
+pub use back::{undo_in_session, undoes_in_session};
+pub use failure::session_failure;
 pub use run::{RunOnGit, rewind_run_session};
 pub use summaries::{Maker, ToSummarise, maker, summarise, to_summarise};
 pub use tools::{RepositoryTool, Ruling, ToolAsked, session_on};
@@ -201,44 +207,6 @@ impl Approvals<'_> {
     }
 }
 
-/// A failure of sessions, in words for a person at the shell's prompt.
-#[must_use]
-pub fn session_failure(error: SessionError) -> Failure {
-    let (kind, hint) = match &error {
-        SessionError::Unknown(_) => (FailureKind::User, ":session list shows the sessions of this repository"),
-        SessionError::Missing(_, hint) => (FailureKind::User, *hint),
-        SessionError::NoTurn { .. } => (FailureKind::User, ":session log lists its turns"),
-        SessionError::NoChange(_) => (FailureKind::User, ":session diff alone shows all that the session has changed"),
-        SessionError::Git(GitError::NoCommit(_)) => (FailureKind::User, "name a commit, a branch or a tag"),
-        SessionError::Held(..) => {
-            (FailureKind::Refused, "a fork goes on from it here; :session show and :session diff look at it")
-        }
-        SessionError::MadeAnew { .. } => (
-            FailureKind::Refused,
-            ":session open ID goes on with the branch as it is now, :fork --kept N with the commits as they were",
-        ),
-        SessionError::Overtaken(_) => {
-            (FailureKind::Refused, ":session open ID keeps these changes by name and goes on after those commits")
-        }
-        SessionError::Refused(_) | SessionError::InUse(..) => (FailureKind::Refused, ""),
-        SessionError::Conflicts(_) => (
-            FailureKind::Refused,
-            "nothing was changed; :session sync brings what you have committed into the session, to solve it there",
-        ),
-        SessionError::Damaged(_) => (FailureKind::Unavailable, "its files are whole; git log shows its commits"),
-        SessionError::Git(GitError::None(_)) => (FailureKind::Unavailable, "git init makes one there"),
-        SessionError::Git(_) => (FailureKind::Unavailable, ""),
-        SessionError::Disk(_, error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-            (FailureKind::User, "name one that doesn't exist yet")
-        }
-        SessionError::Disk(_, error) if error.kind() == std::io::ErrorKind::NotFound => {
-            (FailureKind::User, "the directory in which it is to lie doesn't exist")
-        }
-        SessionError::Disk(..) => (FailureKind::Unavailable, "free some disk space, or look at the permissions there"),
-    };
-    Failure::new(kind, error.to_string()).hint(hint)
-}
-
 impl Runtime {
     /// The sessions of the repository at `workspace`.
     ///
@@ -286,9 +254,15 @@ impl Runtime {
         let missing = || Failure::unavailable("git isn't installed").hint("install git");
         let program = crate::git::Program::find(&self.env).ok_or_else(missing)?;
         let title = self.agent.redacted(title);
-        let begun = self.sessions(workspace)?.start_with_changes(&title, &program);
+        let begun = start_with_changes(&self.sessions(workspace)?, &title, &program, &key_test(&self.agent));
         self.begin_in(begun.map_err(session_failure)?);
         Ok(())
+    }
+
+    /// The test whether bytes hold a key that is known by now.
+    #[must_use]
+    pub fn key_guard(&self) -> Guard {
+        key_test(&self.agent)
     }
 
     fn begin_in(&mut self, session: Session) {
@@ -625,6 +599,7 @@ impl Runtime {
         let Some(on_git) = &self.on_git else { return Ok(None) };
         let Some(mut said) = said_last(&self.agent, &self.store) else { return Ok(None) };
         said.left_out = without_keys(on_git, &self.agent)?;
+        said.doubts = doubts_of_turn(&self.agent, &on_git.session);
         if self.settings.sessions.record == "talk" {
             said.calls.clear();
         }
@@ -792,6 +767,7 @@ fn said_last(agent: &Agent, store: &parking_lot::Mutex<Store>) -> Option<TurnRep
         tokens,
         cost,
         left_out: Vec::new(),
+        doubts: Vec::new(),
         subject: None,
     })
 }

@@ -5,7 +5,7 @@ use parking_lot::Mutex;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{OnGit, Runtime, key_test, said_last, session_failure, without_keys};
+use super::{OnGit, Runtime, doubts_of_turn, key_test, said_last, session_failure, without_keys};
 use crate::agent::Agent;
 use crate::agent::goal::Turns;
 use crate::host::now_unix_ms;
@@ -51,6 +51,7 @@ impl RunOnGit {
             tokens: [0; 2],
             cost: None,
             left_out: Vec::new(),
+            doubts: Vec::new(),
         };
         self.on_git.session.end_turn(&said).map(drop).map_err(session_failure)
     }
@@ -95,6 +96,7 @@ impl Turns for RunOnGit {
     fn end(&mut self, agent: &Agent, task: &str) -> Result<(), Failure> {
         let Some(mut said) = said_last(agent, &self.store) else { return Ok(()) };
         said.left_out = without_keys(&self.on_git, agent)?;
+        said.doubts = doubts_of_turn(agent, &self.on_git.session);
         // An attempt that was cut off and changed nothing is no commit; the next one is the same turn.
         if said.state != State::Whole && self.on_git.session.draft().is_unchanged() {
             self.on_git.session.forget_turn();

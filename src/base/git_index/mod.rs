@@ -11,6 +11,10 @@ const EXTENDED: u16 = 0x4000;
 const MEANT: u16 = 0xb000;
 /// The extension of an index whose entries lie in another file as well.
 const SPLIT: &[u8] = b"link";
+/// The extension with the trees that git has made of directories.
+const TREES: &[u8] = b"TREE";
+/// Longest path of such a directory, in bytes: no system has a longer one, and many would take long.
+const TREE_PATH_BYTES_MAX: usize = 4096;
 
 /// An entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,19 +101,68 @@ impl<'a> Entries<'a> {
     /// Returns whether all entries were read, and the index has them all: another file may hold some.
     #[must_use]
     pub fn is_whole(&self) -> bool {
-        let Some(end) = self.index.len().checked_sub(self.id_bytes) else { return false };
-        let mut at = self.at;
-        while let Some(head) = self.index.get(at..at.saturating_add(8)).filter(|_| at + 8 <= end) {
-            let size = number(head, 4).and_then(|size| usize::try_from(size).ok());
-            let Some(size) = size.filter(|_| !head.starts_with(SPLIT)) else { return false };
-            at = at.saturating_add(8).saturating_add(size);
+        self.extensions().is_some_and(|all| all.iter().all(|(name, _)| *name != SPLIT)) && self.left == 0
+    }
+
+    /// Reads, after the last entry, the names of the trees that git has made of whole directories, by their paths. A directory of
+    /// which an entry was changed since isn't among them.
+    #[must_use]
+    pub fn cached_trees(&self) -> Vec<(Vec<u8>, &'a [u8])> {
+        let found = self.extensions().filter(|_| self.left == 0).unwrap_or_default();
+        let content = found.into_iter().find(|(name, _)| *name == TREES).map(|(_, content)| content);
+        content.and_then(|content| trees_of(content, self.id_bytes)).unwrap_or_default()
+    }
+
+    /// The extensions after the entries, each with its name; `None` if they don't reach to the end.
+    fn extensions(&self) -> Option<Vec<(&'a [u8], &'a [u8])>> {
+        let rest = self.index.get(self.at..self.index.len().checked_sub(self.id_bytes)?)?;
+        let (mut at, mut all) = (0, Vec::new());
+        while at < rest.len() {
+            let size = usize::try_from(number(rest, at + 4)?).ok()?;
+            all.push((&rest[at..at + 4], rest.get(at + 8..at.checked_add(size)?.checked_add(8)?)?));
+            at += size + 8;
         }
-        self.left == 0 && at == end
+        Some(all)
     }
 }
 
+/// Reads the extension with trees: of each its name, the numbers of its entries and subtrees, its object if it is valid, then its
+/// subtrees.
+fn trees_of(content: &[u8], id_bytes: usize) -> Option<Vec<(Vec<u8>, &[u8])>> {
+    let (mut all, mut rest) = (Vec::new(), content);
+    // The paths of the trees that are open, each with the number of subtrees that it still has.
+    let mut open: Vec<(Vec<u8>, usize)> = Vec::new();
+    while !rest.is_empty() {
+        let end = memchr::memchr(0, rest)?;
+        let line = end + memchr::memchr(b'\n', &rest[end..])?;
+        let numbers = std::str::from_utf8(rest.get(end + 1..line)?).ok()?.split_once(' ')?;
+        let (entries, subtrees) = (numbers.0.parse::<i64>().ok()?, numbers.1.parse::<usize>().ok()?);
+        let mut path = open.last().map(|(path, _)| path.clone()).unwrap_or_default();
+        if !open.is_empty() {
+            path.extend((!path.is_empty()).then_some(b'/'));
+            path.extend(&rest[..end]);
+        }
+        if path.len() > TREE_PATH_BYTES_MAX {
+            return None;
+        }
+        rest = &rest[line + 1..];
+        if entries >= 0 {
+            all.push((path.clone(), rest.get(..id_bytes)?));
+            rest = &rest[id_bytes..];
+        }
+        if let Some((_, left)) = open.last_mut() {
+            *left = left.checked_sub(1)?;
+        }
+        open.push((path, subtrees));
+        while open.last().is_some_and(|(_, left)| *left == 0) {
+            open.pop();
+        }
+    }
+    open.is_empty().then_some(all)
+}
+
 fn number(bytes: &[u8], at: usize) -> Option<u32> {
-    Some(u32::from_be_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
+    Some(u32::from_be_bytes(bytes.get(at..at.checked_add(4)?)?.try_into().ok()?))
 }
 
 fn short(bytes: &[u8], at: usize) -> Option<u16> {

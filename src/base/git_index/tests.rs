@@ -30,6 +30,7 @@ fn paths(index: &[u8], id_bytes: usize) -> (Vec<String>, bool) {
     while let Some(entry) = entries.next_entry() {
         found.push(String::from_utf8_lossy(entry.path).into_owned());
     }
+    let _ = entries.cached_trees();
     (found, entries.is_whole())
 }
 
@@ -78,4 +79,25 @@ fn damaged_indices_are_read_without_harm() {
         let huge = [&whole[..8], &[0xff; 4], &whole[12..]].concat();
         assert_eq!(paths(&huge, 20).0.len(), 2, "{version}");
     }
+}
+
+#[test]
+fn trees_of_directories_are_read_with_their_paths() {
+    let record = |name: &str, entries: i64, subtrees: usize| format!("{name}\0{entries} {subtrees}\n").into_bytes();
+    let id = |byte: u8| vec![byte; 20];
+    let whole = [
+        [record("", 3, 2), id(1)].concat(),
+        record("a", -1, 1),
+        [record("b\n", 1, 0), id(2)].concat(),
+        [record("c", 1, 0), id(3)].concat(),
+    ]
+    .concat();
+    let expected = vec![(Vec::new(), &[1; 20][..]), (b"a/b\n".to_vec(), &[2; 20]), (b"c".to_vec(), &[3; 20])];
+    assert_eq!(trees_of(&whole, 20), Some(expected));
+    for length in 1..whole.len() {
+        assert_eq!(trees_of(&whole[..length], 20), None, "{length}");
+    }
+    // Thousands of directories in each other would make paths that take long.
+    let deep = record("name", -1, 1).repeat(100_000);
+    assert_eq!(trees_of(&deep, 20), None);
 }

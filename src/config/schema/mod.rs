@@ -595,6 +595,12 @@ pub const ROWS: &[Row] = &[
     row("mcp.servers.NAME.call_max_ms", Kind::Integer(1, HOUR_MS), "maximum time of a whole call", SERVER),
     row("mcp.servers.NAME.idle_ms", Kind::Integer(1, 24 * HOUR_MS), "time without a call after which it ends", SERVER),
     row(
+        "sessions.auto",
+        Kind::Choice(SESSIONS_BEGIN),
+        "a new conversation in a repository begins a session by itself, after a question to you, or never",
+        Not("begin sessions for you"),
+    ),
+    row(
         "sessions.refs",
         Kind::Choice(SESSION_REFS),
         "new sessions are branches, or references that `git branch` doesn't list and `git push --all` doesn't send",
@@ -759,6 +765,7 @@ pub const ROWS: &[Row] = &[
 ];
 
 /// The commits of a session's merge.
+const SESSIONS_BEGIN: &[&str] = &["never", "ask", "always"];
 const SESSION_REFS: &[&str] = &["hidden", "branches"];
 const RECORDED: &[&str] = &["talk", "full"];
 const BENCHES: &[&str] = &["off", "copy", "shared"];

@@ -238,7 +238,10 @@ impl ShellCompleter {
         let argument = argument.trim_start();
         let span = Span::new(before.len() - argument.len(), before.len());
         if let Some(list) = self.conversations.as_ref().filter(|_| name == "resume") {
-            let fitting = list().into_iter().filter(|(id, _)| id.starts_with(argument));
+            let cwd = state::read(&self.state).cwd.clone();
+            let sessions = self.sessions.as_ref().map(|list| list(&cwd)).unwrap_or_default();
+            let sessions = sessions.into_iter().map(|(id, title)| (id, format!("{title} (session)")));
+            let fitting = list().into_iter().chain(sessions).filter(|(id, _)| id.starts_with(argument));
             return Some((span, bounded(fitting.map(|(id, title)| plain(&id, Some(&title))).collect())));
         }
         if let Some(list) = self.templates.as_ref().filter(|_| name == "p") {

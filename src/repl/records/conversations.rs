@@ -31,24 +31,23 @@ pub(in crate::repl) fn new_conversation(repl: &mut Repl) {
     repl.console.notice("a new conversation begins; :sessions lists the ones before");
 }
 
-/// Lists the conversations that were used last.
-pub(in crate::repl) fn list_sessions(repl: &Repl) {
+/// Lists the conversations that were used last, after the rows of the repository's sessions.
+pub(in crate::repl) fn list_sessions(repl: &Repl, of_sessions: Vec<Vec<String>>) {
     let found = repl.store().conversations(conversations::LISTED);
     let current = repl.runtime.agent().conversation();
     let found = match found {
-        Ok(found) if found.is_empty() => return repl.console.notice("no conversation is stored yet"),
+        Ok(found) if found.is_empty() && of_sessions.is_empty() => {
+            return repl.console.notice("no conversation is stored yet");
+        }
         Ok(found) => found,
         Err(problem) => return repl.console.failure(&problem.into()),
     };
     let now = host::now_unix_ms();
-    let rows: Vec<Vec<String>> = found
-        .into_iter()
-        .rev()
-        .map(|it| {
-            let mark = if Some(it.id) == current { "*" } else { " " };
-            vec![format!("{mark} {}", it.id.0), age(now - it.updated), turns_told(it.turns), it.title]
-        })
-        .collect();
+    let rows = found.into_iter().rev().map(|it| {
+        let mark = if Some(it.id) == current { "*" } else { " " };
+        vec![format!("{mark} {}", it.id.0), age(now - it.updated), turns_told(it.turns), it.title]
+    });
+    let rows: Vec<Vec<String>> = of_sessions.into_iter().chain(rows).collect();
     repl.console.write(&table(&rows, repl.console.width_columns()));
     repl.console.notice(":resume ID goes on with one");
 }

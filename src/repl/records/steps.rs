@@ -2,7 +2,8 @@
 //! the log records it.
 
 use crate::agent::changed_words;
-use crate::app::{steps, steps_failure};
+use crate::app::{steps, steps_failure, undo_in_session, undoes_in_session};
+use crate::base::text::counted;
 use crate::ops::steps::{
     Direction, Wish, conflict_difference, cover_lines, revert, step_parts, step_rows, taken_back_lines, title, wish,
 };
@@ -12,6 +13,7 @@ use crate::render::text::{escape_visible, table};
 use crate::repl::hub::{Flow, Repl};
 use crate::repl::records::changes;
 use crate::repl::rules::tooling;
+use crate::sessions::FilesBack;
 use crate::steps::{Steps, StepsError};
 
 /// The list of steps of a workspace that has none.
@@ -73,13 +75,12 @@ fn turn(repl: &mut Repl, argument: &str, is_undo: bool) {
             return repl.console.failure(&Failure::user(message).hint(hint));
         }
     };
-    let nothing = match (is_undo, repl.runtime.on_git().is_some()) {
-        (_, true) => "Nothing was changed in the checkout; :rewind N goes back in the session, :session undo returns.",
-        (true, false) => "Nothing to undo.",
-        (false, false) => "Nothing to redo.",
-    };
+    let nothing = if is_undo { "Nothing to undo." } else { "Nothing to redo." };
     if !tooling::workspace(repl).is_dir() {
         return repl.console.notice(nothing);
+    }
+    if undoes_in_session(&repl.runtime, is_undo) {
+        return turn_session(repl, &wish, is_undo);
     }
     let Some(mut steps) = own_steps(repl) else { return };
     if steps.list().is_empty() {
@@ -108,6 +109,35 @@ fn turn(repl: &mut Repl, argument: &str, is_undo: bool) {
                     format!("nothing was changed; :{word} --force does it all the same and keeps this as a step");
             }
             repl.console.failure(&failure);
+        }
+    }
+}
+
+/// Takes back what turns of the session that is on have changed in files, or makes it again.
+fn turn_session(repl: &mut Repl, wish: &Wish, is_undo: bool) {
+    let (count, path) = match wish {
+        Wish::Last(count) => (*count, None),
+        Wish::File(path) => (1, Some(&**path)),
+        Wish::Run(_) => return,
+    };
+    let verb = if is_undo { "Took back" } else { "Made again" };
+    let back = match (is_undo, path) {
+        (true, None) => "; :redo makes it again",
+        (true, Some(_)) => "; :session undo returns",
+        (false, _) => "",
+    };
+    for number in 0..count {
+        match undo_in_session(&mut repl.runtime, path, is_undo) {
+            Ok(FilesBack { what, files }) => {
+                let (what, files) = (escape_visible(&what), counted(files, "file"));
+                repl.console.notice(&format!("{verb} in the session: {what} ({files}){back}"));
+            }
+            Err(failure) => {
+                if number == 0 {
+                    repl.console.failure(&failure);
+                }
+                return;
+            }
         }
     }
 }

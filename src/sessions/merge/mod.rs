@@ -1,6 +1,7 @@
 //! Taking over: a session's changes become commits on a branch of the user's. Everything is planned in a directory of ours
 //! first; the target moves at the end, at once, and only if it is where the plan saw it.
 
+pub(in crate::sessions) mod checkout;
 pub(in crate::sessions) mod rework;
 pub(in crate::sessions) mod sync;
 mod twins;
@@ -194,6 +195,7 @@ pub fn plan_merge(
     program: &Program,
 ) -> Result<MergePlan, SessionError> {
     let MergeWish { how, into, keeps_record } = wish.into();
+    sessions.is_own(id)?;
     let view = sessions.look(id)?;
     let meta = view.meta()?;
     if !meta.conflicts.is_empty() {

@@ -3,10 +3,11 @@
 
 use std::path::{Path, PathBuf};
 
+use super::checkout::checkout_tree;
 use super::twins::twins;
 use super::{MergePlan, Scratch};
 use crate::files::{PathError, Root, Stamp};
-use crate::git::{Changed, GitError, Mode, Objects as _, Oid, Program, Repo, TreeEdit, short};
+use crate::git::{Changed, GitError, Mode, Objects as _, Oid, Program, Repo, TreeEdit, oid_of, short};
 use crate::host::now_unix_ms;
 use crate::render::patch::all_crlf;
 use crate::sessions::base::{Session, Sessions};
@@ -15,10 +16,12 @@ use crate::sessions::error::SessionError;
 use crate::sessions::names::short_id;
 use crate::sessions::turn;
 use crate::sessions::wire::{MergedFile, Meta};
-use crate::tree::{FILE_BYTES_MAX, RECORDS};
+use crate::tree::{FILE_BYTES_MAX, Guard, RECORDS};
 
 /// The session's side in git's marks of conflicts.
 const OURS: &str = "session";
+/// The side of the checkout's uncommitted files there.
+const CHECKOUT: &str = "checkout";
 
 /// A branch that was brought into a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,7 +57,7 @@ pub fn sync(session: &mut Session, from: Option<&str>, program: &Program) -> Res
     let (name, theirs) = branch_to_sync(session, from)?;
     let scratch = Scratch::beside(&repo, &session.desk.scratch())?;
     let ours = if name == OURS { "reedclaw-session" } else { OURS };
-    let merged = program.merge_named(&scratch.path, [(ours, session.tip), (&name, theirs)])?;
+    let merged = program.merge_named(&scratch.path, None, [(ours, session.tip), (&name, theirs)])?;
     // Git's program wrote the objects: a repository that was opened before may not know them yet.
     let fresh = Repo::open(&scratch.path)?;
     let mut conflicts = merged.conflicts;
@@ -66,9 +69,57 @@ pub fn sync(session: &mut Session, from: Option<&str>, program: &Program) -> Res
         ..session.meta.clone()
     };
     let subject = format!("bring {name} ({}) into the session", short(theirs));
-    let commit = joined(session, &fresh, &meta, (merged.tree, theirs), &subject)?;
+    let commit = joined(session, &fresh, &meta, (merged.tree, Some(theirs)), &subject)?;
     session.operate("sync", commit)?;
     Ok(Synced { from: theirs, conflicts })
+}
+
+/// Brings the checkout's uncommitted files into the session, which has all of its newest commit; the checkout is only read. Gives the
+/// files that stay out, too, each with the reason.
+///
+/// # Errors
+/// Nothing is uncommitted, the session lacks commits of the checkout, or git can't read or merge it.
+pub fn sync_changes(
+    session: &mut Session,
+    program: &Program,
+    holds_key: &Guard,
+) -> Result<(Synced, Vec<String>), SessionError> {
+    session.commit_left()?;
+    session.follow()?;
+    let (repo, refused) = (session.sessions.repo.clone(), |message: &str| SessionError::Refused(message.to_owned()));
+    let head = repo.head()?.commit.ok_or_else(|| refused("the repository has no commit yet"))?;
+    if repo.merge_base(session.tip, head) != Some(head) {
+        return Err(refused(
+            "the session lacks commits of your checkout; sync without --with-changes brings them first",
+        ));
+    }
+    let (tree, left_out) = checkout_tree(&session.sessions, program, holds_key)?;
+    if tree == repo.commit(head)?.tree {
+        return Err(refused("nothing in your checkout is uncommitted that a session takes"));
+    }
+    let scratch = Scratch::beside(&repo, &session.desk.scratch())?;
+    let fresh = Repo::open(&scratch.path)?;
+    let mut batch = fresh.batch();
+    let mut commit = |tree: Oid, parents: Vec<Oid>| {
+        let message = "uncommitted files\n".to_owned();
+        batch.commit(&session.sessions.new_commit(tree, parents, now_unix_ms(), message))
+    };
+    let theirs = commit(tree, vec![head])?;
+    // What was brought before is no change of the session's. A `git gc` may have removed it.
+    let before = session.meta.checkout.as_deref().and_then(oid_of).filter(|it| repo.has(*it));
+    let base = before.map(|tree| commit(tree, vec![])).transpose()?;
+    batch.settle_unsynced()?;
+    let merged = program.merge_named(&scratch.path, base, [(OURS, session.tip), (CHECKOUT, theirs)])?;
+    let fresh = Repo::open(&scratch.path)?;
+    let mut conflicts = merged.conflicts;
+    conflicts.retain(|it| !it.starts_with(RECORDS));
+    conflicts.sort();
+    let names = conflicts.iter().map(|it| it.display().to_string()).collect();
+    let meta = Meta { conflicts: names, checkout: Some(tree.to_string()), ..session.meta.clone() };
+    let subject = "bring uncommitted files of the checkout into the session";
+    let commit = joined(session, &fresh, &meta, (merged.tree, None), subject)?;
+    session.operate("sync", commit)?;
+    Ok((Synced { from: head, conflicts }, left_out))
 }
 
 /// The user's branch that is to come into the session, in short, and its newest commit.
@@ -111,18 +162,18 @@ pub fn note_merged(session: &mut Session, plan: &MergePlan, commit: Oid) -> Resu
     }
     let subject = format!("merged into {} as {}", plan.target_name(), short(commit));
     let tree = repo.commit(commit)?.tree;
-    let joined = joined(session, &repo, &meta, (tree, commit), &subject)?;
+    let joined = joined(session, &repo, &meta, (tree, Some(commit)), &subject)?;
     session.publish(joined)?;
     session.meta = meta;
     Ok(())
 }
 
-/// Writes a commit with the files of `tree`, the records of this session, and `theirs` as its second parent.
+/// Writes a commit with the files of `tree`, the records of this session, and `theirs`, if there is one, as its second parent.
 fn joined(
     session: &Session,
     from: &Repo,
     meta: &Meta,
-    (tree, theirs): (Oid, Oid),
+    (tree, theirs): (Oid, Option<Oid>),
     subject: &str,
 ) -> Result<Oid, SessionError> {
     let repo = &session.sessions.repo;
@@ -136,7 +187,8 @@ fn joined(
     let tree = batch.tree(tree, &edits)?;
     let state = if meta.conflicts.is_empty() { "whole" } else { "conflicted" };
     let message = format!("{subject}\n\n{}", turn::trailers(&meta.id, None, "sync", state, None));
-    let new = session.sessions.new_commit(tree, vec![session.tip, theirs], now_unix_ms(), message);
+    let new =
+        session.sessions.new_commit(tree, [session.tip].into_iter().chain(theirs).collect(), now_unix_ms(), message);
     let commit = batch.commit(&new)?;
     batch.settle()?;
     Ok(commit)
@@ -154,6 +206,7 @@ pub fn plan_apply(
     checkout: &Root,
     program: Option<&Program>,
 ) -> Result<Vec<ToApply>, SessionError> {
+    sessions.is_own(id)?;
     let view = sessions.look(id)?;
     let (mut all, mut conflicts) = (Vec::new(), Vec::new());
     let scratch = Scratch::beside(&sessions.repo, &Desk::of(&sessions.folder, id).scratch())?;

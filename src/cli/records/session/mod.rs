@@ -5,6 +5,7 @@ mod words;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::ArgMatches;
 use serde_json::{Value, json};
@@ -32,12 +33,16 @@ use crate::proto::Failure;
 use crate::render::text::{escape_visible, table};
 use crate::render::{sanitise, strip_controls};
 use crate::sessions::{
-    FILE_BYTES_MAX, Finding, Half, How, LogEntry, MergeWish, Session, SessionError, Sessions, View, amend, clear_up,
-    examine, merge, note_merged, plan_merge, replay, rewind_half, short_id, sync,
+    FILE_BYTES_MAX, FilesBack, Finding, Half, How, LogEntry, MergeWish, Session, SessionError, Sessions, View, amend,
+    clear_up, examine, merge, note_merged, plan_merge, replay, rewind_half, short_id, start_with_changes, sync,
+    sync_changes,
 };
 
 use lines::VERSION;
 pub(in crate::cli) use words::definition;
+
+/// Time in which files that aren't committed are counted, while a session begins.
+const COUNTING_TIME: Duration = Duration::from_millis(35);
 
 /// Carries it out; `config` is what `--config` named.
 pub(in crate::cli) fn run(matches: &ArgMatches, config: Option<PathBuf>) -> ExitCode {
@@ -138,14 +143,8 @@ impl Asked {
             }
             "rewind" => self.rewind(&id, turn().unwrap_or_default(), matches)?,
             "message" | "amend" | "dir" => self.change_or_write(name, &id, turn(), matches)?,
-            "undo" | "redo" => {
-                let act = if name == "undo" { Session::undo } else { Session::redo };
-                let done = sessions.open(&id).and_then(|mut session| act(&mut session)).map_err(session_failure)?;
-                errln!("reedclaw: {}", sanitise(&done));
-            }
-            "sync" => {
-                return self.sync(&id, matches);
-            }
+            "undo" | "redo" => self.undo_or_redo(&id, name == "undo", matches.get_flag("files"))?,
+            "sync" => return self.sync(&id, matches),
             "merge" => return self.merge(&id, matches),
             "apply" => return self.apply(&id, matches),
             "abandon" => {
@@ -166,20 +165,31 @@ impl Asked {
         let title: Vec<&str> = matches.get_many("title").into_iter().flatten().map(String::as_str).collect();
         let title = self.runtime.agent().redacted(&title.join(" "));
         let sessions = &self.sessions;
-        let begun = match matches.get_one::<String>("on") {
-            _ if matches.get_flag("with-changes") => sessions.start_with_changes(&title, &self.program()?),
-            Some(branch) => sessions.start_on(branch, &title),
-            None => sessions.start(matches.get_one::<String>("from").map(String::as_str), &title),
-        };
-        let mut begun = begun.map_err(session_failure)?;
+        let (options, is_counted) = (self.runtime.git_options(), !matches.get_flag("with-changes"));
+        let count = || is_counted.then(|| left_behind(&options, sessions, COUNTING_TIME)).flatten();
+        // The start waits for the disk, and the count for the processor.
+        let (begun, left) = std::thread::scope(|scope| {
+            let counting = scope.spawn(count);
+            (self.begin(matches, &title), counting.join().unwrap_or_default())
+        });
+        let mut begun = begun?;
         outln!("{}", begun.id());
-        begun.take_told().iter().for_each(|told| errln!("reedclaw: {}", sanitise(told)));
-        if !matches.get_flag("with-changes") {
-            left_behind(&self.runtime.git_options(), sessions)
-                .iter()
-                .for_each(|told| errln!("reedclaw: {}", sanitise(told)));
-        }
+        let told = begun.take_told();
+        told.iter().chain(&left).for_each(|told| errln!("reedclaw: {}", sanitise(told)));
         Ok(ExitCode::SUCCESS)
+    }
+
+    /// Begins the session that the options describe.
+    fn begin(&self, matches: &ArgMatches, title: &str) -> Result<Session, Failure> {
+        let sessions = &self.sessions;
+        let begun = match matches.get_one::<String>("on") {
+            _ if matches.get_flag("with-changes") => {
+                start_with_changes(sessions, title, &self.program()?, &self.runtime.key_guard())
+            }
+            Some(branch) => sessions.start_on(branch, title),
+            None => sessions.start(matches.get_one::<String>("from").map(String::as_str), title),
+        };
+        begun.map_err(session_failure)
     }
 
     fn clear_up(&self, only_names: bool, is_json: bool) -> Result<ExitCode, Failure> {
@@ -216,6 +226,7 @@ impl Asked {
 
     fn list(&self, is_whole: bool, is_json: bool) -> Result<ExitCode, Failure> {
         let mut all = self.sessions.list().map_err(session_failure)?;
+        all.extend(self.sessions.list_foreign().map_err(session_failure)?);
         if is_whole {
             all.extend(self.sessions.list_left().map_err(session_failure)?);
         }
@@ -240,8 +251,24 @@ impl Asked {
         if found.iter().all(|it| it.is_mended) {
             return Ok(ExitCode::SUCCESS);
         }
-        errln!("reedclaw: session doctor --repair makes these records anew; git log shows the commits");
+        if found.iter().any(|it| it.is_record && !it.is_mended) {
+            errln!("reedclaw: session doctor --repair makes these records anew; git log shows the commits");
+        }
         Ok(ExitCode::from(exit::FAILED))
+    }
+
+    /// Takes back the last operation on a session, or what the newest turn changed in files; or does it again.
+    fn undo_or_redo(&self, id: &str, is_undo: bool, is_of_files: bool) -> Result<(), Failure> {
+        let mut session = self.sessions.open(id).map_err(session_failure)?;
+        let words = |verb: &str, it: FilesBack| format!("{verb}: {} ({})", it.what, counted(it.files, "file"));
+        let done = match (is_undo, is_of_files) {
+            (true, false) => session.undo(),
+            (false, false) => session.redo(),
+            (true, true) => session.undo_files(None).map(|it| words("took back", it)),
+            (false, true) => session.redo_files().map(|it| words("made again", it)),
+        };
+        errln!("reedclaw: {}", sanitise(&done.map_err(session_failure)?));
+        Ok(())
     }
 
     fn change_or_write(&self, name: &str, id: &str, turn: Option<u64>, matches: &ArgMatches) -> Result<(), Failure> {
@@ -309,6 +336,9 @@ impl Asked {
         outln!("{}", strip_controls(record.answer.trim_end().as_bytes()));
         for left_out in &record.left_out {
             outln!("In no commit: {}", escape_visible(left_out));
+        }
+        for doubt in &record.doubts {
+            outln!("Looks like a secret: {}", escape_visible(doubt));
         }
         out!("{}", sanitise(&difference(&changes, &|side| view.text(side))));
         Ok(())
@@ -394,9 +424,13 @@ impl Asked {
         };
         let mut session = self.sessions.open(id).map_err(session_failure)?;
         let program = self.program()?;
-        let synced = match matches.get_flag("rebase") {
-            true => replay(&mut session, branch, &program),
-            false => sync(&mut session, branch, &program),
+        let synced = match (matches.get_flag("rebase"), matches.get_flag("with-changes")) {
+            (true, _) => replay(&mut session, branch, &program),
+            (_, true) => sync_changes(&mut session, &program, &self.runtime.key_guard()).map(|(synced, left_out)| {
+                left_out.iter().for_each(|told| errln!("reedclaw: {}", sanitise(told)));
+                synced
+            }),
+            _ => sync(&mut session, branch, &program),
         };
         let synced = match synced {
             Err(SessionError::Conflicts(paths)) => {
@@ -413,7 +447,8 @@ impl Asked {
             outln!("{}", lines::synced(id, &synced.from.to_string(), &session.tip().to_string()));
         }
         if synced.conflicts.is_empty() {
-            errln!("reedclaw: session {} has all of {from} now", short_id(id));
+            let what = if matches.get_flag("with-changes") { " and your uncommitted files" } else { "" };
+            errln!("reedclaw: session {} has all of {from}{what} now", short_id(id));
             return Ok(ExitCode::SUCCESS);
         }
         conflicts(&synced.conflicts);

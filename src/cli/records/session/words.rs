@@ -75,21 +75,35 @@ pub(in crate::cli) fn definition() -> Command {
                 .arg(yes()),
         )
         .subcommands(care_definitions())
-        .subcommand(command("undo", "Takes back the last rewind, sync, amend or new message").arg(id()))
-        .subcommand(command("redo", "Does again what undo took back").arg(id()))
-        .subcommand(
-            command("sync", "Merges your branch into a session")
-                .arg(id())
-                .arg(flag("rebase", "Makes the session's commits anew on your branch; with conflicts nothing moves"))
-                .arg(Arg::new("branch").value_name("BRANCH").help("The default is the branch that it began at"))
-                .arg(as_json()),
-        )
+        .subcommands(back_definitions())
         .subcommand(merge_definition())
         .subcommand(
             command("apply", "Puts the changes of a session into the checkout").arg(id()).arg(yes()).arg(as_json()),
         )
         .subcommand(command("abandon", "Takes a session off the list; its commits are kept").arg(id()))
         .subcommand(command("drop", "Removes a session with all its turns").arg(id()).arg(yes()))
+}
+
+/// The commands that take something back, and that bring your branch in.
+fn back_definitions() -> [Command; 3] {
+    let command = |name: &'static str, about: &'static str| Command::new(name).about(about);
+    [
+        command("undo", "Takes back the last rewind, sync, amend or new message")
+            .arg(id())
+            .arg(flag("files", "Takes back what the newest turn changed in files; the conversation stays")),
+        command("redo", "Does again what undo took back")
+            .arg(id())
+            .arg(flag("files", "Makes the changes of files again that undo --files took back")),
+        command("sync", "Merges your branch into a session")
+            .arg(id())
+            .arg(flag("rebase", "Makes the session's commits anew on your branch; with conflicts nothing moves"))
+            .arg(
+                flag("with-changes", "Brings the checkout's uncommitted files that git doesn't ignore")
+                    .conflicts_with_all(["rebase", "branch"]),
+            )
+            .arg(Arg::new("branch").value_name("BRANCH").help("The default is the branch that it began at"))
+            .arg(as_json()),
+    ]
 }
 
 fn fork_definition() -> Command {

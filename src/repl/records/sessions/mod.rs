@@ -1,7 +1,11 @@
 //! `:session`: sessions on git at the prompt. It must not know how they are kept.
 
+pub(in crate::repl) mod begin;
+mod sync;
+
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::app::{Approvals, OwnCommand, Ruling, doubts, left_behind, session_failure};
 use crate::ask::{Asking, ask_yes_or_no};
@@ -23,10 +27,12 @@ use crate::repl::records::memory;
 use crate::repl::records::repository;
 use crate::repl::rules::tooling;
 use crate::sessions::{
-    Half, Session, SessionError, Sessions, View, amend, label, merge, note_merged, plan_merge, replay, rewind_half,
-    short_id, sync,
+    Half, Session, SessionError, Sessions, View, amend, label, merge, note_merged, plan_merge, rewind_half, short_id,
 };
 use crate::store::StoredTurn;
+
+/// Time in which files that aren't committed are counted; the session has begun then.
+const COUNTING_TIME: Duration = Duration::from_millis(150);
 
 impl Repl {
     /// Carries out `:session`.
@@ -57,7 +63,7 @@ impl Repl {
             "message" => self.session_message(rest),
             "amend" => self.session_amend(rest),
             "run" => return self.session_run(rest),
-            "sync" => self.session_sync(rest),
+            "sync" => self.git_program().and_then(|program| sync::sync_session(self, rest, &program)),
             "apply" => return self.session_apply(),
             "undo" => self.session_undo(Session::undo),
             "redo" => self.session_undo(Session::redo),
@@ -113,6 +119,7 @@ impl Repl {
     fn session_list(&self, argument: &str) -> Result<(), Failure> {
         let sessions = self.git_sessions()?;
         let mut all = sessions.list().map_err(session_failure)?;
+        all.extend(sessions.list_foreign().map_err(session_failure)?);
         match argument {
             "" => {}
             "--all" => all.extend(sessions.list_left().map_err(session_failure)?),
@@ -152,7 +159,7 @@ impl Repl {
         Ok(())
     }
 
-    fn session_start(&mut self, rest: &str) -> Result<(), Failure> {
+    pub(in crate::repl) fn session_start(&mut self, rest: &str) -> Result<(), Failure> {
         let (with_changes, rest) = match rest.strip_prefix("--with-changes") {
             Some(rest) => (true, rest.trim_start()),
             None => (false, rest),
@@ -187,7 +194,7 @@ impl Repl {
                 "session {} begins at {base}; your files stay as they are, each turn becomes a commit on {name}",
                 short_id(id)
             ));
-            if !with_changes && let Some(told) = left_behind(&self.runtime.git_options(), sessions) {
+            if !with_changes && let Some(told) = left_behind(&self.runtime.git_options(), sessions, COUNTING_TIME) {
                 self.console.notice(&told);
             }
             if is_branch && is_first {
@@ -200,7 +207,7 @@ impl Repl {
         Ok(())
     }
 
-    fn session_open(&mut self, wanted: &str) -> Result<(), Failure> {
+    pub(in crate::repl) fn session_open(&mut self, wanted: &str) -> Result<(), Failure> {
         if wanted.is_empty() {
             return Err(Failure::user("which session?").hint(":session lists them"));
         }
@@ -290,6 +297,8 @@ impl Repl {
                     .left_out
                     .iter()
                     .for_each(|it| self.console.notice(&format!("in no commit: {}", escape_visible(it))));
+                let doubts = record.doubts.iter();
+                doubts.for_each(|it| self.console.notice(&format!("looks like a secret: {}", escape_visible(it))));
                 return changes::browse(self, parse(&text), Vec::new());
             }
         }
@@ -583,27 +592,6 @@ impl Repl {
         };
         let mut all = sessions.list().ok()?.into_iter().filter(|it| it.meta.turns == turns);
         all.find(|it| is_last(&it.meta.id)).map(|it| short_id(&it.meta.id).to_owned())
-    }
-
-    fn session_sync(&mut self, argument: &str) -> Result<(), Failure> {
-        let program = self.git_program()?;
-        let replayed = argument.strip_prefix("--rebase").map(str::trim);
-        let branch = Some(replayed.unwrap_or(argument)).filter(|it| !it.is_empty());
-        let none = || Failure::user("no session is on").hint(":session lists them");
-        let session = &mut self.runtime.on_git_mut().ok_or_else(none)?.session;
-        let synced = match replayed {
-            Some(_) => replay(session, branch, &program),
-            None => sync(session, branch, &program),
-        };
-        let synced = synced.map_err(session_failure)?;
-        self.console.notice(&format!("the session has all of {} now; :session undo takes it back", short(synced.from)));
-        if !synced.conflicts.is_empty() {
-            let paths: Vec<String> =
-                synced.conflicts.iter().map(|it| escape_visible(&it.display().to_string())).collect();
-            self.console
-                .notice(&format!("both sides changed {}: ask the model to solve the conflicts", paths.join(", ")));
-        }
-        Ok(())
     }
 
     fn git_program(&self) -> Result<Program, Failure> {

@@ -1,0 +1,39 @@
+//! Commits and files that come into a session, from the person's branch and from the checkout.
+
+use crate::app::session_failure;
+use crate::git::{Program, short};
+use crate::proto::Failure;
+use crate::render::text::escape_visible;
+use crate::repl::hub::Repl;
+use crate::sessions::{Synced, replay, sync, sync_changes};
+
+/// Carries out `:session sync`.
+pub(super) fn sync_session(repl: &mut Repl, argument: &str, program: &Program) -> Result<(), Failure> {
+    let replayed = argument.strip_prefix("--rebase").map(str::trim);
+    let branch = Some(replayed.unwrap_or(argument)).filter(|it| !it.is_empty());
+    let guard = repl.runtime.key_guard();
+    let none = || Failure::user("no session is on").hint(":session lists them");
+    let session = &mut repl.runtime.on_git_mut().ok_or_else(none)?.session;
+    let (what, synced) = match (argument, replayed) {
+        ("--with-changes", _) => {
+            let (synced, left_out) = sync_changes(session, program, &guard).map_err(session_failure)?;
+            left_out.iter().for_each(|told| repl.console.notice(&escape_visible(told)));
+            ("your uncommitted files".to_owned(), Ok(synced))
+        }
+        (_, Some(_)) => (String::new(), replay(session, branch, program)),
+        _ => (String::new(), sync(session, branch, program)),
+    };
+    let synced = synced.map_err(session_failure)?;
+    let what = if what.is_empty() { format!("all of {}", short(synced.from)) } else { what };
+    repl.console.notice(&format!("the session has {what} now; :session undo takes it back"));
+    show_conflicts(repl, &synced);
+    Ok(())
+}
+
+fn show_conflicts(repl: &Repl, synced: &Synced) {
+    if !synced.conflicts.is_empty() {
+        let paths: Vec<String> = synced.conflicts.iter().map(|it| escape_visible(&it.display().to_string())).collect();
+        let paths = paths.join(", ");
+        repl.console.notice(&format!("both sides changed {paths}: ask the model to solve the conflicts"));
+    }
+}
