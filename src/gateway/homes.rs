@@ -5,7 +5,8 @@
 //! conversations, and gateways with different databases don't share any. It must not know requests and routes.
 
 use parking_lot::Mutex;
-use std::collections::BTreeMap;
+use serde_json::json;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
@@ -16,10 +17,11 @@ use super::http::problem::{Answered, Problem};
 use crate::app;
 use crate::base::hash;
 use crate::config::{Env, Settings, state_directory};
-use crate::proto::Failure;
+use crate::ledger::{Ledger, LedgerError, Put};
 use crate::proto::team::Identity;
+use crate::proto::{Failure, Role};
 use crate::receipts;
-use crate::store::Store;
+use crate::store::{ConversationId, Store};
 
 /// Homes that stay open although nobody uses them: each holds a database.
 const OPEN_MAX: usize = 32;
@@ -38,6 +40,18 @@ pub struct Parts {
     pub store: Arc<Mutex<Store>>,
     /// The config's file, if one was read.
     pub config: Option<PathBuf>,
+}
+
+impl Parts {
+    /// The parts for a command that serves nothing.
+    ///
+    /// # Errors
+    /// There is no state directory, or the store can't be opened.
+    pub fn at_rest(settings: Settings, env: Env) -> Result<Self, Failure> {
+        let directory = state_directory(&env).ok_or_else(|| Failure::unavailable("no HOME is set".to_owned()))?;
+        let store = Store::open(&directory).map_err(|error| Failure::unavailable(error.to_string()))?;
+        Ok(Self { settings, env, store: Arc::new(Mutex::new(store)), config: None })
+    }
 }
 
 /// The home of a project's agents.
@@ -101,7 +115,8 @@ impl Homes {
         match self.existing(parts, who)? {
             Some(home) => Ok(home),
             None => {
-                let (directory, workspace) = self.places_of(who)?;
+                let place = (who.tenant.as_str(), who.project.as_str());
+                let (directory, workspace) = self.places_of(place)?;
                 let of_tenant = directory.parent().map_or(0, |tenant| fs::read_dir(tenant).map_or(0, Iterator::count));
                 if of_tenant >= PROJECTS_MAX {
                     let message = format!("agents work in {PROJECTS_MAX} projects of this tenant already");
@@ -109,7 +124,7 @@ impl Homes {
                 }
                 make(&directory)?;
                 make(&workspace)?;
-                self.opened(parts, who)
+                self.opened(parts, place)
             }
         }
     }
@@ -119,14 +134,74 @@ impl Homes {
     /// # Errors
     /// It can't be opened.
     pub fn existing(&self, parts: &Parts, who: &Identity) -> Answered<Option<Arc<Home>>> {
-        if is_machines(who) {
+        self.existing_in(parts, (&who.tenant, &who.project))
+    }
+
+    fn existing_in(&self, parts: &Parts, place: (&str, &str)) -> Answered<Option<Arc<Home>>> {
+        if is_machines(place) {
             return Ok(Some(Arc::clone(&self.machines)));
         }
-        let (directory, workspace) = self.places_of(who)?;
+        let (directory, workspace) = self.places_of(place)?;
         match directory.is_dir() && workspace.is_dir() {
-            true => self.opened(parts, who).map(Some),
+            true => self.opened(parts, place).map(Some),
             false => Ok(None),
         }
+    }
+
+    /// Deletes the conversations on this machine in which a user of a tenant has asked; returns how many. Several machines that share
+    /// a database each count from one, so only a conversation that has the question is meant.
+    ///
+    /// # Errors
+    /// The database fails, or a home can't be opened.
+    pub fn erase(&self, parts: &Parts, ledger: &Ledger, tenant: &str, user: &str) -> Answered<usize> {
+        let mut meant: BTreeMap<String, BTreeSet<i64>> = BTreeMap::new();
+        for (project, id, question) in ledger.runs().asked(tenant, user)? {
+            let Some(home) = self.existing_in(parts, (tenant, &project))? else { continue };
+            let record = home.store.lock().record(ConversationId(id)).map_err(|error| failed(&error.to_string()))?;
+            let is_asked = record.iter().any(|it| it.message.role == Role::User && it.message.content == question);
+            if is_asked {
+                meant.entry(project).or_default().insert(id);
+            }
+        }
+        let mut count = 0;
+        for (project, ids) in meant {
+            let Some(home) = self.existing_in(parts, (tenant, &project))? else { continue };
+            let ids: Vec<ConversationId> = ids.into_iter().map(ConversationId).collect();
+            let deleted = home.store.lock().delete_conversations(&ids);
+            count += deleted.map_err(|error| failed(&error.to_string()))?;
+        }
+        Ok(count)
+    }
+
+    /// Writes what the agents of a tenant's projects have on this machine: conversations and memories. Those of this machine's own
+    /// user are no tenant's.
+    ///
+    /// # Errors
+    /// A home can't be opened, or `put` fails.
+    pub fn export(&self, parts: &Parts, tenant: &str, put: Put<'_>) -> Result<(), LedgerError> {
+        let unread = |why: &dyn ToString| LedgerError::Invalid(format!("a home can't be read: {}", why.to_string()));
+        let Some((tenants, _)) = &self.places else { return Ok(()) };
+        let Ok(entries) = fs::read_dir(tenants.join(name_of(tenant))) else { return Ok(()) };
+        let mut projects: Vec<String> = entries.filter_map(|it| Some(id_of(it.ok()?.file_name().to_str()?))).collect();
+        projects.sort();
+        for project in projects {
+            let found = self.existing_in(parts, (tenant, &project)).map_err(|problem| unread(&problem.message))?;
+            let Some(home) = found else { continue };
+            let store = home.store.lock();
+            for conversation in store.conversations(usize::MAX).map_err(|error| unread(&error))? {
+                let record = store.record(conversation.id).map_err(|error| unread(&error))?;
+                let messages = record.iter().map(|it| {
+                    let role = if it.message.role == Role::User { "user" } else { "assistant" };
+                    json!({"role": role, "at_ms": it.time, "text": it.message.content})
+                });
+                put(&json!({"type": "conversation", "project": project, "id": conversation.id.0,
+                    "title": conversation.title, "messages": messages.collect::<Vec<_>>()}))?;
+            }
+            for memory in store.memories(true).map_err(|error| unread(&error))? {
+                put(&json!({"type": "remembered", "project": project, "text": memory.text}))?;
+            }
+        }
+        Ok(())
     }
 
     /// The workspace of the caller's project, whether it is there or not.
@@ -134,9 +209,10 @@ impl Homes {
     /// # Errors
     /// There is no home directory.
     pub fn workspace(&self, who: &Identity) -> Answered<PathBuf> {
-        match is_machines(who) {
+        let place = (who.tenant.as_str(), who.project.as_str());
+        match is_machines(place) {
             true => Ok(self.machines.workspace.clone()),
-            false => self.places_of(who).map(|(_, workspace)| workspace),
+            false => self.places_of(place).map(|(_, workspace)| workspace),
         }
     }
 
@@ -146,18 +222,18 @@ impl Homes {
         std::iter::once(&self.machines).chain(open.values().map(|(home, _)| home)).cloned().collect()
     }
 
-    fn places_of(&self, who: &Identity) -> Answered<(PathBuf, PathBuf)> {
+    fn places_of(&self, (tenant, project): (&str, &str)) -> Answered<(PathBuf, PathBuf)> {
         let (tenants, workspaces) = self.places.as_ref().ok_or_else(|| failed("no HOME is set"))?;
         // All workspaces lie beside each other, so that a sandbox can cover those of others one by one.
-        let name = hash::sha256_hex(format!("{}\0{}\0{}", self.database, who.tenant, who.project).as_bytes());
-        let directory = tenants.join(name_of(&who.tenant)).join(name_of(&who.project));
+        let name = hash::sha256_hex(format!("{}\0{tenant}\0{project}", self.database).as_bytes());
+        let directory = tenants.join(name_of(tenant)).join(name_of(project));
         Ok((directory, workspaces.join(&name[..32])))
     }
 
-    fn opened(&self, parts: &Parts, who: &Identity) -> Answered<Arc<Home>> {
-        let (directory, workspace) = self.places_of(who)?;
+    fn opened(&self, parts: &Parts, place: (&str, &str)) -> Answered<Arc<Home>> {
+        let (directory, workspace) = self.places_of(place)?;
         let mut open = self.open.lock();
-        let key = (who.tenant.clone(), who.project.clone());
+        let key = (place.0.to_owned(), place.1.to_owned());
         if let Some((home, used)) = open.get_mut(&key) {
             *used = Instant::now();
             return Ok(Arc::clone(home));
@@ -177,9 +253,9 @@ impl Homes {
     }
 }
 
-/// Returns whether the caller works in the project of this machine's own user.
-fn is_machines(who: &Identity) -> bool {
-    (who.tenant.as_str(), who.project.as_str()) == ("local", "default")
+/// Returns whether a tenant's project is that of this machine's own user.
+fn is_machines(place: (&str, &str)) -> bool {
+    place == ("local", "default")
 }
 
 /// The name of a directory for an id: an id may be `..`, and begins with `%` never.
@@ -188,6 +264,11 @@ fn name_of(id: &str) -> String {
         Some(rest) => format!("%2E{rest}"),
         None => id.to_owned(),
     }
+}
+
+/// The id that a directory's name is for.
+fn id_of(name: &str) -> String {
+    name.strip_prefix("%2E").map_or_else(|| name.to_owned(), |rest| format!(".{rest}"))
 }
 
 fn make(directory: &Path) -> Answered<()> {
@@ -208,7 +289,7 @@ mod tests {
     #[test]
     fn a_directorys_name_never_leads_elsewhere() {
         for (id, name) in [("acme", "acme"), ("..", "%2E."), (".", "%2E"), (".a", "%2Ea"), ("a.b", "a.b")] {
-            assert_eq!(name_of(id), name);
+            assert_eq!((name_of(id).as_str(), id_of(name).as_str()), (name, id));
         }
     }
 }

@@ -50,7 +50,7 @@ use crate::share::SOCKET_NAME;
 pub use api::ROUTES;
 pub use ask::figures_at;
 pub use database::{database_target, migrate, of_ledger, open, open_existing};
-pub use homes::Parts;
+pub use homes::{Homes, Parts};
 pub use http::openapi::document as openapi;
 pub use http::route::Route;
 pub use identity::is_id;
@@ -58,7 +58,6 @@ pub use state::Gateway;
 
 use database::listen_address;
 use guard::{Names, Reach};
-use homes::Homes;
 use http::front::{self, Listeners};
 use http::inputs::Schemas;
 use http::metrics::Metrics;

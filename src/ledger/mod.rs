@@ -35,7 +35,7 @@ pub use auth::{ACCESS_MS, Accounts, Caller, NewToken, Paired, REFRESH_MS, TokenR
 pub use canvas::{Canvases, Command, Committed, Snapshot};
 pub use idempotency::{Begun, Key, Keys};
 pub use ids::{random_text, uuid_v7, uuids_v7};
-pub use more::archive::{self, Archive};
+pub use more::archive::{self, Archive, Put};
 pub use more::artifacts::{Artifact, Artifacts};
 pub use more::backends::{self, Backend, Backends, Unfit};
 pub use more::figures::{self, Figure, Figures};

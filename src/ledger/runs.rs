@@ -145,6 +145,20 @@ impl Runs<'_> {
         found.ok_or(LedgerError::NotFound)
     }
 
+    /// The questions that a user has asked, each with its project and the number of its conversation on the machine whose gateway
+    /// had the run. Those that were erased are missing.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn asked(&self, tenant: &str, user: &str) -> Result<Vec<(String, i64, String)>, LedgerError> {
+        let connection = self.0.view(tenant)?;
+        let sql = "SELECT project, conversation_id, question FROM run WHERE tenant = ?1 AND user = ?2 \
+                   AND conversation_id IS NOT NULL AND question <> ''";
+        let mut statement = connection.prepare_cached(sql)?;
+        let rows = statement.query_map(params![tenant, user], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+        Ok(rows.collect::<crate::ledger::sql::Result<_>>()?)
+    }
+
     /// The gateway that has a run, if it lives.
     ///
     /// # Errors

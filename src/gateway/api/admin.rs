@@ -7,7 +7,7 @@ use crate::gateway::http::call::{Call, Content, Reply};
 use crate::gateway::http::inputs::time_ms;
 use crate::gateway::http::problem::{Answered, Problem};
 use crate::gateway::identity::is_id;
-use crate::ledger::{LedgerError, Node};
+use crate::ledger::{LedgerError, Node, Put};
 use crate::proto::team::{Mode, TeamRole};
 
 /// The body of `POST /admin/members`.
@@ -154,7 +154,9 @@ pub fn archive(call: &Call<'_>) -> Answered<Reply> {
     let mut bytes = Bounded(Vec::new());
     let who = call.who()?;
     let tenant = &who.tenant;
-    call.gateway.ledger.archive().export(tenant, Some(who), &mut bytes).map_err(|error| match error {
+    let gateway = call.gateway;
+    let more = |put: Put<'_>| gateway.homes.export(&gateway.parts, tenant, put);
+    gateway.ledger.archive().export(tenant, Some(who), &mut bytes, &more).map_err(|error| match error {
         LedgerError::Invalid(_) => Problem::new(
             413,
             "too_large",
@@ -190,7 +192,10 @@ pub fn erase(call: &Call<'_>) -> Answered<Reply> {
         return Err(Problem::body("user must be one id of 1 to 128 of A–Z a–z 0–9 . _ : -"));
     }
     let who = call.who()?;
-    let erased = call.gateway.ledger.archive().erase(&who.tenant, Some(who), &user)?;
-    tracing::info!(event = "texts_erased", erased, request_id = call.sent.request_id.as_str());
-    Ok(Reply::ok(json!({"user": user, "erased": erased})))
+    let gateway = call.gateway;
+    // The conversations are found by the questions in the database, so these go last.
+    let conversations = gateway.homes.erase(&gateway.parts, &gateway.ledger, &who.tenant, &user)?;
+    let erased = gateway.ledger.archive().erase(&who.tenant, Some(who), &user)?;
+    tracing::info!(event = "texts_erased", erased, conversations, request_id = call.sent.request_id.as_str());
+    Ok(Reply::ok(json!({"user": user, "erased": erased, "conversations": conversations})))
 }

@@ -21,6 +21,12 @@ const PAGE: usize = 500;
 /// Types of events whose content is a person's own text.
 const TEXTS: [&str; 4] = ["message.user", "message.assistant", "message.summary", "run.started"];
 
+/// Writes a line of an archive: an object whose `type` is one of [`BESIDE`].
+pub type Put<'p> = &'p mut dyn FnMut(&Value) -> Result<(), LedgerError>;
+
+/// Types of lines about what a tenant has beside the database.
+pub const BESIDE: [&str; 2] = ["conversation", "remembered"];
+
 /// The archive of a tenant.
 pub struct Archive<'l>(pub(in crate::ledger) &'l Ledger);
 
@@ -41,21 +47,32 @@ impl Lines<'_> {
 }
 
 impl Archive<'_> {
-    /// Writes everything of a tenant as JSON lines: the log, memory, blackboards, files. The last line has the hash of the
-    /// lines before it. The log tells of it then. Without an actor it is a person at a terminal who does so. Returns the number
-    /// of events.
+    /// Writes everything of a tenant as JSON lines: the log, memory, blackboards, files, and what `more` has of it beside the
+    /// database. The last line has the hash of the lines before it. The log tells of it then. Without an actor it is a person at
+    /// a terminal who does so. Returns the number of events.
     ///
     /// # Errors
     /// There is no such tenant, the file can't be written, or the database fails.
-    pub fn export(&self, tenant: &str, by: Option<&Identity>, to: &mut dyn Write) -> Result<i64, LedgerError> {
+    pub fn export(
+        &self,
+        tenant: &str,
+        by: Option<&Identity>,
+        to: &mut dyn Write,
+        more: &dyn Fn(Put<'_>) -> Result<(), LedgerError>,
+    ) -> Result<i64, LedgerError> {
         let by = by.map_or_else(|| self.0.permits().operator_at_terminal(tenant), |by| Ok(by.clone()))?;
-        let events = self.write_out(tenant, to)?;
+        let events = self.write_out(tenant, to, more)?;
         let body = json!({"kind": "export", "events": events});
         self.0.write(tenant, |transaction| note(transaction, &by, "audit", "dataset:audit".into(), body))?;
         Ok(events)
     }
 
-    fn write_out(&self, tenant: &str, to: &mut dyn Write) -> Result<i64, LedgerError> {
+    fn write_out(
+        &self,
+        tenant: &str,
+        to: &mut dyn Write,
+        more: &dyn Fn(Put<'_>) -> Result<(), LedgerError>,
+    ) -> Result<i64, LedgerError> {
         let connection = self.0.view(tenant)?;
         let mut lines = Lines { to, hash: hash::Hasher::new() };
         let (begin, mut last) = match Anchor::of(&connection, tenant)? {
@@ -104,6 +121,7 @@ impl Archive<'_> {
             let data: Vec<u8> = connection.query_row(sql, params![tenant, sha256, number], |row| row.get(0))?;
             lines.put(&json!({"type": "file", "sha256": sha256, "part": number, "data": base64::encode(&data)}))?;
         }
+        more(&mut |value| lines.put(value))?;
         let sha256 = lines.hash.clone().finish_hex();
         lines.put(&json!({"type": "end", "events": last, "sha256": sha256}))?;
         lines.to.flush().map_err(|error| LedgerError::Invalid(format!("it can't be written: {error}")))?;
@@ -188,6 +206,7 @@ pub fn verify(from: &mut dyn BufRead) -> Result<Result<Verified, Broken>, Ledger
                 return Ok(chain.end());
             }
             (Some("memory" | "blackboard" | "file"), Some(_)) => {}
+            (Some(kind), Some(_)) if BESIDE.contains(&kind) => {}
             _ => return Err(not("a line has another type")),
         }
         all.update(line.as_bytes());

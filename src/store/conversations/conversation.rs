@@ -241,6 +241,37 @@ impl Store {
             .map_err(|problem| self.fail("write", &problem))
     }
 
+    /// Deletes conversations and all that was made of them, also from the file's free space. Tells how many there were.
+    ///
+    /// # Errors
+    /// The database can't be written: some may be gone.
+    pub fn delete_conversations(&mut self, ids: &[ConversationId]) -> Result<usize, StoreError> {
+        let delete = |connection: &Connection, id: i64| {
+            let transaction = rusqlite::Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
+            for sql in [
+                "DELETE FROM message WHERE conversation = ?1",
+                "UPDATE request SET conversation = NULL, thoughts = '' WHERE conversation = ?1",
+                "DELETE FROM summary WHERE conversation = ?1",
+                "DELETE FROM memory WHERE conversation = ?1",
+                "DELETE FROM to_remember WHERE conversation = ?1",
+                "DELETE FROM editor_session WHERE conversation = ?1",
+                "DELETE FROM tool_call WHERE conversation = ?1",
+            ] {
+                transaction.execute(sql, [id])?;
+            }
+            let count = transaction.execute("DELETE FROM conversation WHERE id = ?1", [id])?;
+            transaction.commit().map(|()| count)
+        };
+        let mut count = 0;
+        for id in ids {
+            let id = self.moved.conversation(id.0);
+            let deleted = delete(self.home_of(id), id);
+            count += deleted.map_err(|problem| self.fail("delete", &problem))?;
+        }
+        truncate_log(&self.main);
+        Ok(count)
+    }
+
     /// Deletes all conversations, also from the file's free space; lines stay. Tells how many there were.
     ///
     /// # Errors

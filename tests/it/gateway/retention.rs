@@ -69,7 +69,7 @@ fn loses_its_beginning(open: &dyn Fn() -> Ledger) {
     let verified = ledger.verify("local").expect("a check").expect("it holds");
     live(&ledger, 2);
     let mut lines = Vec::new();
-    ledger.archive().export("local", None, &mut lines).expect("an archive");
+    ledger.archive().export("local", None, &mut lines, &|_| Ok(())).expect("an archive");
     let archived = archive::verify(&mut lines.as_slice()).expect("an archive").expect("it holds");
     // The log tells of the archive after it.
     assert_eq!(archived.events + 1, ledger.verify("local").expect("a check").expect("it holds").events);

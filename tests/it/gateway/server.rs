@@ -278,7 +278,7 @@ fn holds_the_contract(ledger: &Ledger) {
     ledger.append(&who, &[draft("message.user", json!({"text": "private"}))], None).expect("a text");
     assert_eq!(ledger.archive().erase("local", None, &who.user), Ok(1));
     let mut archive = Vec::new();
-    let events = ledger.archive().export("local", None, &mut archive).expect("an archive");
+    let events = ledger.archive().export("local", None, &mut archive, &|_| Ok(())).expect("an archive");
     let verified = reedclaw::ledger::archive::verify(&mut archive.as_slice()).expect("an archive").expect("it holds");
     assert_eq!((verified.events, verified.erased), (events, 1));
     assert_eq!(
@@ -426,30 +426,30 @@ fn append(gateway: &Gateway, bearer: &str, id: &str) -> (u16, i64) {
 }
 
 #[test]
-fn scenario_15_and_31_two_gateways_on_one_database_are_one() {
+fn scenario_15_and_31_three_gateways_on_one_database_are_one() {
     let Some(server) = Server::start() else { return };
     let home = server.home();
     let bearer = format!("Bearer {}", token(home.path(), "anna", "member", &[]));
-    let (one, two) = (Gateway::start(home.path()), Gateway::start(home.path()));
+    let (one, two, three) = (Gateway::start(home.path()), Gateway::start(home.path()), Gateway::start(home.path()));
+    let all = [&one, &two, &three];
     // A stream on one gateway shows what is appended at the other.
     let mut stream = Reader::new(two.open("GET", "/sse/tenant?topics=run:r", &[("Authorization", &bearer)], ""));
     while stream.expect("system").2["kind"] != "caught_up" {}
     let mut given = Vec::new();
     for number in 0..20 {
-        let at = if number % 2 == 0 { &one } else { &two };
-        let (status, position) = append(at, &bearer, &format!("e{number}"));
+        let (status, position) = append(all[number % 3], &bearer, &format!("e{number}"));
         assert_eq!(status, 201);
         given.push(position);
     }
     let shown: Vec<i64> =
         (0..20).map(|_| stream.expect("x.step").2["position"].as_i64().expect("a position")).collect();
     assert_eq!(shown, given, "the stream is complete and in order");
-    assert!(given.windows(2).all(|pair| pair[1] == pair[0] + 1), "no gap between two gateways: {given:?}");
-    // Many at once on both: each id once, with one position in each answer.
+    assert!(given.windows(2).all(|pair| pair[1] == pair[0] + 1), "no gap between the gateways: {given:?}");
+    // Many at once on all of them: each id once, with one position in each answer.
     let answers: Vec<(u16, i64)> = std::thread::scope(|scope| {
-        let asked: Vec<_> = (0..24)
+        let asked: Vec<_> = (0..100)
             .map(|number| {
-                let (at, bearer) = (if number % 2 == 0 { &one } else { &two }, &bearer);
+                let (at, bearer) = (all[number % 3], &bearer);
                 scope.spawn(move || append(at, bearer, "same"))
             })
             .collect();
@@ -458,10 +458,12 @@ fn scenario_15_and_31_two_gateways_on_one_database_are_one() {
     assert_eq!(answers.iter().filter(|(status, _)| *status == 201).count(), 1, "{answers:?}");
     assert!(answers.iter().all(|(_, position)| *position == answers[0].1), "{answers:?}");
     assert_eq!(positions(&one, &bearer, 100), positions(&two, &bearer, 100));
-    // What a killed gateway leaves doesn't hold up the other, and both leave a log that holds.
+    assert_eq!(positions(&one, &bearer, 100), positions(&three, &bearer, 100));
+    // What a killed gateway leaves doesn't hold up the others, and all leave a log that holds.
     one.end(Signal::SIGKILL);
     assert_eq!(append(&two, &bearer, "after").0, 201);
     two.end(Signal::SIGTERM);
+    three.end(Signal::SIGTERM);
     let (status, out, err) = run(home.path(), &["gateway", "verify"]);
     assert_eq!(status, Some(0), "{out}{err}");
 }

@@ -218,3 +218,46 @@ fn a_webhook_asks_in_its_tenants_project() {
     assert_eq!(send("builds").code(), "replayed");
     assert_eq!(send("lost").code(), "backend_unavailable");
 }
+
+#[test]
+fn an_archive_and_an_erasure_cover_what_agents_have_on_this_machine() {
+    let server = Server::start();
+    let home = home_of(&server);
+    let gateway = Gateway::start(home.path());
+    let anna = tenant(home.path(), &gateway, "acme", "lab");
+    let secret = token(home.path(), "ben", "member", &["--tenant", "acme"]);
+    let ben = gateway.client(&secret).with("X-Tenant-Id", "acme");
+    let local = gateway.client(&token(home.path(), "anna", "admin", &[]));
+    worked(&server, &anna, "walrus");
+    worked(&server, &in_project(&ben, "side"), "badger");
+    worked(&server, &local, "gazelle");
+    let exported = |name: &str| {
+        let file = home.path().join(name).display().to_string();
+        assert_eq!(run(home.path(), &["gateway", "export", "acme", &file]).0, Some(0));
+        let (status, out, err) = run(home.path(), &["gateway", "verify", "--file", &file]);
+        assert_eq!(status, Some(0), "{out}{err}");
+        let text = std::fs::read_to_string(&file).expect("an archive");
+        let lines = text.lines().filter(|line| line.contains("\"type\":\"conversation\""));
+        lines.map(|line| serde_json::from_str(line).expect("JSON")).collect::<Vec<Value>>()
+    };
+    let all = exported("before.jsonl");
+    let projects: Vec<&Value> = all.iter().map(|it| &it["project"]).collect();
+    assert_eq!(projects, [&json!("default"), &json!("side")], "{all:?}");
+    assert_eq!(
+        all[1]["messages"][0],
+        json!({"role": "user", "text": "Where is the badger?",
+        "at_ms": all[1]["messages"][0]["at_ms"]})
+    );
+    assert!(!json!(all).to_string().contains("gazelle"), "this machine's user is no tenant");
+    let erased = anna.post("/admin/erasures", &json!({"user": "ben", "reason": "a wish"})).json();
+    assert_eq!(erased["conversations"], 1, "{erased}");
+    let found =
+        |client: &Client<'_>, word: &str| client.get(&format!("/memory/search?q={word}")).json()["items"].clone();
+    assert_eq!(found(&in_project(&anna, "side"), "badger"), json!([]));
+    assert_ne!(found(&anna, "walrus"), json!([]), "what others have asked stays");
+    let again = in_project(&ben, "side").post("/chat", &json!({"message": "?", "conversation_id": 1}));
+    assert_eq!(again.code(), "not_found", "{again:?}");
+    assert_eq!(exported("after.jsonl").len(), 1);
+    let again = anna.post("/admin/erasures", &json!({"user": "ben", "reason": "a wish"})).json();
+    assert_eq!((&again["erased"], &again["conversations"]), (&json!(0), &json!(0)));
+}

@@ -19,11 +19,13 @@ use signal_hook::iterator::Signals;
 use crate::app::{ChannelKind, Request, Runtime};
 use crate::cli::exit;
 use crate::cli::out::{outln, report, says_yes};
-use crate::config::{self, Env, GatewaySettings, LoadRequest};
+use crate::config::{self, Env, GatewaySettings, LoadRequest, Settings};
 use crate::files::make_private;
-use crate::gateway::{self, Listening, Options, Parts};
+use crate::gateway::{self, Homes, Listening, Options, Parts};
 use crate::host;
-use crate::ledger::{FILE_NAME, Ledger, LedgerError, NewLimit, NewToken, Span, Target, archive, backends, figures};
+use crate::ledger::{
+    FILE_NAME, Ledger, LedgerError, NewLimit, NewToken, Put, Span, Target, archive, backends, figures,
+};
 use crate::proto::Failure;
 use crate::proto::team::{Mode, TeamRole, TokenKind};
 use crate::render::sanitise;
@@ -243,9 +245,20 @@ struct Stores {
 
 impl Stores {
     fn settings(&self) -> Result<GatewaySettings, Failure> {
+        Ok(self.all_settings()?.gateway)
+    }
+
+    fn all_settings(&self) -> Result<Settings, Failure> {
         let request =
             LoadRequest { explicit: self.config.clone(), env: self.env.clone(), cwd: host::working_directory() };
-        Ok(config::load(&request)?.settings.gateway)
+        Ok(config::load(&request)?.settings)
+    }
+
+    /// The homes of the tenants' agents on this machine.
+    fn homes(&self, ledger: &Ledger) -> Result<(Homes, Parts), Failure> {
+        let parts = Parts::at_rest(self.all_settings()?, self.env.clone())?;
+        let database = ledger.system_id().map_err(|error| gateway::of_ledger(&error))?;
+        Ok((Homes::new(&parts, &database), parts))
     }
 
     /// The database that `--database`, the environment or the config names, or the usual one.
@@ -627,7 +640,9 @@ fn export(matches: &ArgMatches, at: &Stores) -> Result<u8, Failure> {
     let mut to = made.map(std::io::BufWriter::new).map_err(|error| {
         Failure::user(format!("{path} can't be made: {error}")).hint("name a file that isn't there yet")
     })?;
-    let events = ledger.archive().export(&tenant, None, &mut to).map_err(|error| gateway::of_ledger(&error))?;
+    let (homes, parts) = at.homes(&ledger)?;
+    let more = |put: Put<'_>| homes.export(&parts, &tenant, put);
+    let events = ledger.archive().export(&tenant, None, &mut to, &more).map_err(|error| gateway::of_ledger(&error))?;
     outln!(
         "{events} events of {}; reedclaw gateway verify --file {} checks the file",
         sanitise(&tenant),
@@ -651,8 +666,13 @@ fn erase(matches: &ArgMatches, at: &Stores) -> Result<u8, Failure> {
         outln!("nothing was changed");
         return Ok(exit::FAILED);
     }
+    let (homes, parts) = at.homes(&ledger)?;
+    // The conversations are found by the questions in the database, so these go last.
+    let conversations = homes.erase(&parts, &ledger, &tenant, &user);
+    let conversations = conversations.map_err(|problem| Failure::unavailable(problem.message))?;
     let erased = ledger.archive().erase(&tenant, None, &user).map_err(|error| gateway::of_ledger(&error))?;
     outln!("{erased} texts are erased; reedclaw gateway verify counts them");
+    outln!("{conversations} conversations on this machine are deleted");
     Ok(exit::DONE)
 }
 
