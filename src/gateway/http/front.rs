@@ -36,7 +36,7 @@ use tokio::time::{Sleep, sleep, timeout};
 use super::call::{Content, Progress, Reply, Sent};
 use super::openapi::{self, EVENTS};
 use super::problem::{Answered, Problem};
-use super::route::Route;
+use super::route::{Needs, Route};
 use super::routes;
 use crate::gateway::identity::request_id;
 use crate::gateway::shares::follow::{self, ShareStream};
@@ -334,6 +334,11 @@ async fn handled(
     let body = body?.ok_or_else(too_large)?;
     let (address, is_own) = (client.address, client.is_own);
     let sent = Sent { route, request_id, params, query, headers, body, address, is_own };
+    let needs_caller = matches!(route.needs, Needs::Role(_) | Needs::Person(_));
+    let refusal = routes::secret(&sent).filter(|_| needs_caller);
+    if let Some(rate) = refusal.and_then(|secret| gateway.rates.refusal(secret, Instant::now())) {
+        return Err(Problem::rate_limited(rate));
+    }
     let at_work = Arc::clone(gateway);
     let lane = sent.headers.get("x-tenant-id").and_then(|tenant| tenant.to_str().ok()).unwrap_or_default().to_owned();
     let reply = gateway.work.run(&lane, move || routes::answer(&at_work, &sent)).await??;

@@ -3,15 +3,21 @@
 
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
+use std::hash::{BuildHasher as _, RandomState};
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Buckets that are remembered. One that is full again is as one that was never used; beyond that the ones unused for the
 /// longest are forgotten.
 const BUCKETS_MAX: usize = 10_000;
 /// Buckets that make room at once, so that not each request has to look at all of them.
 const FORGOTTEN_AT_ONCE: usize = BUCKETS_MAX / 10;
+
+/// Time for which a secret is refused at most without another look.
+const REFUSED_FOR: Duration = Duration::from_millis(50);
+/// Secrets that are refused so.
+const REFUSED_MAX: usize = 1_000;
 
 /// Speed at which a bucket fills, and the amount that it holds.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -67,6 +73,10 @@ pub fn wrong_secrets_of(address: IpAddr) -> String {
 #[derive(Debug, Default)]
 pub struct Rates {
     buckets: Mutex<HashMap<String, Bucket>>,
+    /// Until when a secret is refused, by its hash: whoever is far above a limit must not take the time of others by being
+    /// looked up again and again.
+    refused: Mutex<HashMap<u64, (Instant, Rate)>>,
+    hasher: RandomState,
 }
 
 #[derive(Debug)]
@@ -108,6 +118,24 @@ impl Rates {
         }
         bucket.left -= 1.0;
         true
+    }
+
+    /// Refuses the requests of a secret until half of the time has passed in which its bucket gets another one.
+    pub fn refuse(&self, secret: &str, rate: Rate, now: Instant) {
+        let wait = Duration::try_from_secs_f64(0.5 / rate.each_second).unwrap_or(REFUSED_FOR).min(REFUSED_FOR);
+        let mut refused = self.refused.lock();
+        if refused.len() >= REFUSED_MAX {
+            refused.retain(|_, (until, _)| *until > now);
+        }
+        if refused.len() < REFUSED_MAX {
+            refused.insert(self.hasher.hash_one(secret), (now + wait, rate));
+        }
+    }
+
+    /// The rate by which a secret is refused now, if it is.
+    pub fn refusal(&self, secret: &str, now: Instant) -> Option<Rate> {
+        let refused = self.refused.lock();
+        refused.get(&self.hasher.hash_one(secret)).filter(|(until, _)| *until > now).map(|(_, rate)| *rate)
     }
 
     /// Returns whether a bucket is empty, without taking anything.
@@ -190,6 +218,22 @@ mod tests {
         assert!(take("b", 0), "others aren't affected");
         assert!(rates.is_empty("a", now) && !rates.is_empty("c", now));
         assert_eq!([take("a", 1), take("a", 1)], [true, false]);
+    }
+
+    #[test]
+    fn a_secret_that_was_refused_is_refused_without_a_look_for_a_moment() {
+        let (rates, now) = (Rates::default(), Instant::now());
+        let rate = Rate::of(50, 4);
+        rates.refuse("one", rate, now);
+        assert_eq!(rates.refusal("one", now + Duration::from_millis(9)), Some(rate));
+        assert_eq!(rates.refusal("one", now + Duration::from_millis(10)), None, "half of a fiftieth of a second");
+        assert_eq!(rates.refusal("two", now), None);
+        for secret in 0..2 * REFUSED_MAX {
+            rates.refuse(&secret.to_string(), Rate::of(0, 1), now);
+        }
+        assert_eq!(rates.refused.lock().len(), REFUSED_MAX);
+        rates.refuse("last", rate, now + REFUSED_FOR);
+        assert_eq!(rates.refused.lock().len(), 1, "those whose time is over make room");
     }
 
     #[test]

@@ -114,6 +114,9 @@ fn known(
         [(format!("user {} {}", ids.tenant, holder.user), of_user), (format!("tenant {}", ids.tenant), of_tenant)]
     {
         if !gateway.rates.take(bucket, rate, now) {
+            if let Some(secret) = secret(sent) {
+                gateway.rates.refuse(secret, rate, now);
+            }
             return Err(Problem::rate_limited(rate));
         }
     }
