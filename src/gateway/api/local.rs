@@ -10,6 +10,7 @@ use crate::gateway::Gateway;
 use crate::gateway::homes::{Home, Parts};
 use crate::gateway::http::call::{Call, Reply};
 use crate::gateway::http::problem::{Answered, Problem};
+use crate::gateway::runs::chained::class_named;
 use crate::host;
 use crate::ops;
 use crate::proto::Role;
@@ -104,6 +105,7 @@ pub fn registry(parts: &Parts) -> Registry {
 /// Returns the description of a tool for endpoints.
 pub fn tool_card(parts: &Parts, spec: &Spec) -> Value {
     let (risk, class) = app::tool_risk(&spec.name);
+    let class = class_named(&parts.settings.gateway, &spec.name).or(class);
     json!({"name": spec.name, "aliases": spec.aliases, "description": spec.description, "schema": spec.schema,
         "risk": risk, "dangerous_class": class, "channels": app::tool_channels(&parts.settings, spec)})
 }

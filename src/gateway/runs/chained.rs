@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use crate::canvas::{self, OpError, State};
 use crate::chain::{self, Stop, Wish};
+use crate::config::GatewaySettings;
 use crate::gate::{Blocked, Call as ToolWish, Chain};
 use crate::gateway::Gateway;
 use crate::gateway::http::problem::{Answered, Problem};
@@ -29,9 +30,7 @@ const SINCE_BYTES_MAX: usize = 8 * 1024;
 /// A call as the gates see it.
 pub fn wish(gateway: &Gateway, who: &Identity, name: &str, verdict: Option<&PolicyVerdict>) -> Wish {
     let risk = verdict.map_or(Risk::Low, |verdict| verdict.risk);
-    let dangerous = &gateway.parts.settings.gateway.dangerous;
-    let named = dangerous.iter().filter_map(|it| it.split_once('=')).find(|(action, _)| *action == name);
-    let named = named.and_then(|(_, class)| chain::CLASSES.iter().find(|it| **it == class).copied());
+    let named = class_named(&gateway.parts.settings.gateway, name);
     Wish {
         action: name.to_owned(),
         surface_id: who.surface_id.clone(),
@@ -42,6 +41,13 @@ pub fn wish(gateway: &Gateway, who: &Identity, name: &str, verdict: Option<&Poli
         risk,
         class: named.or_else(|| chain::class(name, risk, verdict.map_or(&[], |verdict| &verdict.effects))),
     }
+}
+
+/// The class of an action that the config calls dangerous.
+pub fn class_named(settings: &GatewaySettings, name: &str) -> Option<&'static str> {
+    let mut named = settings.dangerous.iter().filter_map(|it| it.split_once('='));
+    let (_, class) = named.find(|(action, _)| *action == name)?;
+    chain::CLASSES.iter().find(|it| **it == class).copied()
 }
 
 /// The gates in front of a caller's calls, one call after the other.

@@ -270,6 +270,9 @@ fn an_action_that_the_config_calls_dangerous_needs_a_licence_whatever_the_policy
     let gateway = Gateway::start(home.path());
     let anna = gateway.client(&token(home.path(), "anna", "member", &[]));
     let olga = gateway.client(&token(home.path(), "olga", "operator", &[]));
+    let tools = anna.get("/tools").json()["items"].clone();
+    let time = tools.as_array().expect("tools").iter().find(|it| it["name"] == "time").expect("the tool");
+    assert_eq!(time["dangerous_class"], "money");
     let refused = execute(&anna, &action("time", json!({})));
     let class = refused.json()["error"]["context"]["class"].clone();
     assert_eq!((refused.code().as_str(), &class), ("firearms", &json!("money")), "{refused:?}");
