@@ -218,6 +218,7 @@ impl Browser {
             "Enter" => 13,
             "Escape" => 27,
             "ArrowRight" => 39,
+            "ArrowDown" => 40,
             _ => 0,
         };
         let text = match key {
@@ -231,6 +232,27 @@ impl Browser {
         }
         self.call("Input.dispatchKeyEvent", params);
         self.call("Input.dispatchKeyEvent", json!({"type": "keyUp", "key": key, "windowsVirtualKeyCode": code}));
+    }
+
+    /// Presses Tab until the element that has the focus, `it`, fulfils a condition.
+    #[track_caller]
+    pub fn tab_until(&mut self, condition: &str) {
+        let is_there = format!("((it) => {condition})(document.activeElement)");
+        for _ in 0..300 {
+            self.key("Tab");
+            if self.eval(&is_there) == true {
+                return;
+            }
+        }
+        panic!("Tab never reaches: {condition}\n{}", self.eval("document.body.innerText"));
+    }
+
+    /// Presses Shift and Tab.
+    pub fn tab_back(&mut self) {
+        for kind in ["rawKeyDown", "keyUp"] {
+            let params = json!({"type": kind, "key": "Tab", "modifiers": 8, "windowsVirtualKeyCode": 9});
+            self.call("Input.dispatchKeyEvent", params);
+        }
     }
 
     /// Presses a key together with Ctrl.

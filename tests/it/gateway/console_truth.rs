@@ -371,3 +371,93 @@ fn a_run_is_stopped_by_escape_and_s_and_not_by_keys_of_the_browser() {
     assert!(metrics.contains(stops), "once: {metrics}");
     assert!(metrics.contains("_bucket{le=\"+Inf\"}"), "{metrics}");
 }
+
+#[test]
+fn scenario_64_whole_ways_are_walked_by_keys_alone() {
+    let server = Server::start();
+    let models = format!("models = {{tiny = {{endpoint = \"{}\"}}}}", server.endpoint());
+    let home = home_with(&format!("{models}, memory = {{auto = false}}, context = {{project = false}}"));
+    let gateway = Gateway::start(home.path());
+    let anna = gateway.client(&token(home.path(), "anna", "admin", &[]));
+    let atom = json!({"id": "one", "type": "note", "order": "a", "props": {"text": "one", "x": 40, "y": 40}});
+    let command = json!({"base_rev": 0, "ops": [{"op": "create", "atom": atom}], "idempotency_key": "one"});
+    assert_eq!(anna.post("/canvas/board/commands", &command).status, 200);
+    let Some(mut browser) = signed_in(home.path(), &gateway, "admin") else { return };
+    let button = |words: &str| format!("it.tagName === 'BUTTON' && it.innerText.trim() === '{words}'");
+    // A question, what its call asks, and the answer.
+    go(&mut browser, "r", "Runs");
+    browser.tab_until("it.id === 'message'");
+    browser.text("Write a file.");
+    server.reply(tool_call("file_write", "{\"path\": \"run.txt\", \"content\": \"x\"}"));
+    server.reply(answer("It is written."));
+    browser.tab_until(&button("Ask"));
+    browser.key("Enter");
+    browser.wait(YES);
+    browser.tab_until(&button("Yes, once"));
+    browser.key("Enter");
+    browser.expect("It is written.");
+    assert_eq!(std::fs::read_to_string(home.path().join("ws/run.txt")).expect("the file"), "x");
+    // A change of a canvas, and back.
+    go(&mut browser, "c", "Canvas");
+    browser.tab_until("it.classList.contains('atom')");
+    browser.key("ArrowRight");
+    browser.wait("document.body.innerText.includes('revision 2')");
+    browser.chord("z");
+    browser.wait("document.body.innerText.includes('revision 3')");
+    let place = anna.get("/canvas/board/snapshot").json()["atoms"][0]["props"]["x"].clone();
+    assert_eq!(place, 40, "the change was taken back");
+    // A strategy lock from its wish to its approval by another person.
+    go(&mut browser, "s", "Safety");
+    browser.tab_until(&button("Ask for a strategy lock…"));
+    browser.key("Enter");
+    browser.wait("document.activeElement.id === 'lock-actions'");
+    browser.text("shell");
+    browser.tab_until("it.id === 'lock-reason'");
+    browser.text("the move");
+    browser.tab_until(&button("Ask for a strategy lock"));
+    browser.key("Enter");
+    browser.wait("document.activeElement.innerText === 'Ask for a strategy lock…'");
+    let own = anna.get("/strategy-locks").json()["items"][0].clone();
+    assert_eq!((&own["state"], &own["author"]), (&json!("pending"), &json!("mia")), "{own}");
+    let lock = json!({"scope": "*", "actions": ["*"], "valid_until": "2030-01-01T00:00:00Z", "reason": "a plan"});
+    let made = anna.post("/strategy-locks", &lock).json()["lock_id"].clone();
+    go(&mut browser, "h", "Home");
+    go(&mut browser, "s", "Safety");
+    browser.expect("a plan");
+    // That of anna: nobody approves their own.
+    browser.tab_until("it.innerText === 'Approve' && it.closest('li').innerText.includes('a plan')");
+    browser.key("Enter");
+    browser.wait("[...document.querySelectorAll('.badge')].some((it) => it.innerText === 'approved')");
+    let locks = anna.get("/strategy-locks").json()["items"].clone();
+    let approved = locks.as_array().expect("locks").iter().find(|it| it["lock_id"] == made).expect("the lock");
+    assert_eq!(approved["state"], "approved", "{approved}");
+    // A licence from its issue to its end.
+    browser.tab_until(&button("Issue a licence…"));
+    browser.key("Enter");
+    browser.wait("document.activeElement.id === 'licence-kind'");
+    for (id, text) in [("licence-name", "anna"), ("licence-actions", "shell"), ("licence-reason", "a drill")] {
+        browser.tab_until(&format!("it.id === '{id}'"));
+        browser.text(text);
+    }
+    browser.tab_until(&button("Issue a licence"));
+    browser.key("Enter");
+    browser.wait("[...document.querySelectorAll('.badge')].some((it) => it.innerText === 'counts')");
+    browser.tab_until(&button("Revoke…"));
+    browser.key("Enter");
+    browser.wait("document.activeElement.innerText === 'Keep'");
+    browser.tab_back();
+    browser.key("Enter");
+    browser.wait("[...document.querySelectorAll('.badge')].some((it) => it.innerText === 'over')");
+    assert_eq!(anna.get("/firearms/licences?active=true").json()["items"], json!([]));
+    // What there is, and what happened.
+    go(&mut browser, "e", "Registry");
+    browser.tab_until("it.tagName === 'SUMMARY'");
+    browser.key("Enter");
+    browser.wait("document.querySelector('details[open] pre').innerText.includes('schema')");
+    go(&mut browser, "t", "Timeline");
+    browser.wait("document.querySelector('[data-entry]')");
+    browser.key("j");
+    browser.key("Enter");
+    browser.wait("document.querySelector('main pre').innerText.includes('event_id')");
+    assert_eq!(browser.complaints, Vec::<String>::new(), "the page's policy was kept");
+}

@@ -1,5 +1,5 @@
 // Forms that ask for a strategy lock and issue a licence. The gateway decides about both; the page only fills them in.
-import { useState } from '../../vendor/hooks.js';
+import { useEffect, useRef, useState } from '../../vendor/hooks.js';
 import { api } from '../api.js';
 import { html, useOnline } from '../ui.js';
 
@@ -17,12 +17,19 @@ const dayAfter = (days) => new Date(Date.now() + days * 86_400_000).toLocaleDate
 function Form({ word, send, children }) {
   const online = useOnline();
   const [isOpen, open] = useState(false);
-  if (!isOpen) return html`<p><button disabled=${!online} onClick=${() => open(true)}>${word}…</button></p>`;
+  const [first, form] = [useRef(null), useRef(null)];
+  const isBack = useRef(false);
+  useEffect(() => {
+    if (isOpen) form.current.querySelector('input, select').focus();
+    else if (isBack.current) first.current?.focus();
+    isBack.current = isOpen;
+  }, [isOpen]);
+  if (!isOpen) return html`<p key="first"><button ref=${first} disabled=${!online} onClick=${() => open(true)}>${word}…</button></p>`;
   const submit = (event) => {
     event.preventDefault();
     send(Object.fromEntries(new FormData(event.target))).then((isMade) => isMade && open(false));
   };
-  return html`<form class="card" onSubmit=${submit} onKeyDown=${(event) => { if (event.key === 'Escape') open(false); }}>${children}
+  return html`<form key="second" ref=${form} class="card" onSubmit=${submit} onKeyDown=${(event) => { if (event.key === 'Escape') open(false); }}>${children}
     <p class="row"><button disabled=${!online}>${word}</button><button type="button" onClick=${() => open(false)}>Cancel</button></p></form>`;
 }
 
