@@ -28,8 +28,6 @@ pub enum Missed {
     Write(PathBuf),
     /// Removed something, or moved it away, where the jail is closed.
     Remove(PathBuf),
-    /// Left so many processes running, which ended with it.
-    Left(usize),
 }
 
 /// Writes down what is refused, each thing once.
@@ -44,11 +42,6 @@ impl Book {
         let mut file = fs::OpenOptions::new().create_new(true).append(true).open(path)?;
         writeln!(file, "{HEAD}")?;
         Ok(Self { file, things: Vec::new() })
-    }
-
-    /// Writes down at its end how many processes a program has left running. `file` is that of a book.
-    pub(super) fn left(file: &mut fs::File, processes: usize) {
-        let _ = writeln!(file, "left {processes}");
     }
 
     /// The file, which stays open.
@@ -71,7 +64,6 @@ impl Book {
             Missed::Socket(path) => [b"socket ", path.as_os_str().as_bytes(), b"\n"].concat(),
             Missed::Write(path) => [b"write ", path.as_os_str().as_bytes(), b"\n"].concat(),
             Missed::Remove(path) => [b"remove ", path.as_os_str().as_bytes(), b"\n"].concat(),
-            Missed::Left(processes) => format!("left {processes}\n").into_bytes(),
         };
         // What can't be written down isn't offered.
         let _ = self.file.write_all(&line);
@@ -93,7 +85,6 @@ pub(super) fn read(path: &Path) -> Option<Vec<Missed>> {
             "socket" => Missed::Socket(rest.into()),
             "write" => Missed::Write(rest.into()),
             "remove" => Missed::Remove(rest.into()),
-            "left" => Missed::Left(rest.parse().ok()?),
             _ => return None,
         })
     };
@@ -191,7 +182,6 @@ mod tests {
             Missed::Socket("/run/a b.sock".into()),
             Missed::Write("/srv/a b.csv".into()),
             Missed::Remove("/srv/b.csv".into()),
-            Missed::Left(2),
         ];
         let mut book = Book::begin(&path).unwrap();
         assert_eq!(read(&path), Some(Vec::new()));

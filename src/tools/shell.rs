@@ -20,7 +20,7 @@ use crate::gate::Permit;
 use crate::proto::action::{Action, Hold, Risk};
 use crate::proto::tool::{ENDED_BY_USER, Outcome, Overdue, OverdueChoice, STILL_RUNNING, ToolError};
 use crate::render::strip_controls;
-use crate::sandbox::{Area, Layer, Missed, View};
+use crate::sandbox::{Area, View};
 use crate::tools::running::bash::{Bash, Output, Ran, Request, State, last_line};
 use crate::tools::running::copied::Copied;
 use crate::tools::running::launcher::{Launcher, Terms};
@@ -43,8 +43,8 @@ const ASKED_CHARS_MAX: usize = 200;
 const WITHOUT_STATE: &str = "[it started without the variables, functions and aliases of commands that the user wasn't asked \
                              about; what it needs must be on its own line]";
 /// Notes for the model about a state that the next command doesn't have.
-const STATE_LOST: &str = "[its directory, variables and functions weren't kept: its shell was ended by exec, a signal or a trap \
-                          on EXIT of its own]";
+const STATE_LOST: &str = "[its directory, variables and functions weren't kept: its shell was ended by exec or a signal, or by an \
+                          error with a trap on EXIT of its own]";
 const STATE_TOO_LONG: &str = "[its variables and functions weren't kept: they are more than 1 MiB]";
 /// Note for the model about files in `/tmp` that a command started without.
 const WITHOUT_FILES: &str = "[it started without the files in /tmp and the home that commands left which the user wasn't \
@@ -295,11 +295,10 @@ impl Shell {
         started: Instant,
         work: &mut Work<'_>,
     ) -> Outcome {
-        let (mut lost, mut left) = (None, None);
+        let mut lost = None;
         let (output, note) = match ran {
             Ran::Done(output) => {
                 lost = self.carry(wish, &output);
-                left = bash.layer().and_then(|layer| left_running(layer));
                 work.copied = self.copied(wish, &bash, &output, work.place.tree.path());
                 (output, Note::None)
             }
@@ -312,9 +311,6 @@ impl Shell {
             },
         };
         let mut outcome = outcome(&output, &note, started.elapsed());
-        if let Some(left) = left.filter(|left| *left > output.background) {
-            outcome = outcome.with("ended_in_background", left);
-        }
         lost.into_iter().for_each(|note| add_line(&mut outcome, note));
         outcome
     }
@@ -452,11 +448,6 @@ fn offered(bash: &mut Bash, overdue: &Overdue, work: &mut Work<'_>) -> std::io::
         }
         ran => (ran, said),
     })
-}
-
-/// The processes that a program has left running in its jail.
-fn left_running(layer: &Layer) -> Option<usize> {
-    layer.missed()?.into_iter().find_map(|it| if let Missed::Left(processes) = it { Some(processes) } else { None })
 }
 
 fn failed(error: std::io::Error) -> ToolError {

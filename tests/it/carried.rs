@@ -3,6 +3,8 @@
 
 use std::fs;
 
+use serde_json::Value;
+
 use crate::wall::{output, results, scene};
 
 /// A directory in the private `/tmp` was looked for on the machine's disk: `rm -rf ./*` was about `/tmp/*`, and denied.
@@ -48,14 +50,27 @@ fn a_command_whose_directory_is_gone_does_not_start_elsewhere() {
 #[test]
 fn processes_that_end_with_their_command_are_reported() {
     let commands = [
-        "(sleep 50 &); echo a",
-        "nohup sleep 50 >/dev/null 2>&1 & disown; echo b",
-        "setsid -f sleep 50; echo c",
-        "sleep 50 & echo d",
+        "(sleep 50.7507 &); echo a",
+        "nohup sleep 50.7507 >/dev/null 2>&1 & disown; echo b",
+        "setsid -f sleep 50.7507; echo c",
+        "sleep 50.7507 & echo d",
         "echo e | cat",
     ];
-    let home = scene(&commands, "security = {autonomy = \"full\"}");
-    let left: Vec<_> = results(home.path()).iter().map(|it| it["metadata"]["ended_in_background"].clone()).collect();
-    assert_eq!(left[..4], [1, 1, 1, 1], "{left:?}");
-    assert!(left[4].is_null(), "{left:?}");
+    for tier in ["overlay", "bubblewrap", "landlock"] {
+        let home = scene(&commands, &format!("security = {{autonomy = \"full\", tier = \"{tier}\"}}"));
+        let results = results(home.path());
+        let left: Vec<_> = results.iter().map(|it| it["metadata"]["ended_in_background"].clone()).collect();
+        // A program can't leave the session there.
+        let of_setsid = if tier == "landlock" { Value::Null } else { 1.into() };
+        assert_eq!(left[..4], [1.into(), 1.into(), of_setsid, 1.into()], "{tier}: {results:?}");
+        assert!(left[4].is_null(), "{tier}: {left:?}");
+        assert_eq!(processes_of("50.7507"), 0, "{tier}");
+    }
+}
+
+/// The number of processes with a word in their command line.
+fn processes_of(word: &str) -> usize {
+    let entries = fs::read_dir("/proc").expect("processes").flatten();
+    let lines = entries.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
+    lines.filter(|line| line.split(|byte| *byte == 0).any(|it| it == word.as_bytes())).count()
 }

@@ -91,6 +91,8 @@ fn become_program(arguments: &[OsString], calls: Calls) -> Result<Never, String>
         Tier::Landlock => {
             let begin = || {
                 landlock::restrict(&spec)?;
+                // Bash finds what a command left running among its children, also where its parent has ended.
+                prctl::set_child_subreaper(true).map_err(|error| format!("prctl: {error}"))?;
                 // Root's would get round it: who may measure the machine reads the memory of every process.
                 (calls.drop_capabilities)().map_err(|error| format!("capset: {error}"))?;
                 for filter in filter::make(spec.tier, Network::of(spec.network), spec.writable.is_empty())? {

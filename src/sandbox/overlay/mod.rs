@@ -121,12 +121,11 @@ fn below(
             ignore_all();
             // The jail's own descriptors mustn't hold a pipe open that somebody waits at.
             close_but(watch.as_ref().map(Watch::descriptors).unwrap_or_default(), calls);
-            let book = watch.as_ref().and_then(Watch::file);
             if let Some(Err(error)) = watch.map(Watch::begin) {
                 // Held calls would wait for ever.
                 return Err(format!("a thread: {error}"));
             }
-            std::process::exit(reap(main, book));
+            std::process::exit(reap(main));
         }
         None => {
             drop(watch);
@@ -234,10 +233,9 @@ fn status_of(init: Pid) -> i32 {
     }
 }
 
-/// Waits for the program and collects other processes that end meanwhile. Those that remain have a moment to end; they are counted
-/// if they don't.
-fn reap(main: Pid, book: Option<File>) -> i32 {
-    let mut status = loop {
+/// Waits for the program and collects other processes that end meanwhile. Those that remain have a moment to end.
+fn reap(main: Pid) -> i32 {
+    let status = loop {
         match waitpid(None::<Pid>, None) {
             Ok(WaitStatus::Exited(pid, status)) if pid == main => break status,
             Ok(WaitStatus::Signaled(pid, signal, _)) if pid == main => break 128 + signal as i32,
@@ -253,20 +251,7 @@ fn reap(main: Pid, book: Option<File>) -> i32 {
             _ => {}
         }
     }
-    // Processes without a parent become children of process 1, which this is in a jail.
-    let is_left = || matches!(waitpid(None::<Pid>, Some(WaitPidFlag::WNOHANG)), Ok(WaitStatus::StillAlive));
-    if let Some(mut book) = book.filter(|_| unistd::getpid() == Pid::from_raw(1) && is_left()) {
-        Book::left(&mut book, others());
-    }
-    status &= 0xff;
-    status
-}
-
-/// The other processes of the jail.
-fn others() -> usize {
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let is_process = |name: &str| name != "1" && name.bytes().all(|byte| byte.is_ascii_digit());
-    entries.filter(|entry| entry.file_name().to_str().is_some_and(is_process)).count()
+    status & 0xff
 }
 
 /// Moves the process into a new root that is a mount point, and lets go of the old one.

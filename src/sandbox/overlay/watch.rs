@@ -5,7 +5,6 @@
 //!
 //! Process 1 of the jail has all this; it makes none of the held calls itself.
 
-use std::fs::File;
 use std::io::{self, IoSliceMut};
 use std::net::UdpSocket;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
@@ -118,11 +117,6 @@ impl Watch {
     pub(super) fn new(book: Book, names: Option<UdpSocket>, calls: Calls, spec: &Spec) -> Option<Self> {
         let held = (calls.hold_calls)(&program()?).ok()?;
         Some(Self { held, names, book, calls, closed: Closed::of(spec), has_network: spec.network })
-    }
-
-    /// The file of its book.
-    pub(super) fn file(&self) -> Option<File> {
-        self.book.file().try_clone().ok()
     }
 
     /// The descriptors that it needs.

@@ -14,6 +14,7 @@ use std::process::{Child, ChildStderr, ChildStdout, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use memchr::memmem;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
@@ -37,34 +38,79 @@ const STATE_BYTES_MAX: usize = 1024 * 1024;
 /// Bytes of one variable: the kernel takes 128 KiB with the name (`MAX_ARG_STRLEN`).
 const VARIABLE_BYTES_MAX: usize = 100 * 1024;
 
-/// Restores the state, runs the command, and writes the new state to descriptor 0, which is a pipe to us: options, status,
-/// directory, background jobs, the rest, each ended by a NUL. While the command runs, bash itself keeps that pipe as the first
-/// free descriptor from 10 on, which no program inherits; it isn't put back where `set -e` ends bash at an error of an expansion.
-/// Functions are read with `extglob`, without which the patterns in one would end the reading of all. The input is the terminal. What bash doesn't let be set again fails silently. The command itself is a positional parameter: no read-only variable of the state can take its place.
-/// Traps and options come last, of these `xtrace`: they hold for the command, not for this. A command that sets a trap on EXIT
-/// of its own leaves no state.
-const DRIVER: &str = r#"exec 3>&0
+/// Restores the state. Functions are read with `extglob`, without which the patterns in one would end the reading of all. The input is the
+/// terminal. What bash doesn't let be set again fails silently. The command itself is a positional parameter: no read-only variable
+/// of the state can take its place.
+const BEGIN: &str = r#"exec 3>&0
 { exec </dev/tty; } 2>/dev/null || exec </dev/null
 for __rc_v in "${!__RC_S@}"; do __rc_s+=${!__rc_v}; unset -v "$__rc_v"; done
 set -- "$__RC_COMMAND" "$__RC_DIR" "$__RC_OPTIONS"
-unset -v __RC_COMMAND __RC_DIR __RC_OPTIONS
+unset -v __RC_COMMAND __RC_DIR __RC_OPTIONS BASH_EXECUTION_STRING
 builtin eval "$__rc_s" 2>/dev/null
 unset -v __rc_s __rc_v
 for __rc_d in {10..99}; do [[ -L /proc/self/fd/$__rc_d ]] || break; done
-trap '{
-  __rc_r=$?
-  builtin trap - DEBUG
-  { builtin : >&3; } || command exec 3>&"${__rc_d:-10}"
-  builtin umask -p >&3; builtin trap -p ERR RETURN HUP INT QUIT PIPE TERM USR1 USR2 >&3; builtin set +o >&3
-  builtin trap - ERR; builtin set +euxv
-  builtin printf "\0%s\0%s\0" "$__rc_r" "$PWD" >&3; builtin jobs -rp >&3; builtin printf "\0" >&3
-  unset -v RANDOM SRANDOM SECONDS LINENO HISTCMD BASH_COMMAND BASHPID EPOCHSECONDS EPOCHREALTIME BASHOPTS SHELLOPTS _ "${!__rc_@}"
-  { builtin declare -p; builtin alias -p; builtin printf "builtin shopt -s extglob\n"
-    builtin declare -f; builtin declare -Fx; builtin shopt -p; } >&3
-  builtin printf "\0end\0" >&3
-} 2>/dev/null' EXIT
-if builtin cd -- "$2" || [[ . -ef $2 ]]; then builtin eval $'builtin set --\n'"$3"$'\n'"$1" 3>&-
-else builtin cd -P . ; builtin printf "it didn't start: its directory isn't there; the next command starts in %s\n" "$PWD" >&2; false; fi"#;
+"#;
+/// Runs the command. Traps and options come last, of these `xtrace`: they hold for the command, not for this.
+const RUN: &str = r#"if builtin cd -- "$2" || [[ . -ef $2 ]]; then builtin eval $'builtin set --\n'"$3"$'\n'"$1" 3>&-
+else builtin cd -P . ; builtin printf "it didn't start: its directory isn't there; the next command starts in %s\n" "$PWD" >&2; false; fi
+"#;
+/// Writes the new state to descriptor 0 as it was, which is a pipe to us: options, directory, number of programs that are left, the
+/// rest, each ended by a NUL. While the command runs, bash itself keeps that pipe as the first free descriptor from 10 on, which no program
+/// inherits; it isn't put back where `set -e` ends bash at an error of an expansion. The programs that are left have a moment to
+/// end. In a sandbox with process numbers of its own bash is process 2; elsewhere its orphans become its children
+/// (`PR_SET_CHILD_SUBREAPER`).
+const SAVE: &str = r#"{ builtin : >&3; } || command exec 3>&"${__rc_d:-10}"
+builtin umask -p >&3; builtin trap -p ERR RETURN HUP INT QUIT PIPE TERM USR1 USR2 >&3; builtin set +o >&3
+builtin trap - DEBUG ERR; builtin set +efuxv
+for __rc_i in {1..5}; do
+  if [[ $$ == 2 ]]; then __rc_p=(/proc/[0-9]*); __rc_l=2
+  else __rc_l=0; IFS=" " builtin read -ra __rc_p </proc/$$/task/$$/children; fi
+  __rc_l=$((${#__rc_p[@]} - __rc_l - (BASHPID != $$)))
+  ((__rc_l > 0 && __rc_i < 5)) || break
+  command -p sleep 0.04
+done
+builtin printf "\0%s\0%s\0" "$PWD" "$__rc_l" >&3
+unset -f ${__rc_f-}
+unset -v RANDOM SRANDOM SECONDS LINENO HISTCMD BASH_COMMAND BASHPID EPOCHSECONDS EPOCHREALTIME BASHOPTS SHELLOPTS _ "${!__rc_@}"
+{ builtin declare -p; builtin alias -p; builtin printf "builtin shopt -s extglob\n"
+  builtin declare -f; builtin declare -Fx; builtin shopt -p; } >&3
+builtin printf "\0end\0" >&3
+"#;
+/// The beginning and the end of a function that saves the state before the command ends its shell. The first record counts.
+const EXIT_HEAD: &str = r#"builtin declare -F exit >/dev/null || { __rc_f=exit; exit() {
+  builtin set -- $? "$@"
+  [[ $BASHPID != $$ ]] || (
+"#;
+const EXIT_TAIL: &str = r#") &>/dev/null
+  if (($# > 1)); then builtin exit "${@:2}"; else (builtin exit $1); builtin exit; fi
+}; }
+"#;
+/// The line of a state before its functions.
+const EXTGLOB: &str = "builtin shopt -s extglob\n";
+
+/// Returns the script for a command. A trap on EXIT saves its state, however it ends its shell. A command that names `trap` could see this trap or
+/// replace it, so its state is saved after it, and before an `exit`, by a subshell: its own trap on EXIT comes later.
+fn script(request: &Request<'_>) -> String {
+    let Request { command, state, .. } = request;
+    // Variables come before aliases and functions; among them are words of the command before.
+    let code_at =
+        [&b"\nalias "[..], EXTGLOB.as_bytes()].into_iter().filter_map(|it| memmem::find(&state.text, it)).min();
+    let codes = [command.as_bytes(), &state.text[code_at.unwrap_or(0)..]];
+    let names = |word: &str| codes.iter().any(|code| has_word(code, word.as_bytes()));
+    if !names("trap") {
+        return format!("{BEGIN}trap '{{\n{SAVE}}} 2>/dev/null' EXIT\n{RUN}");
+    }
+    let exit = if names("exit") { EXIT_HEAD.to_owned() + SAVE + EXIT_TAIL } else { String::new() };
+    // A trap of the command on DEBUG prints nothing about this.
+    format!("{BEGIN}{exit}{RUN}{{ (builtin set -- $?\n{SAVE}builtin exit $1); }} &>/dev/null && {{ :; }} &>/dev/null")
+}
+
+/// Returns whether a text has a word that isn't part of a longer name.
+fn has_word(text: &[u8], word: &[u8]) -> bool {
+    let is_part = |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
+    memmem::find_iter(text, word)
+        .any(|at| !is_part(at.checked_sub(1).and_then(|at| text.get(at))) && !is_part(text.get(at + word.len())))
+}
 
 /// The state that a command leaves for the next one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -163,7 +209,7 @@ impl Bash {
         };
         let terms = Terms { variables, ..terms.clone() };
         let mut bash = launcher
-            .command("bash", &["--noprofile", "--norc", "-c", DRIVER], &terms)
+            .command("bash", &["--noprofile", "--norc", "-c", &script(request)], &terms)
             .map_err(std::io::Error::other)?;
         let (reader, writer) = std::io::pipe()?;
         bash.stdin(OwnedFd::from(writer)).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -275,11 +321,9 @@ impl Bash {
         let _ = self.out.read()? | self.err.read()?;
         let mut output = Output { status: status_of(status), ..self.take() };
         let record = std::mem::take(&mut self.state.bytes);
-        if let [options, status, cwd, jobs, text, b"end", b""] = record.split(|byte| *byte == 0).collect::<Vec<_>>()[..]
-        {
-            output.status = std::str::from_utf8(status).ok().and_then(|status| status.parse().ok());
+        if let [options, cwd, left, text, b"end", ..] = record.split(|byte| *byte == 0).collect::<Vec<_>>()[..] {
             output.cwd = Some(PathBuf::from(OsStr::from_bytes(cwd)));
-            output.background = jobs.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).count();
+            output.background = std::str::from_utf8(left).ok().and_then(|left| left.parse().ok()).unwrap_or(0);
             output.state = (text.len() + options.len() <= STATE_BYTES_MAX)
                 .then(|| State { text: text.to_vec(), options: options.to_vec() });
         }

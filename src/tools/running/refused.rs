@@ -137,7 +137,7 @@ pub(in crate::tools) fn looked(
         Some(missed) => missed.iter().find_map(|it| match it {
             Missed::Write(path) => Some(format!("it tried to write {}", own(path)?)),
             Missed::Remove(path) => Some(format!("it tried to delete or move {}", own(path)?)),
-            Missed::Name(_) | Missed::Address(_) | Missed::Socket(_) | Missed::Left(_) => None,
+            Missed::Name(_) | Missed::Address(_) | Missed::Socket(_) => None,
         }),
         None => {
             let is_sign = |line: &&str| {

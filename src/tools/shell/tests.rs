@@ -402,9 +402,60 @@ fn nothing_of_a_state_is_lost_without_a_note() {
     assert_eq!(run("a1; m1 b; z1; alias ll; shopt -q nullglob && echo $one").output, "a\nm\nz\nalias ll='ls -l'\n1");
     run("set -x");
     assert_eq!(run("echo one; set +x").output, "one\n[stderr]\n++ echo one\n++ set +x");
-    assert_eq!(run("trap 'true' EXIT; W=1").output, STATE_LOST);
+    assert_eq!(run("trap 'echo bye' EXIT; W=1").output, "bye");
+    assert_eq!(run("set -e; echo $W; trap 'true' EXIT; W=2; false").output, "1\n".to_owned() + STATE_LOST);
+    assert_eq!(run("unset W; exit 3").metadata["exitCode"], 3);
     assert_eq!(run("x=$(head -c 1500000 /dev/zero | tr '\\0' a)").output, STATE_TOO_LONG);
     assert_eq!(run("echo ${W-}$one").output, "1");
+}
+
+/// `trap` printed the trap that saves the state, and a trap on DEBUG the commands around the model's. The own trap of a command, or an
+/// `exit`, lost the state.
+#[test]
+fn a_command_sees_its_own_traps_alone() {
+    let mut scene = Scene::new();
+    let limit = Duration::from_secs(60);
+    let mut run = |command: &str| {
+        scene.with(
+            limit,
+            |_| None,
+            |shell, top, work| {
+                let cwd = shell.carried.cwd.clone().unwrap_or(top.to_owned());
+                let (terms, in_background, is_alone) = (Terms::default(), false, false);
+                let (names_loopback, is_by_words) = (false, false);
+                let wish =
+                    Wish { command, cwd: &cwd, terms, limit, in_background, is_alone, names_loopback, is_by_words };
+                shell.command(&wish, work).unwrap_or_else(Outcome::from)
+            },
+        )
+    };
+    for (command, printed, status) in [
+        ("trap; trap -p", "", 0),
+        ("trap 'echo \"bye $?\"' EXIT; trap -p EXIT; (exit 4)", "trap -- 'echo \"bye $?\"' EXIT\nbye 4", 4),
+        ("trap 'echo \"+ $BASH_COMMAND\"' DEBUG; V=1; false", "+ V=1\n+ false", 1),
+        ("set -T; trap 'echo \"+ $BASH_COMMAND\"' DEBUG; V=$((V + 1))", "+ V=$((V + 1))", 0),
+        ("set +T; trap 'echo failed' ERR; trap 'echo int' INT; false", "failed", 1),
+        ("trap", "trap -- 'echo int' SIGINT\ntrap -- 'echo failed' ERR", 0),
+        ("echo $V; trap - INT ERR; sleep 0 & (exit 3)", "2", 3),
+        ("f() { trap -p EXIT; }; f", "", 0),
+        ("f; unset -f f; cd /", "", 0),
+        ("bootstrap=1; cd /usr; exit 5", "", 5),
+        ("trap 'true' USR1; false; set -e; pwd", "/usr", 0),
+        (
+            "trap; pwd; trap - USR1; set +e; umask 027; shopt -s nullglob; cd bin; V=3; exit 6",
+            "trap -- 'true' SIGUSR1\n/usr",
+            6,
+        ),
+        ("echo $V $bootstrap $PWD; umask; shopt nullglob", "3 1 /usr/bin\n0027\nnullglob       \ton", 0),
+        ("trap 'echo \"bye $?\"; exit 9' EXIT; g() { cd /; V=4; (exit 2); echo $?; false; exit; }; g", "2\nbye 1", 9),
+        ("echo $V $PWD; false; (trap 'true' EXIT; exit 7); echo $?; exit", "4 /\n7", 0),
+        ("exit() { echo mine; builtin exit 8; }; trap 'true' EXIT; exit 3", "mine", 8),
+    ] {
+        let outcome = run(command);
+        let printed_first = outcome.output.replace(&format!("\n{STATE_LOST}"), "").replace(STATE_LOST, "");
+        assert_eq!((printed_first.trim_end(), &outcome.metadata["exitCode"]), (printed, &status.into()), "{command}");
+        assert_eq!(outcome.output.contains(STATE_LOST), command.contains("mine"), "{command}: {}", outcome.output);
+    }
 }
 
 /// An unasked command left a function called `make` and a `PATH` of its own; the command that a person agreed to, which works
