@@ -102,7 +102,12 @@ impl Root {
         let Ok(mut dir) = dir else { return };
         let names: Vec<_> = dir.iter().flatten().map(|entry| entry.file_name().to_owned()).collect();
         for name in names.iter().filter(|name| !matches!(name.to_bytes(), b"." | b"..")) {
-            let _ = unlinkat(&dir, name.as_c_str(), UnlinkatFlags::NoRemoveDir);
+            if unlinkat(&dir, name.as_c_str(), UnlinkatFlags::NoRemoveDir) == Err(Errno::EISDIR) {
+                let within = Path::new(std::ffi::OsStr::from_bytes(name.to_bytes()));
+                let _ = std::fs::remove_dir_all(
+                    Path::new(&format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&dir))).join(within),
+                );
+            }
         }
         if let Ok(parent) = self.dir_for_writing() {
             let _ = unlinkat(&parent, name, UnlinkatFlags::RemoveDir);
@@ -173,6 +178,14 @@ impl Root {
         }
     }
 
+    /// Returns whether a new entry at a path gets no group and no rights from its directory.
+    #[must_use]
+    pub fn gives_nothing_to(&self, path: &Path) -> bool {
+        let Ok((parent, _)) = self.parent(path) else { return false };
+        nix::sys::stat::fstat(&parent).is_ok_and(|data| data.st_mode & libc::S_ISGID == 0)
+            && acl(&named(&parent, Path::new(".")), DEFAULT_ACL).is_none()
+    }
+
     /// Sets the permission bits of a directory or a file.
     ///
     /// # Errors
@@ -239,7 +252,7 @@ impl Stage<'_> {
     }
 
     /// Takes over a file that lies at `source`, on whatever file system, as one that waits; else as [`Stage::file`]. `is_ready`
-    /// says that it has that mode and owner already.
+    /// says that it has that mode and owner already, and no attributes.
     ///
     /// # Errors
     /// Any [`PathError`].
@@ -262,15 +275,21 @@ impl Stage<'_> {
             }
             renamed => {
                 renamed?;
-                // Most files have none, and a file system may have no attributes.
-                let _ = rustix::fs::lremovexattr(self.waiting(number), ORIGIN);
-                let is_settled = self.settle_acl(number, place, places)?;
-                if is_settled && is_ready {
+                if is_ready {
                     return Ok(());
                 }
+                // Most files have none, and a file system may have no attributes.
+                let _ = rustix::fs::lremovexattr(self.waiting(number), ORIGIN);
+                self.settle_acl(number, place, places)?;
             }
         }
         self.finish(number, mode, place, places)
+    }
+
+    /// Takes over a directory that lies at `source`, with all in it; returns whether it could be moved.
+    #[must_use]
+    pub fn take_directory(&self, number: usize, source: &Path) -> bool {
+        renameat(AT_FDCWD, source, &self.dir, number.to_string().as_str()).is_ok()
     }
 
     /// Gives a new waiting file the access list of the present entry at its place, and returns the permission bits for it.
@@ -283,30 +302,37 @@ impl Stage<'_> {
         places: &mut Places<'_>,
     ) -> Result<u32, PathError> {
         if places.data(place).ok().flatten().is_none() {
-            return self.settle_acl(number, place, places).map(|_| mode);
+            return self.settle_acl(number, place, places).map(|()| mode);
         }
         let (dir, name) = places.parent(place)?;
         Ok(set_acl(file, acl(&named(dir, name), ACL).as_deref(), mode))
     }
 
     /// Takes rights of single users and groups from a waiting file that the present entry at its place doesn't give, or for a new
-    /// file its directory: no mode and no difference shows them. Returns whether nothing had to be done.
-    fn settle_acl(&self, number: usize, place: &Path, places: &mut Places<'_>) -> Result<bool, PathError> {
+    /// file its directory: no mode and no difference shows them.
+    fn settle_acl(&self, number: usize, place: &Path, places: &mut Places<'_>) -> Result<(), PathError> {
         let waiting = self.waiting(number);
-        let Some(own) = acl(&waiting, ACL) else { return Ok(true) };
+        let Some(own) = acl(&waiting, ACL) else { return Ok(()) };
         let is_new = places.data(place).ok().flatten().is_none();
-        let (dir, name) = places.parent(place)?;
-        let present = acl(&named(dir, name), ACL);
-        let given = if is_new { acl(&named(dir, Path::new(".")), DEFAULT_ACL) } else { present.clone() };
+        let (present, given) = match places.parent(place) {
+            Ok((dir, _)) if is_new => (None, acl(&named(dir, Path::new(".")), DEFAULT_ACL)),
+            Ok((dir, name)) => {
+                let present = acl(&named(dir, name), ACL);
+                (present.clone(), present)
+            }
+            // A directory that is made real first.
+            Err(PathError::Missing) => (None, None),
+            Err(error) => return Err(error),
+        };
         let given: Vec<&[u8]> = given.iter().flat_map(|list| rights_by_name(list)).collect();
         if rights_by_name(&own).all(|right| given.contains(&right)) {
-            return Ok(true);
+            return Ok(());
         }
         let changed = match present {
             Some(present) => rustix::fs::lsetxattr(&waiting, ACL, &present, rustix::fs::XattrFlags::empty()),
             None => rustix::fs::lremovexattr(&waiting, ACL),
         };
-        changed.map(|()| false).map_err(|error| of_io(&error.into()))
+        changed.map_err(|error| of_io(&error.into()))
     }
 
     /// A path to a waiting file.
@@ -468,6 +494,19 @@ fn attribute(read: impl Fn(&mut [u8]) -> rustix::io::Result<usize>) -> Option<Ve
             Some(value)
         }
         Err(_) => None,
+    }
+}
+
+/// Returns whether an open file has an access list or attributes that aren't the kernel's own. A file system may have none.
+#[must_use]
+pub fn has_attributes(file: &File) -> bool {
+    let mut names = [0_u8; 256];
+    match rustix::fs::flistxattr(file, &mut names[..]) {
+        Ok(length) => {
+            let mut names = names[..length].split(|byte| *byte == 0);
+            names.any(|name| !name.is_empty() && !name.starts_with(b"security."))
+        }
+        Err(error) => error != rustix::io::Errno::NOTSUP,
     }
 }
 

@@ -1,7 +1,7 @@
 //! Changes of a copy that are made real while somebody else works in the workspace, or while everything ends: what a person
 //! did meanwhile stays, nothing outside is touched, and a crash leaves all old or all new.
 
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
 
@@ -19,7 +19,7 @@ fn upper(scene: &Scene) -> PathBuf {
 
 fn file(scene: &Scene, name: &str, text: &str) -> NewContent {
     let source = upper(scene).join(name);
-    std::fs::create_dir_all(upper(scene)).expect("a directory");
+    std::fs::create_dir_all(source.parent().expect("a directory")).expect("a directory");
     std::fs::write(&source, text).expect("a file");
     NewContent::File { mode: 0o644, source }
 }
@@ -203,7 +203,84 @@ fn many(scene: &Scene, steps: &Steps) -> Vec<Incoming> {
         _ => file(scene, &format!("new{number}"), "new"),
     };
     let all = (0..MANY).map(|number| incoming(steps, &format!("many/{number}"), content(number)));
-    all.chain([incoming(steps, "many/new", file(scene, "new", "new"))]).collect()
+    let all = all.chain([incoming(steps, "many/new", file(scene, "new", "new"))]);
+    std::fs::create_dir_all(upper(scene).join("half")).expect("a directory");
+    std::fs::write(upper(scene).join("half/other"), "stays").expect("a file");
+    all.chain(["half", "tree"].into_iter().flat_map(|name| tree(scene, steps, name))).collect()
+}
+
+/// A new directory of a copy with a file, a link and another directory in it.
+fn tree(scene: &Scene, steps: &Steps, name: &str) -> Vec<Incoming> {
+    let directory = || NewContent::Directory { mode: 0o755 };
+    let at = |name: &str| upper(scene).join(name);
+    let (link, sub) = (format!("{name}/link"), format!("{name}/sub"));
+    let contents = [file(scene, &format!("{name}/a"), "a"), file(scene, &format!("{sub}/b"), "b")];
+    symlink("a", at(&link)).expect("a link");
+    for (path, mode) in [(name, 0o755), (&sub, 0o755), (&format!("{name}/a"), 0o644), (&format!("{sub}/b"), 0o644)] {
+        std::fs::set_permissions(at(path), std::fs::Permissions::from_mode(mode)).expect("its mode");
+    }
+    let [a, b] = contents;
+    let all = [
+        (name.to_owned(), directory()),
+        (format!("{name}/a"), a),
+        (link, NewContent::Link { target: "a".into() }),
+        (sub.clone(), directory()),
+        (format!("{sub}/b"), b),
+    ];
+    all.map(|(path, content)| incoming(steps, &path, content)).into()
+}
+
+/// Each file of a new directory was moved twice by itself. A directory that holds more than is made real, or has rights and
+/// attributes that aren't shown, mustn't come as it is.
+#[test]
+fn a_new_directory_is_moved_as_a_whole_if_it_holds_nothing_else() {
+    let acl = |path: PathBuf| {
+        let flags = rustix::fs::XattrFlags::empty();
+        rustix::fs::setxattr(path, "system.posix_acl_access", &access_list(4001), flags).expect("an access list");
+    };
+    let marked = |path: PathBuf| {
+        let flags = rustix::fs::XattrFlags::empty();
+        rustix::fs::setxattr(path, "user.overlay.opaque", b"y", flags).expect("an attribute");
+    };
+    let set_mode = |path: PathBuf, mode| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("its mode");
+    };
+    let spoil: [(&str, &dyn Fn(PathBuf)); 8] = [
+        ("nothing", &|_| ()),
+        ("a file", &|tree| std::fs::write(tree.join("sub/more"), "more").expect("a file")),
+        ("a pipe", &|tree| nix::unistd::mkfifo(&tree.join("pipe"), nix::sys::stat::Mode::S_IRWXU).expect("a pipe")),
+        ("a list", &|tree| acl(tree.join("sub/b"))),
+        ("a list of a directory", &|tree| acl(tree.join("sub"))),
+        ("an attribute", &|tree| marked(tree.join("sub"))),
+        ("a mode", &|tree| set_mode(tree.join("sub"), 0o2755)),
+        ("a link", &|tree| {
+            std::fs::remove_file(tree.join("link")).expect("gone");
+            symlink("/", tree.join("link")).expect("a link");
+        }),
+    ];
+    for (what, spoil) in spoil {
+        let scene = start();
+        let mut steps = scene.steps();
+        let before = scene.held();
+        let files = (0..MANY).map(|at| incoming(&steps, &format!("d/{at}"), file(&scene, &at.to_string(), "new")));
+        let changes: Vec<Incoming> = files.chain(tree(&scene, &steps, "d/tree")).collect();
+        let inode = |path: PathBuf| std::os::unix::fs::MetadataExt::ino(&std::fs::metadata(path).expect("a directory"));
+        spoil(upper(&scene).join("d/tree"));
+        let copied = inode(upper(&scene).join("d/tree"));
+        let adopted = steps.adopt("work", changes, true).expect("adopted");
+        assert_eq!(adopted.left, [], "{what}");
+        assert_eq!(inode(scene.at("d/tree")) == copied, what == "nothing", "{what}");
+        let held = scene.held();
+        let names: Vec<_> = held.keys().filter(|path| path.starts_with("d/tree")).collect();
+        let expected = ["d/tree", "d/tree/a", "d/tree/link", "d/tree/sub", "d/tree/sub/b"];
+        assert_eq!(names, expected.map(Path::new), "{what}");
+        assert_eq!(std::fs::read_link(scene.at("d/tree/link")).expect("a link"), Path::new("a"), "{what}");
+        assert_eq!(held[Path::new("d/tree/sub")].0 & 0o7777, 0o755, "{what}");
+        let list = rustix::fs::llistxattr(scene.at("d/tree/sub/b"), &mut [0_u8; 256][..]);
+        assert!(matches!(list, Ok(0)), "{what}: {list:?}");
+        let _ = steps.undo(1, false).expect("taken back");
+        assert!(scene.held() == before, "{what}");
+    }
 }
 
 /// Kills this test, started as a program of its own, at each of these steps of making changes real.

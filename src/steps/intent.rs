@@ -1,7 +1,7 @@
 //! Steps taken back, and made again: each path is what the step left there, or nothing is touched. All new contents lie ready
 //! on the disk before a note of what is to be done counts; from there a crash is carried on, not taken back.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
@@ -12,6 +12,7 @@ use super::store::error::{Conflict, StepsError};
 use super::store::name_of;
 use super::store::state::{Record, State, Why, change_lines, change_of};
 use super::store::table::Change;
+use super::whole;
 use crate::base::hex;
 use crate::files::{PathError, Places, Stage, Stamp};
 
@@ -43,7 +44,7 @@ pub(super) enum Source {
     File {
         /// Place where it lies.
         path: PathBuf,
-        /// `true` if it has the mode and the owner already that it is to have.
+        /// `true` if it has the mode and the owner already that it is to have, and no attributes.
         is_ready: bool,
     },
     /// Here; of a link, where it leads.
@@ -239,14 +240,16 @@ fn stamps(here: &Steps, intent: &Intent) -> Result<Vec<Option<Stamp>>, StepsErro
 fn prepare(here: &Steps, intent: &Intent, sources: &Sources, step: &mut dyn FnMut()) -> Result<(), StepsError> {
     let stage = staging(here, intent)?;
     let (mut laid, mut places) = (Vec::new(), here.root.places());
-    for number in 0..intent.changes.len() {
+    let whole = if intent.is_large() { whole::take(&here.root, &stage, intent, sources) } else { HashSet::new() };
+    step();
+    for number in (0..intent.changes.len()).filter(|number| !whole.contains(number)) {
         if lay_ready(here, &stage, intent, sources, number, &mut places)? {
             laid.push(number);
         }
         step();
     }
     let failed = |error| StepsError::Path { path: intent.stage.clone().into(), error };
-    if laid.len() > SYNCED_ALONE_MAX {
+    if intent.is_large() {
         return stage.sync_all().map_err(failed);
     }
     let share = laid.len().div_ceil(SYNCING_THREADS).max(1);
@@ -350,9 +353,19 @@ pub fn apply(
         step();
     }
     let stays: BTreeSet<PathBuf> = left.iter().map(|(path, _)| path.clone()).collect();
-    let mut places = here.root.places();
+    let (mut places, mut moved) = (here.root.places(), HashSet::new());
     for at in &order {
         let change = &intent.changes[*at];
+        if change.path.ancestors().any(|above| moved.contains(above)) {
+            continue;
+        }
+        // A directory that waits as a whole is moved where nothing is; else what is in it comes by itself.
+        let is_new_directory = change.before == State::Nothing && change.after.is_directory();
+        if is_new_directory && intent.is_large() && stage.place(*at, &change.path, true, &mut places).is_ok() {
+            moved.insert(change.path.as_path());
+            step();
+            continue;
+        }
         if change.after != State::Nothing && !stays.contains(&change.path) {
             if let Some(why) = bring(here, &stage, intent, *at, stamp_of(*at), &mut places)? {
                 left.push((change.path.clone(), why));

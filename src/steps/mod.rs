@@ -22,6 +22,7 @@ mod together;
 mod together_tests;
 #[cfg(test)]
 mod tracked_tests;
+mod whole;
 
 use std::path::{Path, PathBuf};
 

@@ -1,0 +1,121 @@
+//! New directories of a copy that are moved as a whole: one rename instead of two for each file in them. Only a directory is
+//! moved that holds exactly what is to be made real, ready as it lies; else each file is moved by itself. Must not know what
+//! becomes of it in the workspace.
+
+use std::collections::{HashMap, HashSet};
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use super::intent::{Intent, Source, Sources};
+use super::store::state::State;
+use crate::files::{Root, Stage, has_attributes};
+
+/// Permissions that the owner of a directory needs to move it.
+const OWNERS: u32 = 0o700;
+
+/// Moves the new directories to the stage that can be moved as a whole; gives the numbers of the changes in them.
+pub(super) fn take(root: &Root, stage: &Stage<'_>, intent: &Intent, sources: &Sources) -> HashSet<usize> {
+    let numbers: HashMap<&Path, usize> = intent.changes.iter().map(|it| it.path.as_path()).zip(0..).collect();
+    let is_new = |number: usize| {
+        let change = &intent.changes[number];
+        change.before == State::Nothing && change.after.is_directory()
+    };
+    // The outermost new directory above each change.
+    let mut below: HashMap<usize, Vec<usize>> = HashMap::new();
+    for (number, change) in intent.changes.iter().enumerate() {
+        let above = change.path.ancestors().filter_map(|path| numbers.get(path).copied());
+        if let Some(top) = above.take_while(|it| *it == number || is_new(*it)).last().filter(|top| is_new(*top)) {
+            below.entry(top).or_default().push(number);
+        }
+    }
+    let mut taken = HashSet::new();
+    for (top, below) in below {
+        let tree = Tree { intent, sources, numbers: &numbers, top: &intent.changes[top].path };
+        if let Some(place) = tree.place(&below)
+            && root.gives_nothing_to(tree.top)
+            && tree.is_ready(&place, Path::new("")) == Some(below.len())
+            && stage.take_directory(top, &place)
+        {
+            taken.extend(below);
+        }
+    }
+    taken
+}
+
+/// A new directory, and what is to be in it.
+struct Tree<'a> {
+    intent: &'a Intent,
+    sources: &'a Sources,
+    numbers: &'a HashMap<&'a Path, usize>,
+    top: &'a Path,
+}
+
+impl Tree<'_> {
+    /// The place where it lies, by the places of the files in it; `None` if they don't lie together.
+    fn place(&self, below: &[usize]) -> Option<PathBuf> {
+        let mut place: Option<PathBuf> = None;
+        for number in below {
+            let (change, source) = (&self.intent.changes[*number], self.sources.get(*number)?);
+            let Some(Source::File { path, is_ready }) = source else {
+                if matches!(change.after, State::Directory { .. } | State::Link { .. }) {
+                    continue;
+                }
+                return None;
+            };
+            // The name of a longer content isn't known, by which a crash would find it.
+            let is_named = change.after.id().is_some_and(|id| !id.is_null());
+            let within = change.path.strip_prefix(self.top).ok()?;
+            let at = path.ancestors().nth(within.components().count())?;
+            if !is_ready || !is_named || place.get_or_insert_with(|| at.to_owned()).join(within) != *path {
+                return None;
+            }
+        }
+        place
+    }
+
+    /// Returns the number of entries at `place`, itself included, if each is what is to be there.
+    fn is_ready(&self, place: &Path, within: &Path) -> Option<usize> {
+        let mode = match self.after(within)? {
+            State::Directory { mode } => mode,
+            _ => return None,
+        };
+        let data = fs::symlink_metadata(place).ok()?;
+        let own = (nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw());
+        let has_attributes = fs::File::open(place).map_or(true, |directory| has_attributes(&directory));
+        let is_plain = data.permissions().mode() & 0o7777 == mode
+            && mode & OWNERS == OWNERS
+            && (data.uid(), data.gid()) == own
+            && !has_attributes;
+        if !is_plain {
+            return None;
+        }
+        let mut count = 1;
+        for entry in fs::read_dir(place).ok()? {
+            let entry = entry.ok()?;
+            let (kind, within) = (entry.file_type().ok()?, within.join(entry.file_name()));
+            count += match (self.after(&within)?, self.source(&within)) {
+                (State::Directory { .. }, _) if kind.is_dir() => self.is_ready(&entry.path(), &within)?,
+                (State::File { .. }, Some(Source::File { .. })) if kind.is_file() => 1,
+                (State::Link { .. }, Some(Source::Bytes(target))) if kind.is_symlink() => {
+                    usize::from(fs::read_link(entry.path()).ok()?.as_os_str().as_bytes() == target)
+                }
+                _ => return None,
+            };
+        }
+        Some(count)
+    }
+
+    fn after(&self, within: &Path) -> Option<State> {
+        Some(self.intent.changes[self.number(within)?].after)
+    }
+
+    fn source(&self, within: &Path) -> Option<&Source> {
+        self.sources.get(self.number(within)?)?.as_ref()
+    }
+
+    fn number(&self, within: &Path) -> Option<usize> {
+        self.numbers.get(self.top.join(within).as_path()).copied()
+    }
+}
