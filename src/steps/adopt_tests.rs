@@ -445,3 +445,60 @@ fn a_full_disk_changes_nothing() {
     let ended = command.env(FULL, scene.top.path()).output().expect("it runs");
     assert!(ended.status.success(), "{ended:?}");
 }
+
+/// Tells this very test, started as a program of an ordinary user, where it works.
+const ORDINARY: &str = "REEDCLAW_TEST_ADOPT_ORDINARY";
+
+/// Root reads everything; anybody else was refused the undo of a directory or a file that a command had closed.
+#[test]
+fn an_ordinary_user_takes_back_what_a_command_closed() {
+    const NOBODY: u32 = 65_534;
+    let Some(top) = std::env::var_os(ORDINARY).map(PathBuf::from) else {
+        let top = tempfile::tempdir().expect("a directory");
+        let name = std::thread::current().name().expect("the test's name").to_owned();
+        let mut program = Command::new(std::env::current_exe().expect("this test"));
+        program.args(["--exact", &name]).env(ORDINARY, top.path());
+        if nix::unistd::geteuid().is_root() {
+            std::os::unix::fs::chown(top.path(), Some(NOBODY), Some(NOBODY)).expect("its owner");
+            std::os::unix::process::CommandExt::uid(program.current_dir("/"), NOBODY);
+        }
+        let ended = program.output().expect("it runs");
+        assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stdout));
+        return;
+    };
+    let scene = Scene { top: tempfile::tempdir_in(top).expect("a directory") };
+    scene.write("d/x", "old");
+    scene.write("key", "old");
+    let before = scene.held();
+    let mut steps = scene.steps();
+    let closed = |name: &str| {
+        let NewContent::File { source, .. } = file(&scene, name, "new") else { panic!("a file") };
+        NewContent::File { mode: 0o200, source }
+    };
+    let directory = |mode| NewContent::Directory { mode };
+    let changes = [
+        ("d", directory(0o000)),
+        ("d/x", closed("x")),
+        ("key", closed("key")),
+        ("shut", directory(0o100)),
+        ("shut/in", directory(0o000)),
+        ("shut/in/a", closed("a")),
+    ];
+    let adopted = steps.adopt("work", changes.map(|(path, it)| incoming(&steps, path, it)).into(), true);
+    assert_eq!(adopted.expect("adopted").left, []);
+    let mode = |path: &str| std::fs::metadata(scene.at(path)).expect("an entry").permissions().mode() & 0o777;
+    let modes = || [mode("d"), mode("key"), mode("shut")];
+    for _ in 0..2 {
+        assert_eq!(modes(), [0o000, 0o200, 0o100]);
+        let _ = steps.undo(1, false).expect("taken back");
+        assert!(scene.held() == before);
+        let _ = steps.redo(1, false).expect("made again");
+    }
+    // What can't be taken back stays as closed as it was.
+    std::fs::set_permissions(scene.at("d"), std::fs::Permissions::from_mode(0o700)).expect("its mode");
+    scene.write("d/mine", "mine");
+    std::fs::set_permissions(scene.at("d"), std::fs::Permissions::from_mode(0o000)).expect("its mode");
+    std::fs::write(scene.at("key"), "mine").expect("a file that may be written");
+    assert!(matches!(steps.undo(1, false), Err(StepsError::Conflicts(_))));
+    assert_eq!(modes(), [0o000, 0o200, 0o100]);
+}

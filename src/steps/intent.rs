@@ -7,6 +7,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use super::base::Steps;
+use super::closed::Opened;
 use super::look;
 use super::store::error::{Conflict, StepsError};
 use super::store::name_of;
@@ -74,7 +75,7 @@ pub fn unseen(here: &Steps) -> Vec<(PathBuf, Why)> {
 }
 
 /// Returns the combined effect of steps, and the conflicts.
-pub fn plan(here: &Steps, steps: &[Record], is_undone: bool) -> Result<Plan, StepsError> {
+pub fn plan(here: &Steps, steps: &[Record], is_undone: bool, opened: &Opened) -> Result<Plan, StepsError> {
     let mut together: BTreeMap<&Path, (State, State, bool)> = BTreeMap::new();
     for change in steps.iter().flat_map(|step| &step.changes) {
         let (from, to) = if is_undone { (change.after, change.before) } else { (change.before, change.after) };
@@ -85,7 +86,7 @@ pub fn plan(here: &Steps, steps: &[Record], is_undone: bool) -> Result<Plan, Ste
     }
     let mut plan = Plan { changes: Vec::new(), left: Vec::new(), conflicts: Vec::new() };
     for (path, (from, to, is_chain)) in together {
-        let now = now(here, path, from)?;
+        let now = opened.as_before(path, now(here, path, from)?);
         if let State::Unknown(why) = to {
             plan.left.push((path.to_owned(), why.to_string()));
             continue;

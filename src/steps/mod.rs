@@ -7,6 +7,7 @@ mod adopt;
 #[cfg(test)]
 mod adopt_tests;
 mod base;
+mod closed;
 mod commands;
 mod edits;
 mod guard;

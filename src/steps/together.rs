@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::base::Steps;
+use super::closed::Opened;
 use super::intent::{
     INTENT, Intent, Plan, Sources, apply, carry_out, close, is_reversed, lay_all_ready, mark_steps, note_of, plan,
     remove_left_stages, stage_name, unseen, unstage,
@@ -164,11 +165,24 @@ pub fn turn(
     by_force: bool,
     step: &mut dyn FnMut(),
 ) -> Result<TakenBack, StepsError> {
+    let mut opened = Opened::by(here, &steps, is_undone);
+    let turned = turn_opened(here, steps, (is_undone, by_force), &mut opened, step);
+    opened.close(here);
+    turned
+}
+
+fn turn_opened(
+    here: &mut Steps,
+    steps: Vec<Record>,
+    (is_undone, by_force): (bool, bool),
+    opened: &mut Opened,
+    step: &mut dyn FnMut(),
+) -> Result<TakenBack, StepsError> {
     let stage = stage_name(here);
-    let mut own = share(here, &steps, is_undone, &stage)?;
+    let mut own = share(here, &steps, is_undone, &stage, opened)?;
     let mut others: Vec<(Place, Share)> = Vec::new();
     for other in others_of(here, &steps)? {
-        let share = share(&other.steps, &other.records, is_undone, &stage)?;
+        let share = share(&other.steps, &other.records, is_undone, &stage, &Opened::default())?;
         others.push((other, share));
     }
     own.intent.places = others.iter().map(|(other, _)| other.steps.workspace().to_owned()).collect();
@@ -187,6 +201,7 @@ pub fn turn(
     }
     let files = own.files() + others.iter().map(|(_, share)| share.files()).sum::<usize>();
     let done = carry_out_together(here, &mut own, &mut others, step)?;
+    opened.settle(&own.intent.changes);
     let mut kept_in = None;
     let shares = others.iter_mut().map(|(other, share)| (&mut other.steps, &*share));
     let word = if is_undone { "undo" } else { "redo" };
@@ -204,8 +219,8 @@ pub fn turn(
 }
 
 /// Returns the work in this place.
-fn share(here: &Steps, steps: &[Record], is_undone: bool, stage: &str) -> Result<Share, StepsError> {
-    let Plan { mut changes, left, conflicts } = plan(here, steps, is_undone)?;
+fn share(here: &Steps, steps: &[Record], is_undone: bool, stage: &str, opened: &Opened) -> Result<Share, StepsError> {
+    let Plan { mut changes, left, conflicts } = plan(here, steps, is_undone, opened)?;
     // A change of what isn't there any more needs its directories.
     let needed: BTreeSet<PathBuf> = changes
         .iter()
