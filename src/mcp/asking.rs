@@ -3,7 +3,7 @@
 
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rmcp::model::{ElicitRequestParams, ElicitResult, ElicitationAction, ProgressNotificationParam, ProgressToken};
 use serde_json::{Map, Value};
@@ -18,6 +18,10 @@ const FIELDS_MAX: usize = 50;
 const CHOICES_MAX: usize = 100;
 /// Bytes of a message for the person.
 const MESSAGE_BYTES_MAX: usize = 4096;
+/// Questions of one call that the person hasn't answered yet. A server may send any number of them.
+const QUESTIONS_MAX: usize = 4;
+/// Shortest time between two signs of progress that are passed on.
+const PROGRESS_PAUSE: Duration = Duration::from_millis(250);
 /// Words of fields that ask for what must not be typed into a form.
 const SECRETS: [&str; 16] = [
     "apikey",
@@ -59,6 +63,8 @@ struct Talk {
     caller: Caller,
     /// Time when the call last showed a sign of life.
     last: Instant,
+    /// Time when the caller last heard of its progress.
+    shown: Option<Instant>,
     /// Questions that the person hasn't answered yet.
     open: usize,
 }
@@ -90,13 +96,18 @@ impl Talks {
     }
 
     pub(super) fn begin(&self, token: ProgressToken, caller: Caller) -> Entry {
-        self.lock().push(Talk { token: token.clone(), caller, last: Instant::now(), open: 0 });
+        self.lock().push(Talk { token: token.clone(), caller, last: Instant::now(), shown: None, open: 0 });
         Entry { talks: self.clone(), token }
     }
 
     pub(super) fn progress(&self, params: &ProgressNotificationParam) {
         if let Some(talk) = self.lock().iter_mut().find(|talk| talk.token == params.progress_token) {
             talk.last = Instant::now();
+            // A caller that waits for the person takes nothing, and a server may say more than anybody reads.
+            if talk.open > 0 || talk.shown.is_some_and(|at| at.elapsed() < PROGRESS_PAUSE) {
+                return;
+            }
+            talk.shown = Some(talk.last);
             let share =
                 params.total.filter(|total| *total > 0.0).map(|total| (params.progress / total).clamp(0.0, 1.0));
             let mut message = params.message.clone().unwrap_or_default();
@@ -107,7 +118,8 @@ impl Talks {
 
     /// Passes a server's question to the caller of the newest call.
     pub(super) async fn ask(&self, params: ElicitRequestParams) -> ElicitResult {
-        let Some((token, caller)) = self.lock().last().map(|talk| (talk.token.clone(), talk.caller.clone())) else {
+        let newest = |talk: &Talk| (talk.open < QUESTIONS_MAX).then(|| (talk.token.clone(), talk.caller.clone()));
+        let Some((token, caller)) = self.lock().last().and_then(newest) else {
             return ElicitResult::new(ElicitationAction::Decline);
         };
         self.count(&token, 1);
@@ -305,5 +317,41 @@ mod tests {
             assert_eq!(super::fields(&schema).expect("fields")[0].is_secret, is_wanted, "{schema}");
         }
         assert_eq!(super::fields(&json!({"properties": {"x": {"type": "object"}}})), None);
+    }
+
+    fn talk() -> (Talks, Entry, ProgressToken, std::sync::mpsc::Receiver<Told>) {
+        let ((caller, heard), talks) = (std::sync::mpsc::channel(), Talks::default());
+        let token = ProgressToken(rmcp::model::NumberOrString::Number(1));
+        let entry = talks.begin(token.clone(), caller);
+        (talks, entry, token, heard)
+    }
+
+    #[test]
+    fn a_caller_hears_of_progress_no_more_often_than_somebody_reads_it() {
+        let (talks, _entry, token, heard) = talk();
+        let progress: ProgressNotificationParam =
+            serde_json::from_value(json!({"progressToken": 1, "progress": 1})).expect("a sign of progress");
+        (0..1000).for_each(|_| talks.progress(&progress));
+        // The machine may be busy.
+        let count = heard.try_iter().count();
+        assert!((1..10).contains(&count), "{count}");
+        talks.count(&token, 1);
+        (0..1000).for_each(|_| talks.progress(&progress));
+        assert_eq!(heard.try_iter().count(), 0, "the person is asked something");
+    }
+
+    #[test]
+    fn more_questions_than_a_few_are_declined_while_they_are_open() {
+        use std::task::{Context, Poll, Waker};
+
+        let (talks, _entry, _, heard) = talk();
+        let link = json!({"mode": "url", "message": "m", "url": "https://a.example/", "elicitationId": "1"});
+        let link: ElicitRequestParams = serde_json::from_value(link).expect("a question");
+        let mut asked: Vec<_> = (0..10).map(|_| Box::pin(talks.ask(link.clone()))).collect();
+        let mut context = Context::from_waker(Waker::noop());
+        let ends = asked.iter_mut().map(|ask| ask.as_mut().poll(&mut context));
+        let is_declined = |end: &Poll<ElicitResult>| matches!(end, Poll::Ready(result) if result.action == ElicitationAction::Decline);
+        assert_eq!(ends.filter(is_declined).count(), 10 - QUESTIONS_MAX);
+        assert_eq!(heard.try_iter().count(), QUESTIONS_MAX);
     }
 }

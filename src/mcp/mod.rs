@@ -43,8 +43,6 @@ use server::{Entry, LOG_BYTES_MAX, MESSAGE_BYTES_MAX, Shared};
 const END: Duration = Duration::from_secs(2);
 /// Interval at which a waiting caller looks whether it is to stop.
 const LOOK: Duration = Duration::from_millis(20);
-/// Shortest time between two signs of progress that are passed on.
-const PROGRESS_PAUSE: Duration = Duration::from_millis(250);
 
 /// The parts of a client of servers.
 pub struct Options {
@@ -326,7 +324,6 @@ impl Mcp {
         let (answer, answered) = std::sync::mpsc::channel();
         let (cancel, is_cancelled) = oneshot::channel();
         self.send(Request { server: server.to_owned(), job: job(answer, is_cancelled) });
-        let mut shown: Option<Instant> = None;
         loop {
             match answered.recv_timeout(LOOK) {
                 // What failed because nothing may run any more says so, whoever has seen that first.
@@ -338,11 +335,7 @@ impl Mcp {
                 Ok(Told::Link { message, url, answer }) => {
                     let _ = answer.send(asks.link(server, &message, &url));
                 }
-                Ok(Told::Progress { message, share }) if shown.is_none_or(|at| at.elapsed() >= PROGRESS_PAUSE) => {
-                    shown = Some(Instant::now());
-                    asks.progress(&message, share);
-                }
-                Ok(Told::Progress { .. }) => {}
+                Ok(Told::Progress { message, share }) => asks.progress(&message, share),
                 Err(RecvTimeoutError::Disconnected) => return Err(McpError::Lost),
                 Err(RecvTimeoutError::Timeout) => {}
             }

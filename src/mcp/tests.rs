@@ -356,6 +356,15 @@ fn noise_long_lines_and_double_tools_are_survived() {
     assert_eq!(act(&mcp, "x").map(|reply| reply.is_error), Ok(false));
 }
 
+/// Twelve thousand messages that nobody asked for, and two megabytes of standard error.
+#[test]
+fn a_flood_beside_an_answer_is_survived() {
+    let mcp = client(server(&[]), None);
+    assert_eq!(act(&mcp, "flood").map(|reply| text(&reply)), Ok("after the flood".into()));
+    assert!(mcp.log("one").len() <= LOG_BYTES_MAX);
+    assert_eq!(act(&mcp, "x").map(|reply| text(&reply)), Ok("unknown: x".into()));
+}
+
 #[test]
 fn servers_end_with_the_client() {
     let mcp = client(server(&[]), None);

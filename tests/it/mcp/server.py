@@ -157,6 +157,15 @@ def act(what, message):
             "progressToken": message["params"]["_meta"]["progressToken"], "progress": 1, "total": 2,
             "message": "half\x1b[2Jway\u202e there"}})
         return text("there")
+    if what == "flood":
+        token, words = message["params"]["_meta"]["progressToken"], "x" * 1000
+        parts = [{"method": "notifications/progress", "params": {"progressToken": token, "progress": 1, "message": words}},
+                 {"method": "notifications/message", "params": {"level": "info", "data": words}},
+                 {"method": "notifications/tools/list_changed"}, {"method": f"notifications/{words}"},
+                 {"id": 987654, "result": text(words)}, {"id": 987655, "method": "roots/list"}]
+        raw("".join(json.dumps({"jsonrpc": "2.0", **part}) + "\n" for part in parts).encode() * 2000)
+        sys.stderr.write((words + "\n") * 2000)
+        return text("after the flood")
     if what == "orphan":
         if os.fork() == 0:
             os.setsid()
