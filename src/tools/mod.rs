@@ -94,6 +94,27 @@ impl Spec {
     pub fn schema_text(&self) -> String {
         catalog::schema_text::schema_text(&self.schema)
     }
+
+    /// The description and the schema for a small model, if the tool has a brief.
+    #[must_use]
+    pub fn words(&self, brief: Option<Brief>) -> (String, String) {
+        match brief {
+            None => (self.description.clone(), self.schema_text()),
+            Some(brief) => {
+                let schema = catalog::schema_text::with_only(&self.schema, brief.arguments);
+                (brief.description.to_owned(), catalog::schema_text::schema_text(&schema))
+            }
+        }
+    }
+}
+
+/// A tool in few words, for a small model. Its other arguments can be given all the same; where they help, results name them.
+#[derive(Clone, Copy, Debug)]
+pub struct Brief {
+    /// Its purpose.
+    pub description: &'static str,
+    /// Names of arguments of the schema, the required ones among them.
+    pub arguments: &'static [&'static str],
 }
 
 /// A call as its tool understands it; nothing has been touched.
@@ -155,6 +176,11 @@ pub trait Tool: Send {
     /// Cases in which a model is told of it.
     fn offer(&self) -> Offer {
         Offer::Usual
+    }
+
+    /// The few words for a small model, if it has any.
+    fn brief(&self) -> Option<Brief> {
+        None
     }
 
     /// Understands a call whose arguments are valid against the schema. Touches nothing.

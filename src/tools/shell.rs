@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::{Offer, Place, Plan, Spec, Tool, Work, number, text};
+use super::{Brief, Offer, Place, Plan, Spec, Tool, Work, number, text};
 use crate::gate::Permit;
 use crate::proto::action::{Action, Hold, Risk};
 use crate::proto::tool::{ENDED_BY_USER, Outcome, Overdue, OverdueChoice, STILL_RUNNING, ToolError};
@@ -501,6 +501,10 @@ impl Tool for Shell {
                 "additionalProperties": false,
             }),
         }
+    }
+
+    fn brief(&self) -> Option<Brief> {
+        Some(Brief { description: "Runs a command line with bash in the workspace.", arguments: &["command"] })
     }
 
     fn offer(&self) -> Offer {

@@ -40,7 +40,7 @@ fn only_what_the_user_showed_is_sent() {
     session.run("how does the first question look?");
     let first = server.request(1);
     first.expect_turns();
-    assert!(first.content(0).contains("You are the assistant inside ReedClaw"));
+    assert!(first.content(0).contains("You are the assistant in ReedClaw"));
     let question = first.content(1);
     let tag = "[exec output]\n$ echo visible-$((1+1)) && false\n(exit status 1)\nvisible-2";
     assert!(question.starts_with(tag), "{question}");

@@ -8,7 +8,7 @@ use reedclaw::tools::{Launcher, ToolSet};
 use serde_json::{Value, json};
 
 use crate::home::{TestHome, run};
-use crate::server::{Server, answer};
+use crate::server::{Server, answer, tool_call};
 
 /// Tokens of instructions and tools in the form of a chat template: each message, and each tool as JSON.
 fn tokens(texts: &[&str], tools: &[Value]) -> u64 {
@@ -18,7 +18,7 @@ fn tokens(texts: &[&str], tools: &[Value]) -> u64 {
 }
 
 #[test]
-fn a_trivial_question_of_a_small_model_takes_at_most_1000_tokens() {
+fn a_trivial_question_of_a_small_model_takes_at_most_700_tokens() {
     let server = Server::start();
     let home = TestHome::for_commands().asks(&server, "m", "", "memory = {auto = false}");
     let home = home.directory("work/.git").file("work/Makefile", "all:\n").done();
@@ -38,7 +38,7 @@ fn a_trivial_question_of_a_small_model_takes_at_most_1000_tokens() {
     // The card of a project is no instruction, and has a limit of its own.
     let session = question.lines().next().unwrap_or_default();
     let tokens = tokens(&[&system, session, "What is 2+2?"], &tools);
-    assert!(tokens <= 1_000, "{tokens} tokens: {system}\n{question}");
+    assert!(tokens <= 700, "{tokens} tokens: {system}\n{question}");
     println!("{tokens} tokens for a small model");
 }
 
@@ -57,13 +57,38 @@ fn a_trivial_question_of_any_model_takes_at_most_2200_tokens() {
     let (mut registry, problems) = app::tools(&settings, &env, &launcher);
     assert_eq!(problems, []);
     registry.add(Box::new(reedclaw::tools::Remember)).expect("a new name");
-    let of = |spec: &reedclaw::tools::Spec| {
-        let parameters: Value = serde_json::from_str(&spec.schema_text()).expect("JSON");
-        json!({"type": "function", "function": {"name": spec.name, "description": spec.description, "parameters": parameters}})
+    let of = |(spec, brief): (&reedclaw::tools::Spec, _)| {
+        let (description, schema) = spec.words(brief);
+        let parameters: Value = serde_json::from_str(&schema).expect("JSON");
+        json!({"type": "function", "function": {"name": spec.name, "description": description, "parameters": parameters}})
     };
     let tools: Vec<Value> = registry.offered(ToolSet::Auto, false, true).map(of).collect();
     let prompts = app::agent_options(&settings, &env, app::ChannelKind::Shell);
     let tokens = tokens(&[&prompts.conversation.system_prompt, &prompts.prompts.tools], &tools);
     assert!(tokens <= 2_200, "{tokens} tokens for {} tools", tools.len());
     println!("{tokens} tokens for {} tools", tools.len());
+}
+
+#[test]
+fn a_small_model_is_offered_few_arguments_and_may_give_the_others() {
+    let server = Server::start();
+    let home = TestHome::for_commands().asks(&server, "m", "", "memory = {auto = false}");
+    let home = home.directory("work/.git").file("work/lines", "one\ntwo\nthree\n").done();
+    server.reply(tool_call("file_read", r#"{"path": "lines", "start_line": 2, "end_line": 2}"#));
+    server.reply(answer("two"));
+    let (status, output, errors) = run(home.path(), &["agent", "--path", "work", "-m", "The second line?"]);
+    assert_eq!((status, output.trim()), (Some(0), "two"), "{errors}");
+    let request = server.request(1);
+    let tools = request.body["tools"].as_array().expect("tools").clone();
+    for tool in &tools {
+        let parameters = &tool["function"]["parameters"];
+        let names: Vec<&String> = parameters["properties"].as_object().expect("arguments").keys().collect();
+        let optional: Vec<_> = names
+            .iter()
+            .filter(|name| !parameters["required"].as_array().is_some_and(|it| it.iter().any(|it| it == name.as_str())))
+            .collect();
+        assert!(optional.is_empty() || optional == [&"path"], "{tool}");
+    }
+    let result = server.request(2).whole_content(-1);
+    assert!(result.contains("two") && !result.contains("three"), "{result}");
 }

@@ -278,10 +278,9 @@ impl ToolRunner {
 
     /// The tools as they are described to a model.
     pub(in crate::agent) fn tools(&self, is_small: bool, can_reply: bool) -> Vec<Tool> {
-        let tool = |spec: &crate::tools::Spec| Tool {
-            name: spec.name.clone(),
-            description: spec.description.clone(),
-            schema: spec.schema_text(),
+        let tool = |(spec, brief): (&crate::tools::Spec, _)| {
+            let (description, schema) = spec.words(brief);
+            Tool { name: spec.name.clone(), description, schema }
         };
         self.options.registry.offered(self.options.tool_set, is_small, can_reply).map(tool).collect()
     }

@@ -8,7 +8,7 @@ use crate::schema::Schema;
 use crate::tools::catalog::fit;
 use crate::tools::reading::files;
 use crate::tools::reading::survey;
-use crate::tools::{Place, Plan, Reads, Spec, Tool, ToolSet, Work, ask, memory, search, time};
+use crate::tools::{Brief, Place, Plan, Reads, Spec, Tool, ToolSet, Work, ask, memory, search, time};
 
 /// The tools, by name.
 pub struct Registry {
@@ -155,12 +155,13 @@ impl Registry {
         self.tools.iter().chain(&self.served).filter(|entry| !entry.is_ours).map(|entry| &entry.spec)
     }
 
-    /// The tools that a model is told of.
-    pub fn offered(&self, set: ToolSet, is_small: bool, can_ask: bool) -> impl Iterator<Item = &Spec> {
+    /// The tools that a model is told of, with their briefs for a small one.
+    pub fn offered(&self, set: ToolSet, is_small: bool, can_ask: bool) -> impl Iterator<Item = (&Spec, Option<Brief>)> {
         let is_offered = move |entry: &&Entry| {
             !entry.is_ours && self.is_within(entry) && set.has(entry.tool.offer(), is_small, can_ask)
         };
-        self.tools.iter().chain(&self.served).filter(is_offered).map(|entry| &entry.spec)
+        let brief = move |entry: &Entry| if is_small { entry.tool.brief() } else { None };
+        self.tools.iter().chain(&self.served).filter(is_offered).map(move |entry| (&entry.spec, brief(entry)))
     }
 
     /// Understands a call of a model: finds its tool by name or alias, holds the arguments against the schema, and
@@ -244,7 +245,7 @@ impl Registry {
 
     fn unknown(&self, name: &str) -> ToolError {
         // More than these would fill a small window; a model that was offered others has their names.
-        let names: Vec<&str> = self.offered(ToolSet::Core, true, false).map(|spec| spec.name.as_str()).collect();
+        let names: Vec<&str> = self.offered(ToolSet::Core, true, false).map(|(spec, _)| spec.name.as_str()).collect();
         let hint = format!("for most work there is {}", names.join(", "));
         ToolError::new("no-such-tool", format!("there is no tool called {name}"), hint)
     }
@@ -276,7 +277,7 @@ fn shortened(mut outcome: Outcome, work: &Work<'_>) -> Outcome {
     let tail = &whole[whole.ceil_char_boundary(whole.len() - limit / 3)..];
     let left_out = whole.len() - head.len() - tail.len();
     let (where_it_is, name) = match work.place.spill.keep(&whole) {
-        Ok(name) => (format!("; file_read {name} reads all of it, by lines"), Some(name)),
+        Ok(name) => (format!("; file_read {name} with start_line and end_line reads on"), Some(name)),
         Err(why) => (format!("; it could not be kept: {why}"), None),
     };
     outcome.output = format!("{head}\n[{left_out} bytes are left out here{where_it_is}]\n{tail}");

@@ -13,6 +13,18 @@ pub(in crate::tools) fn schema_text(schema: &Value) -> String {
     text
 }
 
+/// The schema with these arguments alone, without their descriptions.
+pub(in crate::tools) fn with_only(schema: &Value, arguments: &[&str]) -> Value {
+    let mut schema = schema.clone();
+    if let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) {
+        properties.retain(|name, it| {
+            it.as_object_mut().and_then(|fields| fields.remove("description"));
+            arguments.contains(&name.as_str()) || it.get("deprecated").is_some()
+        });
+    }
+    schema
+}
+
 fn write(schema: &Value, text: &mut String) {
     let Value::Object(fields) = schema else { return put(schema, text) };
     if let Some(present) = present(fields) {

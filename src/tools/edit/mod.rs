@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::{Offer, Place, Plan, Reads, Spec, Tool, Work, text as argument};
+use super::{Brief, Offer, Place, Plan, Reads, Spec, Tool, Work, text as argument};
 use crate::files::{Journals, Tree};
 use crate::gate::Permit;
 use crate::proto::action::Action;
@@ -151,6 +151,17 @@ impl Tool for Edit {
             ),
         };
         Spec { name: name.into(), aliases: &[], description: description.into(), schema }
+    }
+
+    fn brief(&self) -> Option<Brief> {
+        match self.kind? {
+            Kind::Replace => Some(Brief {
+                description: "Replaces a text that is exactly once in a file.",
+                arguments: &["path", "old", "new"],
+            }),
+            Kind::Write => Some(Brief { description: "Writes a whole text file.", arguments: &["path", "content"] }),
+            _ => None,
+        }
     }
 
     fn offer(&self) -> Offer {

@@ -9,7 +9,7 @@ use crate::gate::Permit;
 use crate::proto::action::Action;
 use crate::proto::tool::{Outcome, ToolError};
 use crate::tools::edit::{is_binary, shown};
-use crate::tools::{Offer, Place, Plan, Reads, Spec, Spill, Tool, Work, number, text};
+use crate::tools::{Brief, Offer, Place, Plan, Reads, Spec, Spill, Tool, Work, number, text};
 
 /// Longest file that is read or compared, in bytes.
 const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
@@ -169,6 +169,10 @@ impl Tool for Read {
                 "additionalProperties": false,
             }),
         }
+    }
+
+    fn brief(&self) -> Option<Brief> {
+        Some(Brief { description: "Reads a text file.", arguments: &["path"] })
     }
 
     fn offer(&self) -> Offer {

@@ -16,7 +16,7 @@ use crate::gate::Permit;
 use crate::proto::action::Action;
 use crate::proto::tool::{Outcome, ToolError};
 use crate::tools::reading::files::{path_error, path_schema};
-use crate::tools::{Offer, Place, Plan, Spec, Tool, Work, text};
+use crate::tools::{Brief, Offer, Place, Plan, Spec, Tool, Work, text};
 
 /// Matches after which a search ends: ten times what is given, so that the first by path are among them as a rule.
 const MATCHES_MAX: usize = 10_000;
@@ -51,6 +51,10 @@ impl Tool for Search {
                 "additionalProperties": false,
             }),
         }
+    }
+
+    fn brief(&self) -> Option<Brief> {
+        Some(Brief { description: "Searches files for a text.", arguments: &["query", "path"] })
     }
 
     fn offer(&self) -> Offer {
