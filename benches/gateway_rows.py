@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 
 from gateway import CLOCK, Client, Gateway, event, main, spread
-from shells import REED_PROMPT, Terminal
+from shells import REED_PROMPT, Terminal, tree
 
 
 def bench_canvas(gateway, options):
@@ -166,6 +166,12 @@ def bench_delta(gateway, options):
     return {"to a client of the gateway": spread(over_http), "to the output of reedclaw agent --json": spread(by_agent)}
 
 
+def cpu_s(process):
+    """Seconds of processor time of a process and its ended children so far."""
+    fields = Path(f"/proc/{process}/stat").read_text().rsplit(") ", 1)[1].split()
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+
+
 def bench_share(gateway, options):
     """A shell by turns shared and unshared: `cat` of 200 MB, and keys. A viewer follows while it is shared."""
     gateway = Gateway(options.program)
@@ -180,7 +186,7 @@ def bench_share(gateway, options):
     shell = Terminal({"argv": [options.program, "--norc"], "prompt": REED_PROMPT}, home, None)
     assert shell.wait_prompt()
     shell.quiet(0.5, 3)
-    result = {name: {"cat": [], "key": []} for name in ["unshared", "shared"]}
+    result = {name: {"cat": [], "cpu": [], "gateway": [], "key": []} for name in ["unshared", "shared"]}
     caught_up = []
 
     def until(text, wanted):
@@ -203,11 +209,18 @@ def bench_share(gateway, options):
                 share = [item["share_id"] for item in items if item.get("state", "live") == "live"][-1]
                 watching = watch(gateway, viewer, share)
             shell.quiet(0.3, 3)
+            cpu, ours = sum(map(cpu_s, tree(shell.pid))), gateway.cpu_s()
             result[name]["cat"].append(until(b"cat big.txt; echo EN''D", b"END"))
+            result[name]["cpu"].append(sum(map(cpu_s, tree(shell.pid))) - cpu)
+            result[name]["gateway"].append(gateway.cpu_s() - ours)
             if share:
                 shell.send(b"echo en''d-%d\r" % turn)
                 began = CLOCK()
-                caught_up.append(watching(b"end-%d" % turn, began))
+                # The shell asks its terminal, so that must be read meanwhile.
+                waiting = threading.Thread(target=lambda: caught_up.append(watching(b"end-%d" % turn, began)))
+                waiting.start()
+                while waiting.is_alive():
+                    shell.read(0.005)
                 shell.quiet(0.3, 3)
             for number in range(60):
                 shell.clear()
@@ -223,6 +236,8 @@ def bench_share(gateway, options):
     gateway.end()
     median = lambda name, row: statistics.median(result[name][row])
     return {"cat of 200 MB, s": {name: result[name]["cat"] for name in result},
+            "processor time of the shell and its commands, s": {name: result[name]["cpu"] for name in result},
+            "processor time of the gateway, s": {name: result[name]["gateway"] for name in result},
             "throughput, shared beside unshared": median("unshared", "cat") / median("shared", "cat"),
             "key to the first byte, ms": {name: median(name, "key") for name in result},
             "key, shared less unshared, ms": median("shared", "key") - median("unshared", "key"),
