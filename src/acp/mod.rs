@@ -28,12 +28,13 @@ use signal_hook::iterator::Signals;
 
 use crate::app::{ChannelKind, Request, Runtime};
 use crate::base::time::utc;
+use crate::ops::{conversations, editors};
 use crate::proto::Failure;
 use crate::render::sanitise;
 use crate::rpc::{
     INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, Incoming, LINE_BYTES_MAX, METHOD_NOT_FOUND, Peer, RpcError,
 };
-use crate::store::{Store, StoredConversation};
+use crate::store::{EditorSession, Store, StoredConversation};
 use session::{Handle, Known, Opening, Wanted};
 use wire::{Abilities, CancelRequest, Initialize, List, OfSession, Open, Prompt, SetMode, SetOption, VERSION};
 
@@ -346,25 +347,17 @@ impl Agent {
             None => 0,
             Some(cursor) => cursor.parse().map_err(|_| RpcError::new(INVALID_PARAMS, "this cursor isn't ours"))?,
         };
-        let failed = |error: crate::store::StoreError| RpcError::new(INTERNAL_ERROR, error.to_string());
-        let store = self.store.lock();
         let directory = params.cwd.map(|cwd| cwd.canonicalize().unwrap_or(cwd).display().to_string());
-        let all = store.editor_sessions().map_err(failed)?.into_iter();
-        let mut wanted =
-            all.filter(|it| directory.as_ref().is_none_or(|directory| it.directory == *directory)).skip(from);
-        let mut rows = Vec::new();
-        for session in wanted.by_ref().take(LIST_ROWS) {
-            if let Some(StoredConversation { title, updated, .. }) =
-                store.conversation(session.conversation).map_err(failed)?
-            {
-                rows.push(json!({
-                    "sessionId": session.name, "cwd": session.directory, "title": sanitise(&title),
-                    "updatedAt": utc(updated), "additionalDirectories": session.further,
-                }));
-            }
-        }
-        let mut result = json!({"sessions": rows});
-        if wanted.next().is_some() {
+        let listed = editors::list(&self.store.lock(), directory.as_deref(), (from, LIST_ROWS));
+        let (sessions, has_more) = listed.map_err(|failure| RpcError::new(INTERNAL_ERROR, failure.message))?;
+        let row = |(session, stored): (EditorSession, StoredConversation)| {
+            json!({
+                "sessionId": session.name, "cwd": session.directory, "title": sanitise(&stored.title),
+                "updatedAt": utc(stored.updated), "additionalDirectories": session.further,
+            })
+        };
+        let mut result = json!({"sessions": sessions.into_iter().map(row).collect::<Vec<_>>()});
+        if has_more {
             result["nextCursor"] = (from + LIST_ROWS).to_string().into();
         }
         Ok(result)
@@ -378,9 +371,8 @@ impl Agent {
         }
         let known = Known::of(&self.store, name)?;
         let conversation = known.conversation().filter(|_| !self.sessions().has(name, &known)).ok_or_else(open)?;
-        let mut store = self.store.lock();
-        let deleted = store.delete_conversation(conversation);
-        deleted.map(|_| json!({})).map_err(|error| RpcError::new(INTERNAL_ERROR, error.to_string()))
+        let deleted = conversations::delete(&mut self.store.lock(), conversation);
+        deleted.map(|()| json!({})).map_err(|failure| RpcError::new(INTERNAL_ERROR, failure.message))
     }
 }
 

@@ -21,11 +21,12 @@ use crate::app::{self, ChannelKind, Request, Resume, Runtime};
 use crate::base::time::utc;
 use crate::gate::Ceiling;
 use crate::host;
+use crate::ops::{conversations, cost, editors};
 use crate::proto::action::Autonomy;
 use crate::proto::{Failure, FailureKind, Shortfall, Spent};
 use crate::render::sanitise;
 use crate::rpc::{INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, Peer, RpcError};
-use crate::store::{ConversationId, EditorSession, Period, Store, StoreError};
+use crate::store::{ConversationId, EditorSession, Store};
 
 /// Commands that wait for a session.
 const COMMANDS_MAX: usize = 16;
@@ -250,7 +251,7 @@ fn open(wanted: Wanted, register: &dyn Fn(Arc<Handle>) -> Result<(), RpcError>) 
     });
     register(Arc::clone(&handle))?;
     let loaded = runtime.agent().conversation().filter(|_| opening == Opening::Load);
-    let turns = loaded.and_then(|it| lock(&store).turns(it).ok()).unwrap_or_default();
+    let turns = loaded.and_then(|it| conversations::turns(&store.lock(), it).ok()).unwrap_or_default();
     let of_session = Arc::clone(&handle);
     let editor = Editor::new(Parts {
         name: name.clone(),
@@ -276,10 +277,6 @@ fn open(wanted: Wanted, register: &dyn Fn(Arc<Handle>) -> Result<(), RpcError>) 
     Ok(())
 }
 
-fn lock(store: &Mutex<Store>) -> MutexGuard<'_, Store> {
-    store.lock()
-}
-
 /// The conversation of a session, from the moment when it has one, and the name under which it is stored.
 #[derive(Clone, Default)]
 pub(super) struct Known {
@@ -293,18 +290,10 @@ impl Known {
     /// # Errors
     /// There is none, or the store can't be read.
     pub(super) fn of(store: &Mutex<Store>, name: &str) -> Result<Self, RpcError> {
-        let failed = |error: StoreError| RpcError::new(INTERNAL_ERROR, error.to_string());
-        let store = lock(store);
-        let sessions = store.editor_sessions().map_err(failed)?;
-        let is_it = |session: &&EditorSession| session.name == name;
-        let by_number = || name.parse().ok().map(ConversationId);
-        let found = sessions.iter().find(is_it).map(|session| session.conversation).or_else(by_number);
-        let missing = || RpcError::new(NOT_FOUND, "there is no such session");
-        let conversation = found.ok_or_else(missing)?;
-        store.conversation(conversation).map_err(failed)?.ok_or_else(missing)?;
-        let stored = sessions.into_iter().find(|session| session.conversation == conversation);
-        let conversation = Arc::new(Mutex::new(Some(conversation)));
-        Ok(Self { conversation, stored: stored.map(|session| session.name) })
+        let found = editors::find(&store.lock(), name);
+        let found = found.map_err(|failure| RpcError::new(INTERNAL_ERROR, failure.message))?;
+        let (conversation, stored) = found.ok_or_else(|| RpcError::new(NOT_FOUND, "there is no such session"))?;
+        Ok(Self { conversation: Arc::new(Mutex::new(Some(conversation))), stored })
     }
 
     pub(super) fn conversation(&self) -> Option<ConversationId> {
@@ -476,9 +465,7 @@ fn note_session(editor: &Editor, runtime: &Runtime, conversation: Option<Convers
     // The client may have opened it by its number; another name would take it from the client that knows this one.
     let name = editor.known().stored.clone().unwrap_or_else(|| editor.name().to_owned());
     let session = EditorSession { name, conversation, directory, further };
-    if let Err(error) = runtime.lock_store().note_editor_session(&session) {
-        tracing::warn!(event = "editor_session_not_noted", message = error.to_string());
-    }
+    editors::note(&mut runtime.lock_store(), &session);
 }
 
 /// Tells how full the context is, and what the session has cost.
@@ -488,7 +475,7 @@ fn tell_usage(editor: &Editor, runtime: &mut Runtime, spent: Option<Spent>) {
     let mut update = json!({
         "sessionUpdate": "usage_update", "used": used, "size": runtime.agent_mut().window_tokens(),
     });
-    let sum = runtime.agent().conversation().and_then(|id| runtime.lock_store().spent(Period::Conversation(id)).ok());
+    let sum = runtime.agent().conversation().and_then(|id| cost::sum_of(&runtime.lock_store(), id));
     if let Some(sum) = sum.filter(|sum| sum.unpriced == 0) {
         update["cost"] = json!({"amount": sum.cost.usd(), "currency": "USD"});
     }
@@ -499,7 +486,7 @@ fn tell_usage(editor: &Editor, runtime: &mut Runtime, spent: Option<Spent>) {
 fn tell_title(editor: &Editor, runtime: &mut Runtime, told: &mut String) {
     app::make_title(runtime.agent(), runtime.store());
     let Some(conversation) = runtime.agent().conversation() else { return };
-    let stored = runtime.lock_store().conversation(conversation);
+    let stored = conversations::stored(&runtime.lock_store(), conversation);
     if let Ok(Some(stored)) = stored
         && stored.title != *told
     {

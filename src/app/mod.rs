@@ -73,7 +73,7 @@ pub use tooling::skills::{Skills, trust as skills_trust};
 use tooling::tools::tool_rows;
 pub use tooling::tools::{
     OWN_TOOLS, allowed_tools, card_options, manual_options, own_tools, plugins, symbols_directory, tool_channels,
-    tool_risk, tools,
+    tool_risk, tools_alone,
 };
 pub use tooling::workspace::{workspace_dir, workspace_for, workspace_named};
 

@@ -27,6 +27,7 @@ use crate::agent::ToolRunner;
 use crate::app::{self, ChannelKind, RunnerOf};
 use crate::gate::Ceiling;
 use crate::ledger::Ledger;
+use crate::ops::estop;
 use crate::proto::team::{Identity, Mode};
 
 /// A gateway that serves.
@@ -89,15 +90,12 @@ impl Gateway {
 
     /// The emergency stop of this machine, as a reason.
     pub(super) fn stopped(&self) -> Option<String> {
-        match app::estop(&self.parts.env) {
-            Ok(estop) => estop.check().err().map(|stopped| stopped.why),
-            Err(failure) => Some(failure.message),
-        }
+        estop::reason(&self.parts.env).unwrap_or_else(|failure| Some(failure.message))
     }
 
     /// Since when the emergency stop of this machine is on, and by what, as far as that is known.
     pub(super) fn stop_noted(&self) -> Option<(String, String)> {
-        let (since, by) = app::estop(&self.parts.env).ok()?.noted()?;
+        let (since, by) = estop::noted(&self.parts.env)?;
         Some((time_text("since", &since).ok()?, by))
     }
 

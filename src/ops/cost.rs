@@ -1,9 +1,10 @@
-//! The cost of questions: sums by model for a conversation, a day and a month.
+//! The cost of questions: sums by model for a conversation, a day and a month; single requests; the parts of a run.
 
 use crate::agent::Agent;
+use crate::base::text::{age, counted};
 use crate::host;
 use crate::ops::models::is_near;
-use crate::store::{ConversationId, Period, SpentSum, Store, StoreError};
+use crate::store::{ConversationId, Counted, PartOfRun, Period, SpentSum, Store, StoreError, StoredRequest};
 
 /// A time for which the cost is summed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +44,95 @@ pub fn of_conversation(store: &Store, conversation: Option<ConversationId>) -> R
     let by_model = conversation.map(|id| store.spent_by_model(Period::Conversation(id))).transpose()?;
     let own = Cost { span: Span::Conversation, by_model: by_model.unwrap_or_default() };
     Ok(std::iter::once(own).chain(of_days(store)?).collect())
+}
+
+/// Everything that the store has counted.
+#[derive(Debug)]
+pub struct Ever {
+    /// Conversations and failures.
+    pub counted: Counted,
+    /// Each model with its sum.
+    pub by_model: Vec<(String, SpentSum)>,
+}
+
+/// Sums everything that was ever stored.
+///
+/// # Errors
+/// The database can't be read.
+pub fn ever(store: &Store) -> Result<Ever, StoreError> {
+    Ok(Ever { counted: store.counted()?, by_model: store.spent_by_model(Period::Ever)? })
+}
+
+/// The requests of a conversation as the rows of a table, the oldest first: age, model, tokens read, cached and written,
+/// cost, tools.
+///
+/// # Errors
+/// The database can't be read.
+pub fn request_rows(
+    store: &Store,
+    agent: &Agent,
+    conversation: Option<ConversationId>,
+) -> Result<Vec<Vec<String>>, StoreError> {
+    let requests = conversation.map(|id| store.requests(id)).transpose()?.unwrap_or_default();
+    let now = host::now_unix_ms();
+    Ok(requests.iter().map(|request| request_row(agent, request, now)).collect())
+}
+
+fn request_row(agent: &Agent, StoredRequest { time, spent, .. }: &StoredRequest, now: i64) -> Vec<String> {
+    let read = spent.usage.total_in();
+    let read = match (spent.is_estimate, spent.estimated_in) {
+        (true, _) => format!("about {read} tokens in"),
+        (false, 0) => format!("{read} tokens in"),
+        (false, estimated) => format!("{read} tokens in (estimated {estimated})"),
+    };
+    let written = match (spent.usage.total_out(), spent.usage.reasoning_out) {
+        (all, 0) => format!("{all} out"),
+        (all, thoughts) => format!("{all} out, {thoughts} of them thoughts"),
+    };
+    let cached = match spent.usage.cache_read {
+        0 => String::new(),
+        cached => format!("{cached} cached"),
+    };
+    let sum = SpentSum {
+        requests: 1,
+        unpriced: u64::from(spent.cost.is_none()),
+        cost: spent.cost.unwrap_or_default(),
+        ..SpentSum::default()
+    };
+    let cost = cost_words(&[(spent.model.clone(), sum)], &|model| is_near(agent, model));
+    vec![age(now - time), spent.model.clone(), read, cached, written, cost, spent.tools.join(", ")]
+}
+
+/// The parts of a run towards a goal as the rows of a table: run, part, model, requests, tokens read and written, cost.
+///
+/// # Errors
+/// The database can't be read.
+pub fn run_rows(store: &Store, run: i64) -> Result<Vec<Vec<String>>, StoreError> {
+    let row = |part: &PartOfRun| {
+        vec![
+            format!("run {run}"),
+            part.category.clone(),
+            part.model.clone(),
+            counted(usize::try_from(part.requests).unwrap_or(usize::MAX), "request"),
+            format!("{} tokens in", part.tokens_in),
+            format!("{} out", part.tokens_out),
+            part.cost.to_string(),
+        ]
+    };
+    Ok(store.spent_by_category(run)?.iter().map(row).collect())
+}
+
+/// The sum of a conversation; `None` if it can't be read.
+#[must_use]
+pub fn sum_of(store: &Store, conversation: ConversationId) -> Option<SpentSum> {
+    store.spent(Period::Conversation(conversation)).ok()
+}
+
+/// The cost of a conversation in words; `None` if it can't be read, which `:cost` reports.
+#[must_use]
+pub fn of_conversation_in_words(store: &Store, agent: &Agent, conversation: ConversationId) -> Option<String> {
+    let by_model = store.spent_by_model(Period::Conversation(conversation)).ok()?;
+    Some(cost_words(&by_model, &|model| is_near(agent, model)))
 }
 
 /// The costs as the rows of a table; `conversation` is the word for the conversation.
@@ -88,8 +178,7 @@ fn short(tokens: u64) -> String {
 }
 
 /// Says what requests to some models cost: what isn't known is said to be so, and a model that is near needs no price.
-#[must_use]
-pub fn cost_words(by_model: &[(String, SpentSum)], is_near: &dyn Fn(&str) -> bool) -> String {
+fn cost_words(by_model: &[(String, SpentSum)], is_near: &dyn Fn(&str) -> bool) -> String {
     let mut all = SpentSum::default();
     by_model.iter().for_each(|(_, sum)| all.add(sum));
     let far = by_model.iter().filter(|(model, _)| !is_near(model));
@@ -116,7 +205,7 @@ mod tests {
             ..SpentSum::default()
         };
         let near = |model: &str| model == "near";
-        for (models, told) in [
+        for (models, words) in [
             (vec![("near", sum(2, 2, 0.0))], "local"),
             (vec![("far", sum(2, 2, 0.0))], "price unknown"),
             (vec![("near", sum(2, 2, 0.0)), ("far", sum(1, 1, 0.0))], "price unknown"),
@@ -125,7 +214,7 @@ mod tests {
             (vec![("near", sum(2, 0, 0.0))], "$0"),
         ] {
             let models: Vec<(String, SpentSum)> = models.into_iter().map(|(name, sum)| (name.into(), sum)).collect();
-            assert_eq!(cost_words(&models, &near), told);
+            assert_eq!(cost_words(&models, &near), words);
         }
     }
 }

@@ -2,17 +2,16 @@
 //! shell, a `/word` of the chat or of an editor, a subcommand and a server print or send the report. `COMMANDS` lists the
 //! words.
 
-pub mod allow;
 pub mod commands;
 pub mod context;
 pub mod cost;
-pub mod estop;
 pub mod models;
-pub mod policy;
 mod renames;
+mod rules;
 pub mod sessions;
 pub mod steps;
 mod stored;
 
 pub use commands::{COMMANDS, Command};
-pub use stored::{conversations, history, memory};
+pub use rules::{allow, estop, policy, skills};
+pub use stored::{conversations, editors, history, memory, receipts, routes};

@@ -1,7 +1,9 @@
-//! The models: listed, and one of them chosen.
+//! The models: listed, one of them chosen, the times of their last answers.
 
 use crate::agent::{Agent, ModelInfo};
+use crate::app::Runtime;
 use crate::proto::Failure;
+use crate::store::ModelTimes;
 
 /// The models as the rows of a table: name with a mark for the one that answers, the server's name for it, address.
 #[must_use]
@@ -11,6 +13,19 @@ pub fn rows(agent: &Agent) -> Vec<Vec<String>> {
         vec![format!("{mark} {}", it.name), it.model, it.endpoint]
     };
     agent.models().into_iter().map(row).collect()
+}
+
+/// The models of the config, each with the time of its last answer and of its last failure.
+///
+/// # Errors
+/// The database can't be read.
+pub fn times(runtime: &Runtime) -> Result<Vec<ModelTimes>, Failure> {
+    let seen = runtime.lock_store().model_times()?;
+    let times = |name: &String| {
+        let known = seen.iter().find(|it| it.model == *name).cloned();
+        known.unwrap_or_else(|| ModelTimes { model: name.clone(), ..ModelTimes::default() })
+    };
+    Ok(runtime.settings().models.keys().map(times).collect())
 }
 
 /// Lets another model answer, and returns its own name, whatever alias was typed.

@@ -35,23 +35,46 @@ pub enum Direction {
     Redo,
 }
 
-/// Takes steps back or makes them again; `cwd` is the directory from which a file is named.
+/// The refusal to revert steps: nothing was changed.
+#[derive(Debug)]
+pub struct Refusal {
+    /// The reason.
+    pub failure: Failure,
+    /// The changes since the steps, in the unified form; `None` if there is another reason.
+    pub conflict: Option<String>,
+}
+
+impl From<Failure> for Refusal {
+    fn from(failure: Failure) -> Self {
+        Self { failure, conflict: None }
+    }
+}
+
+/// Takes steps back or makes them again; `cwd` is the directory from which a file is named, and `prefix` precedes each
+/// command in a hint: `:` or `reedclaw `.
 ///
 /// # Errors
-/// Nothing was changed, for the reason in the error.
+/// Nothing was changed, for the reason in the refusal.
 pub fn revert(
     steps: &mut Steps,
     direction: Direction,
     wish: &Wish,
     by_force: bool,
-    cwd: &Path,
-) -> Result<TakenBack, StepsError> {
+    (cwd, prefix): (&Path, &str),
+) -> Result<TakenBack, Refusal> {
     let done = match (wish, direction) {
-        (Wish::Last(count), Direction::Undo) => steps.undo(*count, by_force)?,
-        (Wish::Last(count), Direction::Redo) => steps.redo(*count, by_force)?,
-        (Wish::Run(run), _) => steps.undo_run(*run, by_force)?,
-        (Wish::File(path), _) => steps.undo_file(&from_workspace(steps, cwd, path), by_force)?,
+        (Wish::Last(count), Direction::Undo) => steps.undo(*count, by_force),
+        (Wish::Last(count), Direction::Redo) => steps.redo(*count, by_force),
+        (Wish::Run(run), _) => steps.undo_run(*run, by_force),
+        (Wish::File(path), _) => steps.undo_file(&from_workspace(steps, cwd, path), by_force),
     };
+    let done = done.map_err(|error| {
+        let conflict = match &error {
+            StepsError::Conflicts(conflicts) => Some(conflict_difference(steps, conflicts).unwrap_or_default()),
+            _ => None,
+        };
+        Refusal { failure: app::steps_failure(&error, prefix), conflict }
+    })?;
     let event = if direction == Direction::Undo { "steps_undone" } else { "steps_redone" };
     tracing::info!(event, steps = done.steps.len(), files = done.files);
     Ok(done)
@@ -61,34 +84,24 @@ pub fn revert(
 /// command: `:` or `reedclaw `.
 ///
 /// # Errors
-/// The run still works, or has changed nothing; something has changed since, and then the difference is the second part.
-/// Nothing is changed then.
+/// The run still works, has changed nothing, or something has changed since. Nothing is changed then.
 pub fn undo_run(
     runtime: &Runtime,
     journal: &StoredJournal,
     by_force: bool,
     prefix: &str,
-) -> Result<Vec<String>, (Failure, String)> {
-    let plain = |failure| (failure, String::new());
-    let (id, run) = (journal.run(), journal.state().map_err(plain)?);
+) -> Result<Vec<String>, Refusal> {
+    let (id, run) = (journal.run(), journal.state()?);
     let goal = run.goal.clone().unwrap_or_default();
     let workspace = PathBuf::from(&goal.workspace);
     let (settings, env) = (runtime.settings(), runtime.env());
-    let _held = app::hold_workspace(env, &workspace).map_err(|it| plain(it.into()))?;
+    let _held = app::hold_workspace(env, &workspace).map_err(Failure::from)?;
     if !goal.session.is_empty() {
-        return app::rewind_run_session(runtime, &goal, id, run.began).map_err(plain);
+        return Ok(app::rewind_run_session(runtime, &goal, id, run.began)?);
     }
-    let mut steps = app::steps(settings, env, &workspace).map_err(plain)?;
-    match revert(&mut steps, Direction::Undo, &Wish::Run(id), by_force, &workspace) {
-        Ok(done) => Ok(taken_back_lines(&done, "Undid", prefix)),
-        Err(error) => {
-            let text = match &error {
-                StepsError::Conflicts(conflicts) => conflict_difference(&steps, conflicts).unwrap_or_default(),
-                _ => String::new(),
-            };
-            Err((app::steps_failure(&error, prefix), text))
-        }
-    }
+    let mut steps = app::steps(settings, env, &workspace)?;
+    let done = revert(&mut steps, Direction::Undo, &Wish::Run(id), by_force, (&workspace, prefix))?;
+    Ok(taken_back_lines(&done, "Undid", prefix))
 }
 
 /// Reads `[N] [--force]` and `--file PATH [--force]`; `PATH` goes to the end of the line.
@@ -180,29 +193,21 @@ fn unseen_lines(head: &str, skipped: &[(std::path::PathBuf, Why)]) -> Vec<String
     lines
 }
 
-/// Returns a step's changes, file by file, in the unified form.
+/// The changes of a step, file by file: what was changed, as text. A part that isn't text, such as a mode, is in front.
+/// `prefix` precedes each command in a hint.
 ///
 /// # Errors
 /// What it held isn't in the store any more.
-pub fn step_difference(steps: &Steps, step: &Record) -> Result<String, StepsError> {
-    Ok(step_parts(steps, step)?.concat())
-}
-
-/// A step's changes, file by file: what was changed, as text. A part that isn't text, such as a mode, is in front.
-///
-/// # Errors
-/// What it held isn't in the store any more.
-pub fn step_parts(steps: &Steps, step: &Record) -> Result<Vec<String>, StepsError> {
+pub fn step_parts(steps: &Steps, step: &Record, prefix: &str) -> Result<Vec<String>, Failure> {
     let places = Places::of(steps, std::slice::from_ref(step));
     let changes = step.changes.iter().cloned().chain(steps.changes_outside(step));
-    changes.map(|it| places.difference(&it.path, it.before, it.after)).collect()
+    let parts: Result<Vec<String>, StepsError> =
+        changes.map(|it| places.difference(&it.path, it.before, it.after)).collect();
+    parts.map_err(|error| app::steps_failure(&error, prefix))
 }
 
 /// Returns a person's changes after a step, file by file.
-///
-/// # Errors
-/// What the step left isn't in the store any more.
-pub fn conflict_difference(steps: &Steps, conflicts: &[Conflict]) -> Result<String, StepsError> {
+fn conflict_difference(steps: &Steps, conflicts: &[Conflict]) -> Result<String, StepsError> {
     let places = Places::of(steps, &steps.list());
     let mut text = String::new();
     for Conflict { path, left, now, why } in conflicts {

@@ -565,9 +565,9 @@ impl Repl {
             })?),
         };
         let journal = self.stored_run(id)?;
-        let lines = undo_run(&self.runtime, &journal, by_force, ":").map_err(|(failure, difference)| {
-            self.console.outside(&difference);
-            failure
+        let lines = undo_run(&self.runtime, &journal, by_force, ":").map_err(|refusal| {
+            self.console.outside(&refusal.conflict.unwrap_or_default());
+            refusal.failure
         })?;
         lines.iter().for_each(|line| self.console.notice(line));
         Ok(())

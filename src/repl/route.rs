@@ -8,13 +8,12 @@ use nu_ansi_term::Color;
 use super::editing::state::{self, Learned};
 use super::hub::{Flow, NOT_FOUND, Repl};
 use crate::config::RouteMode;
-use crate::host;
-use crate::proto::{Failure, LineKind, Route, RouteVerdict};
+use crate::ops::{history, routes};
+use crate::proto::{Failure, Route, RouteVerdict};
 use crate::render::sanitise;
 use crate::render::text::escape_visible;
 use crate::repl::answer;
 use crate::route::{self, Context};
-use crate::store::{Search, TextMatch};
 
 /// The person's choice where a line goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,7 +71,7 @@ pub(super) fn settle_route(
         if !repl.heading.differs(line, &verdict) {
             return Ok(Some(verdict));
         }
-    } else if verdict.route == Route::Confirm && ran_before(repl, line) {
+    } else if verdict.route == Route::Confirm && history::has_run(&repl.store(), line) {
         let repeated = |context: &Context<'_>| route::decide(line, &Context { ran_before: true, ..*context });
         let again = state::read(&repl.state).with_context(line, repeated);
         if again.route == Route::Shell {
@@ -111,7 +110,7 @@ fn offer_for(repl: &Repl, line: &str, verdict: &RouteVerdict) -> Option<String> 
     if verdict.rule == "forced-shell" && !state.other_grammar {
         let word = line.trim_end().strip_prefix('!').filter(|word| !word.contains(char::is_whitespace))?;
         drop(state);
-        return repeated(repl, word);
+        return history::last_with(&repl.store(), word);
     }
     if verdict.rule == "slip" {
         return state.with_context(line, |context| route::correction(&verdict.text, context));
@@ -124,18 +123,6 @@ fn offer_for(repl: &Repl, line: &str, verdict: &RouteVerdict) -> Option<String> 
     }
     let is_directory = state.resolve(word).is_some_and(|path| path.is_dir());
     is_directory.then(|| format!("cd {}{word}", if word.starts_with('-') { "-- " } else { "" }))
-}
-
-/// The last line with arguments that bash would run again for `!WORD`.
-fn repeated(repl: &Repl, word: &str) -> Option<String> {
-    if word.is_empty() {
-        return None;
-    }
-    let start = format!("{word} ");
-    let search =
-        Search { text: TextMatch::Prefix(start), kind: Some(LineKind::Command), limit: Some(1), ..Search::default() };
-    let rows = repl.store().search(&search).ok()?;
-    rows.into_iter().next().map(|row| row.entry.line).filter(|line| line != word)
 }
 
 fn ask_about_offer(repl: &mut Repl, verdict: RouteVerdict, offered: String) -> Result<Option<RouteVerdict>, Flow> {
@@ -168,18 +155,6 @@ fn ask_about_offer(repl: &mut Repl, verdict: RouteVerdict, offered: String) -> R
     }
 }
 
-/// Returns whether this very line is in the history as a command that was run.
-fn ran_before(repl: &Repl, line: &str) -> bool {
-    let search = Search {
-        text: TextMatch::Exact(line.to_owned()),
-        kind: Some(LineKind::Command),
-        successful: Some(true),
-        limit: Some(1),
-        ..Search::default()
-    };
-    repl.store().search(&search).is_ok_and(|rows| !rows.is_empty())
-}
-
 /// Remembers that a line goes `route`, whatever is decided: the very line, and a small step of the weights.
 fn learn(repl: &mut Repl, line: &str, route: Route, hidden: bool) {
     if !repl.runtime.settings().route.learn || hidden {
@@ -197,10 +172,7 @@ fn learn(repl: &mut Repl, line: &str, route: Route, hidden: bool) {
         steps.iter().for_each(|(index, step)| learned.weights.shift(*index, *step));
         state.learned = Arc::new(learned);
     }
-    let written = repl.store().remember_route(line, to_shell, (route::FINGERPRINT, &steps), host::now_unix_ms());
-    if let Err(problem) = written {
-        repl.store().note_read_problem(problem);
-    }
+    routes::learn(&mut repl.store(), line, to_shell, &steps);
 }
 
 /// `:route forget`.
@@ -210,14 +182,14 @@ pub(super) fn forget_routes(repl: &mut Repl, argument: &str) {
             .console
             .failure(&Failure::user(format!(":route {} is unknown", sanitise(argument))).hint(":route forget"));
     }
-    let forgotten = repl.store().forget_routes();
+    let forgotten = routes::forget(&mut repl.store());
     match forgotten {
         Ok(lines) => {
             repl.state.write().learned = Arc::default();
             let noun = if lines == 1 { "line" } else { "lines" };
             repl.console.notice(&format!("Forgot {lines} {noun} and what was learned from it."));
         }
-        Err(problem) => repl.console.failure(&problem.into()),
+        Err(failure) => repl.console.failure(&failure),
     }
 }
 

@@ -24,6 +24,7 @@ use crate::console::Console;
 use crate::host;
 use crate::manual::Manual;
 use crate::ops::commands::has_row_of_its_own;
+use crate::ops::history;
 use crate::project::{Head, Repository};
 use crate::proto::{HumanLine, LineKind, Route};
 use crate::repl::act;
@@ -45,7 +46,6 @@ use crate::repl::rules::served;
 use crate::shell::Session;
 use crate::shell::spawn::Dialect;
 use crate::shell::supervise::Ending;
-use crate::store::Search;
 
 /// Returns the state before the shell has reported anything.
 fn first_state(runtime: &Runtime, hooks: &SharedHooks) -> EditorState {
@@ -174,9 +174,7 @@ fn show_problems(repl: &Repl) {
     repl.runtime.problems().iter().for_each(|problem| repl.console.failure(problem));
     configure::tell_config(repl);
     // Once, not in each window of somebody who wants none.
-    let is_new =
-        || repl.store().search(&Search { limit: Some(1), ..Search::default() }).is_ok_and(|rows| rows.is_empty());
-    if repl.runtime.agent().models().is_empty() && is_new() {
+    if repl.runtime.agent().models().is_empty() && history::is_empty(&repl.store()) {
         repl.console.notice(NO_MODEL);
     }
 }

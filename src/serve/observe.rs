@@ -10,16 +10,15 @@ use crate::app::{self, Runtime};
 use crate::base::time::utc;
 use crate::config::state_directory;
 use crate::ops::cost::{Cost, Span, of_days};
-use crate::ops::policy::explain as explain_command;
-use crate::proto::LineKind;
-use crate::receipts::{self, Check, Verdict};
+use crate::ops::history::{self, Wanted};
+use crate::ops::policy::{explain as explain_command, rules_in};
+use crate::ops::receipts;
+use crate::receipts::Verdict;
 use crate::schema::Schema;
-use crate::store::{Row, Search, TextMatch};
+use crate::store::Row;
 
 /// Lines of one search.
 const LINES_MAX: usize = 100;
-/// Lines that are read to find the sessions.
-const SESSION_LINES: usize = 500;
 /// Sessions, and steps, of one answer.
 const ROWS_MAX: usize = 20;
 /// Bytes of a command that is judged.
@@ -128,7 +127,7 @@ pub(super) fn call(
     }
     Some(match name {
         "session_state" => session_state(runtime),
-        "history_search" => history(arguments, runtime),
+        "history_search" => search(arguments, runtime),
         "policy_explain" => explain(arguments, runtime, workspace),
         "receipts_verify" => verify(runtime),
         "steps_list" => steps(runtime, workspace),
@@ -138,20 +137,13 @@ pub(super) fn call(
 }
 
 fn session_state(runtime: &Runtime) -> Result<Value, String> {
-    let search = Search { limit: Some(SESSION_LINES), kind: Some(LineKind::Command), ..Search::default() };
-    let rows = found(runtime, &search)?;
-    let mut sessions: Vec<&Row> = Vec::new();
-    for row in &rows {
-        if row.entry.session != 0 && !sessions.iter().any(|known| known.entry.session == row.entry.session) {
-            sessions.push(row);
-        }
-    }
-    let state = |row: &&Row| {
+    let rows = history::sessions(&runtime.lock_store(), ROWS_MAX).map_err(|failure| failure.message)?;
+    let state = |row: &Row| {
         let mut state = line(row);
         state["session"] = row.entry.session.to_string().into();
         state
     };
-    Ok(json!({"sessions": sessions.iter().take(ROWS_MAX).map(state).collect::<Vec<_>>()}))
+    Ok(json!({"sessions": rows.iter().map(state).collect::<Vec<_>>()}))
 }
 
 /// One part of what each session shows.
@@ -161,24 +153,17 @@ fn of_sessions(runtime: &Runtime, part: &str) -> Result<Value, String> {
     Ok(json!({"sessions": outputs::of_sessions(&state).into_iter().map(row).collect::<Vec<_>>()}))
 }
 
-fn history(arguments: &Value, runtime: &Runtime) -> Result<Value, String> {
+fn search(arguments: &Value, runtime: &Runtime) -> Result<Value, String> {
     let query = arguments["query"].as_str().unwrap_or_default().to_lowercase();
-    let words: Vec<String> = query.split_whitespace().map(str::to_owned).collect();
     let limit = arguments["limit"].as_u64().and_then(|limit| usize::try_from(limit).ok()).unwrap_or(ROWS_MAX);
-    let search = Search {
-        text: if words.is_empty() { TextMatch::Any } else { TextMatch::Words(words) },
+    let wanted = Wanted {
+        words: query.split_whitespace().map(str::to_owned).collect(),
         cwd: arguments["cwd"].as_str().map(str::to_owned),
-        successful: (arguments["failed"] == true).then_some(false),
-        kind: Some(LineKind::Command),
-        limit: Some(limit.clamp(1, LINES_MAX)),
-        ..Search::default()
+        is_failed: arguments["failed"] == true,
+        limit: limit.clamp(1, LINES_MAX),
     };
-    Ok(json!({"lines": found(runtime, &search)?.iter().map(line).collect::<Vec<_>>()}))
-}
-
-fn found(runtime: &Runtime, search: &Search) -> Result<Vec<Row>, String> {
-    let store = runtime.lock_store();
-    store.search(search).map_err(|error| error.to_string())
+    let rows = history::commands(&runtime.lock_store(), wanted).map_err(|failure| failure.message)?;
+    Ok(json!({"lines": rows.iter().map(line).collect::<Vec<_>>()}))
 }
 
 fn line(row: &Row) -> Value {
@@ -194,10 +179,8 @@ fn explain(arguments: &Value, runtime: &Runtime, workspace: &Path) -> Result<Val
     if command.trim().is_empty() || command.len() > COMMAND_BYTES_MAX {
         return Err(format!("command is a text of 1 to {COMMAND_BYTES_MAX} bytes"));
     }
-    let mut rules = app::policy_rules(runtime.settings(), runtime.env(), runtime.config().path.as_deref());
-    rules.workspace = workspace.display().to_string();
     let (_, hold) = app::sandbox_in_use(runtime.settings(), runtime.env(), workspace);
-    let verdict = explain_command(&rules, hold, &command).verdict;
+    let verdict = explain_command(&rules_in(runtime, workspace), hold, &command).verdict;
     let reason = |reason: &crate::proto::action::Reason| json!({"rule": reason.rule, "risk": reason.risk.word(), "text": reason.text});
     Ok(json!({
         "risk": verdict.risk.word(), "decision": verdict.decision.word(),
@@ -207,9 +190,8 @@ fn explain(arguments: &Value, runtime: &Runtime, workspace: &Path) -> Result<Val
 }
 
 fn verify(runtime: &Runtime) -> Result<Value, String> {
-    let options = app::receipt_options(runtime.settings(), runtime.env()).map_err(|failure| failure.message)?;
-    let options = options.ok_or("the config keeps no receipts")?;
-    let report = receipts::verify(&options, &Check::default()).map_err(|error| error.to_string())?;
+    let checked = receipts::verify(runtime.settings(), runtime.env()).map_err(|failure| failure.message)?;
+    let report = checked.ok_or("the config keeps no receipts")?.report;
     let (verdict, why) = match &report.verdict {
         Verdict::Whole => ("whole", None),
         Verdict::Broken { receipt, why } => ("broken", Some(format!("receipt {receipt}: {why}"))),

@@ -2,9 +2,8 @@
 
 use reedclaw::app;
 use reedclaw::config::{self, Env, LoadRequest};
-use reedclaw::proto::action::Hold;
 use reedclaw::tokens::Encoding;
-use reedclaw::tools::{Launcher, ToolSet};
+use reedclaw::tools::ToolSet;
 use serde_json::{Value, json};
 
 use crate::home::{TestHome, run};
@@ -48,13 +47,7 @@ fn a_trivial_question_of_any_model_takes_at_most_2200_tokens() {
     let env: Env = [("HOME".into(), home.path().as_os_str().to_owned())].into();
     let request = LoadRequest { explicit: None, env: env.clone(), cwd: home.path().to_owned() };
     let settings = config::load(&request).expect("the defaults").settings;
-    let nothing = || Err("nothing runs here".to_owned());
-    let launcher = Launcher::new(
-        move |_, _, _| nothing().map(|()| std::process::Command::new("false")),
-        || Hold::Walls,
-        || Err(String::new()),
-    );
-    let (mut registry, problems) = app::tools(&settings, &env, &launcher);
+    let (mut registry, problems) = app::tools_alone(&settings, &env);
     assert_eq!(problems, []);
     registry.add(Box::new(reedclaw::tools::Remember)).expect("a new name");
     let of = |(spec, brief): (&reedclaw::tools::Spec, _)| {

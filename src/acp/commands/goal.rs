@@ -170,7 +170,7 @@ fn stop(runtime: &Runtime, journal: &StoredJournal) -> Result<String, Failure> {
 }
 
 fn undo(runtime: &Runtime, journal: &StoredJournal) -> Result<String, Failure> {
-    let done = undo_run(runtime, journal, false, "reedclaw ").map_err(|(failure, _)| failure)?;
+    let done = undo_run(runtime, journal, false, "reedclaw ").map_err(|refusal| refusal.failure)?;
     Ok(fenced(&done.join("\n"), ""))
 }
 

@@ -18,8 +18,7 @@ use crate::ops::steps::{Direction, Wish, revert};
 use crate::proto::Failure;
 use crate::render::sanitise;
 use crate::render::text::{escape_visible, table};
-use crate::skills::filled;
-use crate::steps::{Record, StepsError, TakenBack};
+use crate::steps::{Record, TakenBack};
 use crate::store::{Hit, StoredMemory};
 pub(super) use goal::{Desk, Here, carry_out as work_on_goal};
 use prompts::Named;
@@ -59,11 +58,11 @@ pub(super) fn available(runtime: &mut Runtime) -> Vec<Value> {
     let is_own = |name: &str| of_editor().any(|(_, form)| form.name == name);
     let of_project = skills.project.templates.iter().filter(|_| skills.is_trusted);
     let templates = skills.own.templates.iter().chain(of_project).filter(|it| !is_own(&it.name)).take(ROWS_MAX);
-    let template = |it: &crate::skills::Text| {
+    let templates = templates.map(|it| {
         let description = if it.description.is_empty() { "A prompt template" } else { it.description.as_str() };
         command(&it.name, &sanitise(description), "text")
-    };
-    own.chain(templates.map(template)).chain(of_servers).collect()
+    });
+    own.chain(templates).chain(of_servers).collect()
 }
 
 /// The kinds of prompt: a question, or a slash command.
@@ -91,9 +90,9 @@ pub(super) fn read(runtime: &mut Runtime, prompt: String, cancel: &Cancel) -> Pr
         return PromptKind::Done(act(runtime, argument, cancel));
     }
     let skills = Skills::around(runtime.env(), runtime.cwd());
-    match skills.template(word) {
-        Some(template) => PromptKind::Question(filled(&template.body, argument)),
-        None => match prompts::named(runtime, word, argument) {
+    match ops::skills::question(&skills, word, argument) {
+        Ok(question) => PromptKind::Question(question),
+        Err(_) => match prompts::named(runtime, word, argument) {
             Some(named) => PromptKind::OfServer(named),
             // A path, say.
             None => PromptKind::Question(prompt),
@@ -131,19 +130,14 @@ fn redo(runtime: &mut Runtime, argument: &str, _: &Cancel) -> Result<String, Fai
 
 fn turned(runtime: &mut Runtime, argument: &str, direction: Direction, verb: &str) -> Result<String, Failure> {
     let wish = Wish::Last(number(argument)?);
-    let done = revert(&mut workspace_steps(runtime)?, direction, &wish, false, runtime.cwd());
-    done.map(|done| taken_back(&done, verb)).map_err(|error| refused(&error))
-}
-
-fn refused(error: &StepsError) -> Failure {
-    let failure = app::steps_failure(error, "/");
-    match error {
-        StepsError::Conflicts(_) => Failure {
+    let done = revert(&mut workspace_steps(runtime)?, direction, &wish, false, (runtime.cwd(), "/"));
+    done.map(|done| taken_back(&done, verb)).map_err(|refusal| match refusal.conflict {
+        Some(_) => Failure {
             hint: "nothing was changed; in a terminal: reedclaw undo --force overwrites it".into(),
-            ..failure
+            ..refusal.failure
         },
-        _ => failure,
-    }
+        None => refusal.failure,
+    })
 }
 
 fn taken_back(done: &TakenBack, verb: &str) -> String {

@@ -11,9 +11,8 @@ use crate::base::hash::sha256_hex;
 use crate::config::{self, Env, Overlay, Settings, Trust, TrustVerdict};
 use crate::files::{EntryKind, PathError, Root};
 use crate::proto::Failure;
-use crate::proto::action::Hold;
 use crate::sop::{self, Definition, FILE_BYTES_MAX, FILE_NAME, Problem, Trigger};
-use crate::tools::{Launcher, Registry};
+use crate::tools::Registry;
 
 pub use beside::{Beside, Shown, untrusted_files};
 pub use schedule::{ALL_TRIGGERS_MAX, Due, Facts as TriggerFacts, Moment, Schedule, next_time};
@@ -322,9 +321,7 @@ pub fn untrust_procedure(env: &Env, procedure: &Procedure) -> Result<bool, Failu
 /// The tools that steps can name, for [`procedure_problems`]; none of them can run.
 #[must_use]
 pub fn step_tools(settings: &Settings, env: &Env) -> Registry {
-    let nothing = || "nothing is started for a check".to_owned();
-    let launcher = Launcher::new(move |_, _, _| Err(nothing()), || Hold::Nothing, move || Err(nothing()));
-    super::tools(settings, env, &launcher).0
+    super::tools_alone(settings, env).0
 }
 
 /// All problems of a procedure: those of its file, and tools, time zones and other procedures that don't exist.

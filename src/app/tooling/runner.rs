@@ -14,18 +14,17 @@ use crate::app::limits::safety::{estop, receipt_options};
 use crate::app::limits::sandbox::{Chosen, launcher};
 use crate::app::tooling::scripts::add_repository_tools;
 use crate::app::tooling::servers::servers_in;
-use crate::app::tooling::tools::{allowed_tools, tool_limits, tool_set, tools};
+use crate::app::tooling::tools::{allowed_tools, tool_limits, tool_set, tools, tools_alone};
 use crate::app::tooling::workspace::{variable, workspace_dir};
 use crate::config::{Env, Settings, state_directory};
 use crate::files::Root;
 use crate::gate::{self, Allowed, Ceiling, Gate};
 use crate::policy::Rules;
-use crate::proto::action::Hold;
 use crate::proto::{Failure, Role};
 use crate::receipts;
 use crate::store::{ConversationId, Hit, Store};
 use crate::tools::served::Servers;
-use crate::tools::{CANVAS_TOOLS, Found, Launcher, Memory, Registry, Remember, Spill, canvas_tools};
+use crate::tools::{CANVAS_TOOLS, Found, Memory, Registry, Remember, Spill, canvas_tools};
 use crate::tree::Bench;
 
 /// The tool runner, and the problems of tools that it lacks.
@@ -206,9 +205,7 @@ fn add_of_sessions(
 /// of servers' tools aren't judged.
 #[must_use]
 pub fn unknown_tools(settings: &Settings, env: &Env) -> Vec<(String, String)> {
-    // The registry is read for its names alone: nothing is started.
-    let launcher = Launcher::new(|_, _, _| Err(String::new()), || Hold::Walls, || Err(String::new()));
-    let (registry, _) = tools(settings, env, &launcher);
+    let (registry, _) = tools_alone(settings, env);
     let is_known = |name: &String| {
         ["skill", "update_context", "remember", "delegate"].contains(&name.as_str())
             || CANVAS_TOOLS.contains(&name.as_str())

@@ -12,6 +12,7 @@ use crate::config::{self, Env, Settings};
 use crate::host;
 use crate::project;
 use crate::proto::Failure;
+use crate::proto::action::Hold;
 pub use crate::tools::OWN_TOOLS;
 use crate::tools::plugin::{PluginState, PluginTool, Plugins, Standing};
 use crate::tools::{
@@ -32,7 +33,7 @@ pub fn plugins(env: &Env) -> Result<Plugins, Failure> {
 
 /// Every tool, and the problems of those that can't be used; `launcher` starts their programs.
 #[must_use]
-pub fn tools(settings: &Settings, env: &Env, launcher: &Launcher) -> (Registry, Vec<Failure>) {
+pub(in crate::app) fn tools(settings: &Settings, env: &Env, launcher: &Launcher) -> (Registry, Vec<Failure>) {
     let mut registry = Registry::new();
     let options = HttpOptions {
         post: settings.tools.http_post,
@@ -73,6 +74,14 @@ pub fn tools(settings: &Settings, env: &Env, launcher: &Launcher) -> (Registry, 
     let problems = states.iter().flat_map(|state| add_plugin(&mut registry, state, launcher));
     let problems: Vec<Failure> = problems.collect();
     (registry, problems)
+}
+
+/// Every tool, for lists and checks: none of them can start anything.
+#[must_use]
+pub fn tools_alone(settings: &Settings, env: &Env) -> (Registry, Vec<Failure>) {
+    let nothing = || "nothing is started for a list".to_owned();
+    let launcher = Launcher::new(move |_, _, _| Err(nothing()), || Hold::Nothing, move || Err(nothing()));
+    tools(settings, env, &launcher)
 }
 
 /// The service that searches the web; its key is a variable of the environment, so that no config holds it.

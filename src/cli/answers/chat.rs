@@ -4,15 +4,14 @@
 use parking_lot::MutexGuard;
 use std::io::{self, IsTerminal, Write};
 
-use crate::app::{self, Runtime};
+use crate::app::Runtime;
 use crate::cli::answers::agent::{say, tell};
 use crate::cli::answers::person::AtTty;
 use crate::cli::records::memory;
 use crate::console::CLEAR_SCREEN;
 use crate::ops::commands::{Form, Op, of_chat};
-use crate::ops::policy::{explain, verdict_lines};
+use crate::ops::policy::{self, explain, limit_rows, verdict_lines};
 use crate::ops::{self, allow};
-use crate::policy::{High, Rules};
 use crate::proto::Failure;
 use crate::render::text::{escape_visible, table};
 use crate::store::Store;
@@ -117,14 +116,14 @@ fn search(runtime: &mut Runtime, query: &str) -> Result<(), Failure> {
 }
 
 fn policy(runtime: &mut Runtime, argument: &str) -> Result<(), Failure> {
-    let (sandbox, hold) = app::sandbox_in_use(runtime.settings(), runtime.env(), runtime.cwd());
+    let (sandbox, hold) = policy::sandbox(runtime);
     let Some(runner) = runtime.agent_mut().runner() else {
         say("the model has no tools here");
         return Ok(());
     };
     let rules = runner.gate().rules();
     match argument.split_once(char::is_whitespace).unwrap_or((argument, "")) {
-        ("", _) => put(&policy_rows(rules, sandbox)),
+        ("", _) => put(&limit_rows(rules, sandbox)),
         ("explain", command) if !command.trim().is_empty() => {
             put(&verdict_lines(&explain(rules, hold, command.trim()))
                 .into_iter()
@@ -137,29 +136,6 @@ fn policy(runtime: &mut Runtime, argument: &str) -> Result<(), Failure> {
         }
     }
     Ok(())
-}
-
-/// The limits of the model, in short.
-fn policy_rows(rules: &Rules, sandbox: &str) -> Vec<Vec<String>> {
-    let row = |name: &str, value: String| vec![name.to_owned(), value];
-    let mut rows = vec![
-        row("autonomy", rules.autonomy.to_string()),
-        row("high risk", if rules.high == High::Deny { "denied".into() } else { "asked about".into() }),
-        row("workspace", rules.workspace.clone()),
-        row(
-            "files outside it",
-            if rules.workspace_only { "file tools: refused; commands: asked about" } else { "asked about" }.into(),
-        ),
-        row("forbidden paths", rules.forbidden_paths.join(" ")),
-        row("forbidden commands", rules.forbidden_commands.join(" ")),
-        row("sandbox", sandbox.to_owned()),
-    ];
-    if !rules.allow_domains.is_empty() {
-        rows.push(row("allowed domains", rules.allow_domains.join(" ")));
-    }
-    let paths = rules.own_paths.iter().enumerate();
-    rows.extend(paths.map(|(at, path)| row(if at == 0 { "never touched" } else { "" }, path.clone())));
-    rows
 }
 
 fn allowlist(runtime: &mut Runtime, argument: &str) -> Result<(), Failure> {

@@ -577,9 +577,9 @@ fn left_line(run: i64) -> String {
 
 fn undo(runtime: &Runtime, journal: &StoredJournal, by_force: bool) -> Result<u8, Failure> {
     let undone = undo_run(runtime, journal, by_force, "reedclaw ");
-    let lines = undone.map_err(|(failure, difference)| {
-        out!("{}", crate::render::sanitise(&difference));
-        failure
+    let lines = undone.map_err(|refusal| {
+        out!("{}", crate::render::sanitise(&refusal.conflict.unwrap_or_default()));
+        refusal.failure
     })?;
     lines.iter().for_each(|line| outln!("{line}"));
     Ok(exit::DONE)

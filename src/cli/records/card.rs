@@ -10,10 +10,10 @@ use crate::app::{self, Jails, Request, Runtime};
 use crate::cli::exit;
 use crate::cli::out::{errln, outln, report};
 use crate::host;
+use crate::ops::context::{Card, card};
 use crate::project::{self, Surroundings};
 use crate::proto::Failure;
 use crate::render::sanitise;
-use crate::turn::estimate_tokens;
 
 /// Longest wait for languages and hot files.
 const WAIT: Duration = Duration::from_secs(30);
@@ -47,10 +47,8 @@ fn print(path: Option<PathBuf>, config: Option<PathBuf>) -> Result<(), Failure> 
     let notes = Surroundings::default().notes(&cwd, &options).ok_or_else(|| {
         Failure::user(format!("{} is in no git repository", cwd.display())).hint("--path names a directory in one")
     })?;
-    for part in notes.parts() {
-        outln!("{}\n", sanitise(&runtime.agent().redacted(part)));
-    }
-    let tokens = notes.parts().iter().map(|part| estimate_tokens(part)).sum::<usize>();
+    let Card { parts, tokens } = card(runtime.agent(), &notes);
+    parts.iter().for_each(|part| outln!("{}\n", sanitise(part)));
     errln!("about {tokens} tokens of at most {} (context.project_tokens)", options.tokens_max);
     Ok(())
 }

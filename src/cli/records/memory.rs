@@ -1,7 +1,7 @@
 //! `reedclaw memory`: the stored conversations, listed, searched, shown, exported and deleted without a session.
 
 use parking_lot::MutexGuard;
-use std::io::{self, Write};
+use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -13,11 +13,11 @@ use crate::base::time::utc;
 use crate::cli::exit;
 use crate::cli::options::{limit, limit_of};
 use crate::cli::out::{errln, outln, print_lines, report, settle};
-use crate::ops;
+use crate::ops::{self, conversations};
 use crate::proto::{Failure, Role};
 use crate::render::sanitise;
-use crate::store::export::{self, Format};
-use crate::store::{ConversationId, Store, StoredConversation, StoredMemory};
+use crate::store::export::Format;
+use crate::store::{ConversationId, Store, StoredMemory};
 
 /// The subcommand, as clap knows it.
 pub(in crate::cli) fn definition() -> Command {
@@ -97,7 +97,7 @@ fn act(matches: &ArgMatches, config: Option<PathBuf>) -> Result<ExitCode, Failur
 }
 
 fn list(store: &Store, limit: usize) -> Result<ExitCode, Failure> {
-    print_safely(store.conversations(limit)?.into_iter().map(|it| {
+    print_safely(conversations::list(store, limit)?.into_iter().map(|it| {
         let turns = if it.turns == 1 { "turn " } else { "turns" };
         format!("{:>6}  {}  {:>4} {turns}  {}", it.id.0, utc(it.updated), it.turns, it.title)
     }))
@@ -120,15 +120,10 @@ pub(in crate::cli) fn search(store: &mut Store, query: &str, limit: usize) -> Re
 }
 
 fn show(store: &Store, id: i64) -> Result<ExitCode, Failure> {
-    let Some(found) = store.conversation(ConversationId(id))? else {
-        return Err(
-            Failure::user(format!("no conversation has the number {id}")).hint("reedclaw memory list lists them")
-        );
-    };
-    let mut text = Vec::new();
-    let written = export::write_conversation(&found, &store.record(found.id)?, Format::Markdown, &mut text);
-    written.map_err(|error| cannot_write("standard output", &error))?;
-    print_safely(std::iter::once(String::from_utf8_lossy(&text).trim_end().to_owned()))
+    let text = conversations::as_markdown(store, ConversationId(id))?.ok_or_else(|| {
+        Failure::user(format!("no conversation has the number {id}")).hint("reedclaw memory list lists them")
+    })?;
+    print_safely(std::iter::once(text))
 }
 
 pub(in crate::cli) fn notes(store: &Store) -> Result<ExitCode, Failure> {
@@ -147,56 +142,29 @@ pub(in crate::cli) fn notes(store: &Store) -> Result<ExitCode, Failure> {
 
 fn clear(store: &mut Store, is_sure: bool) -> Result<ExitCode, Failure> {
     if is_sure {
-        let count = store.clear_conversations()?;
+        let count = conversations::delete_all(store)?;
         outln!("{} deleted", counted(count, "conversation"));
         return Ok(ExitCode::SUCCESS);
     }
-    let count = ops::conversations::count(store)?;
-    let told = counted(count, "conversation");
-    errln!("reedclaw: this would delete {told} for good\n  reedclaw memory clear --yes does it");
+    let count = conversations::count(store)?;
+    let conversations = counted(count, "conversation");
+    errln!("reedclaw: this would delete {conversations} for good\n  reedclaw memory clear --yes does it");
     Ok(ExitCode::from(exit::USAGE))
 }
 
 fn export_all(store: &Store, file: Option<&PathBuf>, on_output: Format) -> Result<ExitCode, Failure> {
-    let mut conversations = store.conversations(usize::MAX)?;
-    conversations.reverse();
-    let Some(path) = file else {
-        settle(write_all(store, &conversations, on_output, &mut io::stdout().lock())?);
-        return Ok(ExitCode::SUCCESS);
-    };
-    let format = Format::of(path).ok_or_else(|| {
-        Failure::user(format!("{} ends with neither .jsonl nor .md", path.display()))
-            .hint("the ending decides the format")
-    })?;
-    let place = path.display().to_string();
-    let mut out = export::create(path).map_err(|error| cannot_write(&place, &error))?;
-    write_all(store, &conversations, format, &mut out)?.map_err(|error| cannot_write(&place, &error))?;
-    outln!("{} in {}", counted(conversations.len(), "conversation"), sanitise(&place));
-    Ok(ExitCode::SUCCESS)
-}
-
-fn write_all(
-    store: &Store,
-    conversations: &[StoredConversation],
-    format: Format,
-    out: &mut dyn Write,
-) -> Result<io::Result<()>, Failure> {
-    let mut out = io::BufWriter::new(out);
-    for conversation in conversations {
-        let record = store.record(conversation.id)?;
-        if let Err(error) = export::write_conversation(conversation, &record, format, &mut out) {
-            return Ok(Err(error));
+    match file {
+        None => settle(conversations::write_all(store, on_output, &mut io::stdout().lock())?.map(drop)),
+        Some(path) => {
+            let count = conversations::export(store, path)?;
+            outln!("{} in {}", counted(count, "conversation"), sanitise(&path.display().to_string()));
         }
     }
-    Ok(out.flush())
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Prints lines without control characters.
 fn print_safely(lines: impl Iterator<Item = String>) -> Result<ExitCode, Failure> {
     print_lines(lines.map(|line| sanitise(&line).into_owned()));
     Ok(ExitCode::SUCCESS)
-}
-
-fn cannot_write(place: &str, error: &io::Error) -> Failure {
-    Failure::unavailable(format!("{place} can't be written: {error}"))
 }

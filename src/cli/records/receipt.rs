@@ -7,15 +7,14 @@ use std::process::ExitCode;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use serde_json::{Value, json};
 
-use crate::app;
-use crate::base::text::counted;
 use crate::cli::exit;
 use crate::cli::options::{limit, limit_of};
 use crate::cli::out::{errln, outln, print_lines};
 use crate::config::{self, LoadRequest};
 use crate::host;
+use crate::ops::receipts::{Checked, log};
 use crate::proto::Failure;
-use crate::receipts::{self, Check, Options, Record, Report, Status, Stored, Verdict};
+use crate::receipts::{self, Check, Record, Status, Stored, Verdict};
 use crate::render::sanitise;
 
 /// Characters of an id that a row shows.
@@ -67,12 +66,7 @@ pub(in crate::cli) fn run(matches: &ArgMatches, config: Option<PathBuf>) -> Exit
 fn act(matches: &ArgMatches, explicit: Option<PathBuf>) -> Result<ExitCode, Failure> {
     let request = LoadRequest { explicit, env: host::environment(), cwd: host::working_directory() };
     let settings = config::load(&request)?.settings;
-    // A log is read even if no receipts are written any more.
-    let settings = config::Settings {
-        receipts: config::ReceiptSettings { enabled: true, ..settings.receipts.clone() },
-        ..settings
-    };
-    let Some(options) = app::receipt_options(&settings, &request.env)? else { return Ok(ExitCode::SUCCESS) };
+    let Some(options) = log(&settings, &request.env)? else { return Ok(ExitCode::SUCCESS) };
     match matches.subcommand() {
         Some(("list", matches)) => {
             let limit = limit_of(matches);
@@ -100,13 +94,13 @@ fn act(matches: &ArgMatches, explicit: Option<PathBuf>) -> Result<ExitCode, Fail
                 expect_head: matches.get_one::<String>("expect-head").cloned(),
                 key: matches.get_one::<PathBuf>("key").cloned(),
             };
-            let report = receipts::verify(&options, &check)?;
+            let checked = Checked::of(options, &check)?;
             if matches.get_flag("json") {
-                outln!("{}", as_json(&options, &report));
+                outln!("{}", as_json(&checked));
             } else {
-                report_lines(&options, &report).iter().for_each(|line| outln!("{}", sanitise(line)));
+                checked.lines().iter().for_each(|line| outln!("{}", sanitise(line)));
             }
-            Ok(ExitCode::from(report.verdict.exit_code()))
+            Ok(ExitCode::from(checked.report.verdict.exit_code()))
         }
         _ => Ok(ExitCode::from(exit::USAGE)),
     }
@@ -136,40 +130,7 @@ fn fields(stored: &Stored) -> Vec<String> {
     }
 }
 
-/// The result of the check, in words.
-pub(in crate::cli) fn report_lines(options: &Options, report: &Report) -> Vec<String> {
-    let count = counted(usize::try_from(report.receipts).unwrap_or(usize::MAX), "receipt");
-    let path = options.path.display();
-    let mut lines = vec![match &report.verdict {
-        Verdict::Whole => format!("{count} in {path}: all hold"),
-        Verdict::Broken { receipt, why } => format!("receipt {receipt}: {why}"),
-        Verdict::Torn { bytes } => {
-            format!(
-                "{count} hold; the last line was not written to its end ({bytes} bytes), the next receipt moves it away"
-            )
-        }
-        Verdict::Cut { why, .. } => format!("{path}: {why}"),
-        Verdict::Unconfirmed { .. } => format!("{count} in {path} hold"),
-    }];
-    match &report.verdict {
-        Verdict::Broken { .. } => lines.push(format!("{count} before it hold; {path}")),
-        Verdict::Cut { is_other_log: true, .. } => lines.push(format!(
-            "if you moved the log away yourself, move {} away as well",
-            options.anchors_path().display()
-        )),
-        Verdict::Unconfirmed { why } => lines.push(format!("warning: {why}")),
-        Verdict::Whole | Verdict::Torn { .. } | Verdict::Cut { .. } => {}
-    }
-    lines.extend(report.head.iter().map(|head| format!("head {head}")));
-    lines.extend(report.unknown.iter().map(|open| {
-        format!("receipt {}: unknown outcome: {} at {}, {}", open.seq, open.tool, open.timestamp, open.id)
-    }));
-    lines.extend(report.warnings.iter().map(|warning| format!("warning: {warning}")));
-    lines.extend(report.notes.iter().map(|note| format!("note: {note}")));
-    lines
-}
-
-fn as_json(options: &Options, report: &Report) -> Value {
+fn as_json(Checked { options, report }: &Checked) -> Value {
     let (verdict, broken, why) = match &report.verdict {
         Verdict::Whole => ("ok", None, None),
         Verdict::Broken { receipt, why } => ("broken", Some(receipt), Some(why.clone())),

@@ -9,12 +9,10 @@ use crate::app::{self, Request, Runtime};
 use crate::cli::exit;
 use crate::cli::out::{columns, errln, out, outln, report};
 use crate::host;
-use crate::ops::steps::{
-    Direction, Wish, conflict_difference, cover_lines, revert, step_difference, step_rows, taken_back_lines,
-};
+use crate::ops::steps::{Direction, Wish, cover_lines, revert, step_parts, step_rows, taken_back_lines};
 use crate::proto::Failure;
 use crate::render::text::table;
-use crate::steps::{Steps, StepsError};
+use crate::steps::Steps;
 
 fn workspace_argument() -> Arg {
     Arg::new("workspace")
@@ -113,19 +111,12 @@ fn carried_out(name: &str, matches: &ArgMatches, config: Option<PathBuf>) -> Res
         (None, Direction::Undo) => (Wish::Last(count), "Undid"),
         (None, Direction::Redo) => (Wish::Last(count), "Redid"),
     };
-    match revert(&mut steps, direction, &wish, by_force, &cwd) {
-        Ok(done) => {
-            taken_back_lines(&done, verb, "reedclaw ").iter().for_each(|line| outln!("{line}"));
-            Ok(())
-        }
-        Err(error) => {
-            if let StepsError::Conflicts(conflicts) = &error {
-                let text = conflict_difference(&steps, conflicts).unwrap_or_default();
-                out!("{}", crate::render::sanitise(&text));
-            }
-            Err(app::steps_failure(&error, "reedclaw "))
-        }
-    }
+    let done = revert(&mut steps, direction, &wish, by_force, (&cwd, "reedclaw ")).map_err(|refusal| {
+        out!("{}", crate::render::sanitise(&refusal.conflict.unwrap_or_default()));
+        refusal.failure
+    })?;
+    taken_back_lines(&done, verb, "reedclaw ").iter().for_each(|line| outln!("{line}"));
+    Ok(())
 }
 
 fn list(steps: &Steps, diff: Option<u64>) -> Result<(), Failure> {
@@ -143,7 +134,7 @@ fn list(steps: &Steps, diff: Option<u64>) -> Result<(), Failure> {
         let message = format!("there is no step {number}");
         return Err(Failure::user(message).hint("reedclaw steps lists them"));
     };
-    let text = step_difference(steps, step).map_err(|error| app::steps_failure(&error, "reedclaw "))?;
+    let text = step_parts(steps, step, "reedclaw ")?.concat();
     out!("{}", crate::render::sanitise(&text));
     Ok(())
 }

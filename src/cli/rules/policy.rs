@@ -7,7 +7,6 @@ use std::process::ExitCode;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use serde_json::{Value, json};
 
-use crate::app::policy_rules;
 use crate::cli::answers::wire::verdict_object;
 use crate::cli::exit;
 use crate::cli::options::{autonomy, autonomy_of};
@@ -15,7 +14,7 @@ use crate::cli::out::{answer_each_line, outln};
 use crate::config::{self, Effective, LoadRequest, Look, Trust, TrustVerdict};
 use crate::gate::Disk;
 use crate::host;
-use crate::ops::policy::{Explained, explain, explain_in, verdict_lines};
+use crate::ops::policy::{self, Explained, explain, explain_in, verdict_lines};
 use crate::policy::{Context, Files, NoFiles, Rules};
 use crate::proto::Failure;
 use crate::proto::action::Hold;
@@ -129,7 +128,7 @@ fn rules(matches: &ArgMatches, explicit: Option<PathBuf>) -> Result<(Rules, bool
         }
         env.insert("HOME".into(), home.clone().into_os_string());
     }
-    let mut rules = policy_rules(&settings, &env, path.as_deref().or(loaded.path.as_deref()));
+    let mut rules = policy::rules(&settings, &env, path.as_deref().or(loaded.path.as_deref()));
     if let Some(workspace) = matches.get_one::<PathBuf>("workspace") {
         if !workspace.is_absolute() {
             return Err(relative("workspace"));

@@ -13,11 +13,12 @@ use crate::cli::exit;
 use crate::cli::out::{answer_each_line, errln, outln};
 use crate::config::{HookContext, Hooks, LoadRequest, load};
 use crate::host;
+use crate::ops::routes;
 use crate::proto::{Failure, Names, Route, RouteVerdict};
 use crate::repl::state::{EditorState, Learned, RouteHook};
 use crate::repl::{first_names, validate::is_incomplete};
 use crate::route::lex::{Reading, TokenKind, tokens};
-use crate::route::{Context, FINGERPRINT, decide};
+use crate::route::{Context, decide};
 use crate::shell::programs::Programs;
 use crate::shell::survey;
 use crate::store::{FILE_NAME, Store};
@@ -191,8 +192,8 @@ fn own(config: Option<PathBuf>) -> Result<EditorState, Failure> {
 
 /// The lessons learned in sessions, if there were any.
 fn learned(dir: &Path) -> Option<Learned> {
-    let store = dir.join(FILE_NAME).exists().then(|| Store::open(dir))?.ok()?;
-    store.route_memory(FINGERPRINT).ok().map(Learned::of)
+    let mut store = dir.join(FILE_NAME).exists().then(|| Store::open(dir))?.ok()?;
+    routes::learned(&mut store).map(Learned::of)
 }
 
 /// The route hook of the user's config, as a session asks it. A failure is reported once; the hook is off then.

@@ -18,10 +18,9 @@ use crate::cli::options::{autonomy, set_autonomy};
 use crate::cli::out::{columns, errln, out, report, shown_json};
 use crate::model::ToolCall;
 use crate::proto::Failure;
-use crate::proto::action::Hold;
 use crate::proto::tool::{Answer, Outcome, Overdue, OverdueChoice, Question};
 use crate::render::text::{escape_visible, table};
-use crate::tools::{Launcher, Spec};
+use crate::tools::Spec;
 
 /// Limit for the output of a call. It is high, because the rest can't be read later.
 pub(in crate::cli) const OUTPUT_BYTES_MAX: usize = 64 * 1024 * 1024;
@@ -92,10 +91,7 @@ fn start(config: Option<PathBuf>, cwd: Option<PathBuf>) -> Result<Runtime, Failu
 fn list(is_json: bool, config: Option<PathBuf>) -> Result<u8, Failure> {
     let runtime = start(config, None)?;
     let (settings, env) = (runtime.settings(), runtime.env());
-    // A list starts nothing.
-    let nothing = || "nothing is started for a list".to_owned();
-    let launcher = Launcher::new(move |_, _, _| Err(nothing()), || Hold::Nothing, move || Err(nothing()));
-    let (mut registry, problems) = app::tools(settings, env, &launcher);
+    let (mut registry, problems) = app::tools_alone(settings, env);
     problems.iter().for_each(report);
     // As their servers offered them last.
     let servers = app::servers(settings, env, &runtime.workspace_around(runtime.cwd()), false);

@@ -10,13 +10,12 @@ use crate::app;
 use crate::base::text::counted;
 use crate::cli::exit;
 use crate::cli::out::outln;
-use crate::cli::records::receipt;
 use crate::cli::setup::checkup;
 use crate::config::{self, LoadRequest};
 use crate::host;
-use crate::ops::estop;
+use crate::ops::{estop, receipts};
 use crate::proto::Failure;
-use crate::receipts::{self, Verdict};
+use crate::receipts::Verdict;
 use crate::render::sanitise;
 use crate::sandbox::{Mode, Sandbox, Tier};
 use crate::store::doctor::{check, repair, rescue};
@@ -85,25 +84,8 @@ fn act(matches: &ArgMatches, explicit: Option<PathBuf>) -> Result<bool, Failure>
 
 /// Reports the state of the tools' guards: receipts, sandbox, emergency stop. False if one of them has a problem.
 fn guards(settings: &config::Settings, env: &config::Env) -> bool {
-    let are_receipts_well = match app::receipt_options(settings, env) {
-        Err(_) => true,
-        Ok(None) => {
-            say("receipts: none are written (receipts.enabled)");
-            true
-        }
-        Ok(Some(options)) => match receipts::verify(&options, &receipts::Check::default()) {
-            Err(error) => {
-                say(&format!("wrong: {}", error.message));
-                false
-            }
-            Ok(report) => {
-                let is_well = matches!(report.verdict, Verdict::Whole | Verdict::Torn { .. });
-                let mark = if is_well { "receipts" } else { "wrong: receipts" };
-                receipt::report_lines(&options, &report).iter().for_each(|line| say(&format!("{mark}: {line}")));
-                is_well
-            }
-        },
-    };
+    // Without a HOME no receipt can be written, and other lines say so.
+    let are_receipts_well = app::receipt_options(settings, env).is_err() || tell_receipts(settings, env);
     let is_sandbox_well = tell_sandbox(settings, env);
     match estop::reason(env) {
         Ok(reason) => {
@@ -116,6 +98,26 @@ fn guards(settings: &config::Settings, env: &config::Env) -> bool {
         Err(failure) => say(&format!("{}: no tool runs", failure.message)),
     }
     are_receipts_well && is_sandbox_well
+}
+
+/// Reports whether the receipts hold. False if they don't.
+fn tell_receipts(settings: &config::Settings, env: &config::Env) -> bool {
+    match receipts::verify(settings, env) {
+        Ok(None) => {
+            say("receipts: none are written (receipts.enabled)");
+            true
+        }
+        Err(failure) => {
+            say(&format!("wrong: {}", failure.message));
+            false
+        }
+        Ok(Some(checked)) => {
+            let is_well = matches!(checked.report.verdict, Verdict::Whole | Verdict::Torn { .. });
+            let mark = if is_well { "receipts" } else { "wrong: receipts" };
+            checked.lines().iter().for_each(|line| say(&format!("{mark}: {line}")));
+            is_well
+        }
+    }
 }
 
 /// Reports the confinement of a model's programs, by the config. False if a sandbox is required and there is none.

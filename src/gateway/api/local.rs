@@ -15,8 +15,8 @@ use crate::host;
 use crate::ops;
 use crate::proto::Role;
 use crate::proto::team::Mode;
-use crate::receipts::{self, Check, Verdict};
-use crate::tools::{Launcher, Registry, Spec, canvas_tools};
+use crate::receipts::{self, Check};
+use crate::tools::{Registry, Spec, canvas_tools};
 
 /// The body of `POST /estop`.
 pub const ESTOP: &str = r#"{"type": "object", "additionalProperties": false, "properties": {
@@ -83,21 +83,15 @@ fn receipts_state(gateway: &Gateway, home: &Home) -> (bool, u64) {
         return (is_valid, last);
     }
     let options = home.receipts(&gateway.parts).ok().flatten();
-    let report = options.and_then(|options| receipts::verify(&options, &Check::default()).ok());
-    let state = report.map_or((true, 0), |report| {
-        (matches!(report.verdict, Verdict::Whole | Verdict::Unconfirmed { .. }), report.receipts)
-    });
+    let checked = options.and_then(|options| ops::receipts::Checked::of(options, &Check::default()).ok());
+    let state = checked.map_or((true, 0), |it| (it.is_valid(), it.report.receipts));
     *known = Some((Instant::now(), state.0, state.1));
     state
 }
 
 /// The tools, for lists.
 pub fn registry(parts: &Parts) -> Registry {
-    // A list starts nothing.
-    let nothing = || "nothing is started for a list".to_owned();
-    let hold = || crate::proto::action::Hold::Nothing;
-    let launcher = Launcher::new(move |_, _, _| Err(nothing()), hold, move || Err(nothing()));
-    let mut registry = app::tools(&parts.settings, &parts.env, &launcher).0;
+    let mut registry = app::tools_alone(&parts.settings, &parts.env).0;
     canvas_tools(&None).into_iter().for_each(|tool| registry.lend(tool, true));
     registry
 }

@@ -14,6 +14,7 @@ use crate::gateway::runs::answering;
 use crate::gateway::runs::live::{self, Job, LiveRun};
 use crate::gateway::stream::{self, RunStream};
 use crate::ledger::uuid_v7;
+use crate::ops::conversations;
 use crate::proto::team::Identity;
 use crate::schema::Schema;
 use crate::store::ConversationId;
@@ -39,7 +40,7 @@ pub fn chat(call: &Call<'_>) -> Answered<Reply> {
     let conversation = call.whole("conversation_id");
     if let Some(id) = conversation {
         let home = gateway.known_home(who)?.ok_or_else(Problem::not_found)?;
-        let found = home.store.lock().conversation(ConversationId(id));
+        let found = conversations::stored(&home.store.lock(), ConversationId(id));
         found.ok().flatten().ok_or_else(Problem::not_found)?;
     }
     if let Some(schema) = call.body.get("output_schema")

@@ -1,13 +1,16 @@
-//! Stored conversations: finding one, forking, rewinding, titles, deleting all. It must not know which conversation is on
-//! the screen.
+//! Stored conversations: listing, finding, printing and exporting them, forking, rewinding, titles, deleting all. It must not
+//! know which conversation is on the screen.
 
+use std::io::{self, Write};
 use std::ops::DerefMut;
+use std::path::Path;
 
 use crate::agent::Agent;
 use crate::app::{past_summary, past_turns};
 use crate::host;
 use crate::proto::Failure;
 use crate::render::sanitise;
+use crate::store::export::{self, Format};
 use crate::store::{ConversationId, Store, StoredConversation, StoredTurn};
 
 /// Conversations in a list, and in completion.
@@ -124,6 +127,95 @@ pub fn title(store: &mut Store, agent: &Agent, id: ConversationId, title: &str) 
         return Ok(store.conversation(id)?.map(|found| found.title));
     }
     Ok(store.set_title(id, &title)?.then_some(title))
+}
+
+/// The conversations that were used last, the newest first.
+///
+/// # Errors
+/// The store can't be read.
+pub fn list(store: &Store, limit: usize) -> Result<Vec<StoredConversation>, Failure> {
+    Ok(store.conversations(limit)?)
+}
+
+/// The turns of a conversation that aren't set aside.
+///
+/// # Errors
+/// The store can't be read.
+pub fn turns(store: &Store, id: ConversationId) -> Result<Vec<StoredTurn>, Failure> {
+    Ok(store.turns(id)?)
+}
+
+/// A whole conversation as Markdown, with the turns that were set aside; `None` if no conversation has the number.
+///
+/// # Errors
+/// The store can't be read.
+pub fn as_markdown(store: &Store, id: ConversationId) -> Result<Option<String>, Failure> {
+    let Some(found) = store.conversation(id)? else { return Ok(None) };
+    let mut text = Vec::new();
+    let record = store.record(found.id)?;
+    export::write_conversation(&found, &record, Format::Markdown, &mut text)
+        .map_err(|error| cannot_write("the text", &error))?;
+    Ok(Some(String::from_utf8_lossy(&text).trim_end().to_owned()))
+}
+
+/// Writes all conversations to a new file, the oldest first, and returns how many there are.
+///
+/// # Errors
+/// The file's name tells no format, the file is there already or can't be written, or the store can't be read.
+pub fn export(store: &Store, path: &Path) -> Result<usize, Failure> {
+    let format = Format::of(path).ok_or_else(|| {
+        Failure::user(format!("{} ends with neither .jsonl nor .md", path.display()))
+            .hint("the ending decides the format")
+    })?;
+    let place = path.display().to_string();
+    let mut out = export::create(path).map_err(|error| cannot_write(&place, &error))?;
+    write_all(store, format, &mut out)?.map_err(|error| cannot_write(&place, &error))
+}
+
+/// Writes all conversations, the oldest first; the inner result is of the writing, with how many there are.
+///
+/// # Errors
+/// The store can't be read.
+pub fn write_all(store: &Store, format: Format, out: &mut dyn Write) -> Result<io::Result<usize>, Failure> {
+    let mut conversations = store.conversations(usize::MAX)?;
+    conversations.reverse();
+    let mut out = io::BufWriter::new(out);
+    for conversation in &conversations {
+        let record = store.record(conversation.id)?;
+        if let Err(error) = export::write_conversation(conversation, &record, format, &mut out) {
+            return Ok(Err(error));
+        }
+    }
+    Ok(out.flush().map(|()| conversations.len()))
+}
+
+fn cannot_write(place: &str, error: &io::Error) -> Failure {
+    Failure::unavailable(format!("{place} can't be written: {error}"))
+}
+
+/// The facts that are stored of a conversation; `None` if it isn't stored any more.
+///
+/// # Errors
+/// The store can't be read.
+pub fn stored(store: &Store, id: ConversationId) -> Result<Option<StoredConversation>, Failure> {
+    Ok(store.conversation(id)?)
+}
+
+/// Deletes a conversation with all that belongs to it.
+///
+/// # Errors
+/// The store can't be written.
+pub fn delete(store: &mut Store, id: ConversationId) -> Result<(), Failure> {
+    store.delete_conversation(id)?;
+    Ok(())
+}
+
+/// Deletes all conversations, and returns how many there were.
+///
+/// # Errors
+/// The store can't be written.
+pub fn delete_all(store: &mut Store) -> Result<usize, Failure> {
+    Ok(store.clear_conversations()?)
 }
 
 /// The number of stored conversations.

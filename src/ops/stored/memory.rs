@@ -4,11 +4,16 @@
 use crate::agent::Agent;
 use crate::base::text::one_line;
 use crate::host;
-use crate::proto::Failure;
-use crate::store::{ConversationId, Hit, MemoryOrigin, Store, StoreError, StoredMemory};
+use crate::proto::{Failure, Role};
+use crate::store::{
+    ConversationId, Hit, MemoryOrigin, Store, StoreError, StoredMemory, StoredMessage, StoredTurn, ToRemember,
+};
 
 /// Longest memory in characters; a longer text is a document.
 const TEXT_CHARS_MAX: usize = 4_000;
+
+/// Turns from which on a conversation is remembered without a request; a shorter one says too little.
+const TURNS_MIN: usize = 3;
 
 /// The memories in use, or with `is_taken` false the proposed ones in the inbox.
 ///
@@ -135,6 +140,44 @@ pub fn written(
 /// The store can't be written.
 pub fn remember(store: &mut Store, memory: StoredMemory) -> Result<Option<StoredMemory>, Failure> {
     Ok(store.remember(&memory)?.map(|id| StoredMemory { id, ..memory }))
+}
+
+/// Queues a conversation that ends for a memory note about `place`; returns whether it did. One of few turns isn't queued.
+pub fn note_ended(store: &mut Store, conversation: ConversationId, place: Option<String>) -> bool {
+    let messages = store.messages(conversation).unwrap_or_default();
+    let is_answer = |it: &StoredMessage| it.message.role == Role::Assistant && !it.message.content.trim().is_empty();
+    let models: Vec<String> = messages.into_iter().filter(is_answer).filter_map(|it| it.model).collect();
+    let Some(model) = models.last().filter(|_| models.len() >= TURNS_MIN).cloned() else { return false };
+    // The next line of the history reports a store that can't be written.
+    store.note_ended(&ToRemember { conversation, place, model }, host::now_unix_ms()).is_ok()
+}
+
+/// The queued conversation that ended last, with its turns.
+#[must_use]
+pub fn next_ended(store: &Store) -> Option<(ToRemember, Vec<StoredTurn>)> {
+    let next = store.next_to_remember().ok().flatten()?;
+    let turns = store.turns(next.conversation).ok()?;
+    Some((next, turns))
+}
+
+/// The end of a queued conversation's memory note.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Noted {
+    /// Written, or not wanted: the conversation leaves the queue.
+    Done,
+    /// Not written: the conversation is tried again, a few times.
+    Failed,
+}
+
+/// Notes the end of a conversation's memory note.
+///
+/// # Errors
+/// The store can't be written.
+pub fn note_tried(store: &mut Store, conversation: ConversationId, noted: Noted) -> Result<(), StoreError> {
+    match noted {
+        Noted::Done => store.no_longer_to_remember(conversation),
+        Noted::Failed => store.note_not_remembered(conversation),
+    }
 }
 
 /// The line about a memory that was stored.

@@ -1,5 +1,8 @@
-//! The things in the store: conversations, the history of lines, memories.
+//! The things in the store: conversations, their names in editors, the history of lines, memories, receipts, what routing learned.
 
 pub mod conversations;
+pub mod editors;
 pub mod history;
 pub mod memory;
+pub mod receipts;
+pub mod routes;

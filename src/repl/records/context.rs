@@ -2,13 +2,12 @@
 //! carry what is known of the project.
 
 use crate::base::text::counted;
-use crate::ops::context::rows;
+use crate::ops::context::{Card, card, rows};
 use crate::proto::{Event, Failure};
 use crate::render::text::table;
 use crate::repl::answer;
 use crate::repl::hub::{Flow, Repl};
 use crate::repl::rules::tooling;
-use crate::turn::estimate_tokens;
 
 /// Carries out `:context`.
 pub(in crate::repl) fn context(repl: &mut Repl, argument: &str) -> Flow {
@@ -45,11 +44,11 @@ pub(in crate::repl) fn show_card(repl: &mut Repl) {
     let Some(notes) = repl.runtime.project_notes() else {
         return repl.console.notice("there is no git repository here, so questions carry no card");
     };
-    for part in notes.parts() {
-        repl.runtime.agent().redacted(part).lines().for_each(|line| repl.console.paragraph(line));
+    let Card { parts, tokens } = card(repl.runtime.agent(), &notes);
+    for part in parts {
+        part.lines().for_each(|line| repl.console.paragraph(line));
         repl.console.line("");
     }
-    let tokens = notes.parts().iter().map(|part| estimate_tokens(part)).sum::<usize>();
     let most = repl.runtime.settings().context.project_tokens;
     let told = if repl.runtime.carries_project() {
         "sent with the first question here, and again when it has changed; :context project off leaves it out"

@@ -33,14 +33,14 @@ pub(in crate::repl) fn new_conversation(repl: &mut Repl) {
 
 /// Lists the conversations that were used last, after the rows of the repository's sessions.
 pub(in crate::repl) fn list_sessions(repl: &Repl, of_sessions: Vec<Vec<String>>) {
-    let found = repl.store().conversations(conversations::LISTED);
+    let found = conversations::list(&repl.store(), conversations::LISTED);
     let current = repl.runtime.agent().conversation();
     let found = match found {
         Ok(found) if found.is_empty() && of_sessions.is_empty() => {
             return repl.console.notice("no conversation is stored yet");
         }
         Ok(found) => found,
-        Err(problem) => return repl.console.failure(&problem.into()),
+        Err(failure) => return repl.console.failure(&failure),
     };
     let now = host::now_unix_ms();
     let rows = found.into_iter().rev().map(|it| {
@@ -261,18 +261,14 @@ fn turn_number(repl: &Repl, argument: &str, turns: usize) -> Option<Option<usize
     conversations::turn_number(argument, turns).map_err(|failure| repl.console.failure(&failure)).ok()
 }
 
-fn stored_turns(repl: &Repl, id: ConversationId) -> Option<Vec<StoredTurn>> {
-    let turns = repl.store().turns(id);
-    turns.map_err(|problem| repl.console.failure(&problem.into())).ok()
-}
-
-/// The conversation at hand and its turns; told where there is none.
+/// The conversation at hand and its turns; a notice says if there is none.
 pub(in crate::repl) fn present_turns(repl: &Repl) -> Option<(ConversationId, Vec<StoredTurn>)> {
     let Some(id) = repl.runtime.agent().conversation() else {
         tell_no_conversation(repl);
         return None;
     };
-    Some((id, stored_turns(repl, id)?))
+    let turns = conversations::turns(&repl.store(), id);
+    Some((id, turns.map_err(|failure| repl.console.failure(&failure)).ok()?))
 }
 
 fn tell_no_conversation(repl: &Repl) {

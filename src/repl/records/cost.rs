@@ -2,22 +2,19 @@
 //! must not know prices, nor how sums are stored.
 
 use crate::agent::Cancel;
-use crate::base::text::{age, counted};
-use crate::host;
-use crate::ops::cost::{cost_words, of_conversation, rows};
-use crate::ops::models::is_near;
+use crate::ops::cost;
 use crate::proto::{Failure, Spent};
 use crate::render::sanitise;
 use crate::render::text::table;
 use crate::repl::hub::Repl;
-use crate::store::{PartOfRun, Period, SpentSum, StoreError, StoredRequest};
+use crate::store::StoreError;
 
 /// Requests that `:cost detail` shows.
 const REQUESTS: usize = 50;
 
 /// Tells what this conversation, this day and this month have cost; or each request of the conversation.
 pub(in crate::repl) fn cost(repl: &Repl, argument: &str) {
-    let told = match argument {
+    let table = match argument {
         "" => cost_sums(repl),
         "detail" => cost_detail(repl),
         _ => {
@@ -26,7 +23,7 @@ pub(in crate::repl) fn cost(repl: &Repl, argument: &str) {
             return repl.console.failure(&Failure::user(message).hint(hint));
         }
     };
-    match told {
+    match table {
         Ok(text) => repl.console.write(&text),
         Err(problem) => repl.console.failure(&problem.into()),
     }
@@ -34,73 +31,30 @@ pub(in crate::repl) fn cost(repl: &Repl, argument: &str) {
 
 fn cost_sums(repl: &Repl) -> Result<String, StoreError> {
     let agent = repl.runtime.agent();
-    let costs = of_conversation(&repl.store(), agent.conversation())?;
-    Ok(table(&rows(&costs, agent, "conversation"), repl.console.width_columns()))
+    let costs = cost::of_conversation(&repl.store(), agent.conversation())?;
+    Ok(table(&cost::rows(&costs, agent, "conversation"), repl.console.width_columns()))
 }
 
 fn cost_detail(repl: &Repl) -> Result<String, StoreError> {
-    let requests = match repl.runtime.agent().conversation() {
-        Some(id) => repl.store().requests(id)?,
-        None => Vec::new(),
+    let agent = repl.runtime.agent();
+    let rows = cost::request_rows(&repl.store(), agent, agent.conversation())?;
+    let columns = repl.console.width_columns();
+    let of_run = match repl.terminal.goals.last {
+        Some(run) => table(&cost::run_rows(&repl.store(), run)?, columns),
+        None => String::new(),
     };
-    let of_run = cost_of_run(repl)?;
-    if requests.is_empty() && !of_run.is_empty() {
+    if rows.is_empty() && !of_run.is_empty() {
         return Ok(of_run);
     }
-    if requests.is_empty() {
+    if rows.is_empty() {
         return Ok("nothing was asked in this conversation yet\n".to_owned());
     }
-    let now = host::now_unix_ms();
-    let left_out = requests.len().saturating_sub(REQUESTS);
-    let rows: Vec<Vec<String>> = requests.iter().skip(left_out).map(|request| detail_row(repl, request, now)).collect();
-    let mut text = table(&rows, repl.console.width_columns());
+    let left_out = rows.len().saturating_sub(REQUESTS);
+    let mut text = table(&rows[left_out..], columns);
     if left_out > 0 {
         text.insert_str(0, &format!("the first {left_out} requests are left out\n"));
     }
     Ok(text + &of_run)
-}
-
-/// The parts of the newest run of this session.
-fn cost_of_run(repl: &Repl) -> Result<String, StoreError> {
-    let Some(run) = repl.terminal.goals.last else { return Ok(String::new()) };
-    let parts = repl.store().spent_by_category(run)?;
-    let row = |part: &PartOfRun| {
-        vec![
-            format!("run {run}"),
-            part.category.clone(),
-            part.model.clone(),
-            counted(usize::try_from(part.requests).unwrap_or(usize::MAX), "request"),
-            format!("{} tokens in", part.tokens_in),
-            format!("{} out", part.tokens_out),
-            part.cost.to_string(),
-        ]
-    };
-    Ok(table(&parts.iter().map(row).collect::<Vec<_>>(), repl.console.width_columns()))
-}
-
-fn detail_row(repl: &Repl, StoredRequest { time, spent, .. }: &StoredRequest, now: i64) -> Vec<String> {
-    let read = spent.usage.total_in();
-    let read = match (spent.is_estimate, spent.estimated_in) {
-        (true, _) => format!("about {read} tokens in"),
-        (false, 0) => format!("{read} tokens in"),
-        (false, estimated) => format!("{read} tokens in (estimated {estimated})"),
-    };
-    let written = match (spent.usage.total_out(), spent.usage.reasoning_out) {
-        (all, 0) => format!("{all} out"),
-        (all, thoughts) => format!("{all} out, {thoughts} of them thoughts"),
-    };
-    let cached = match spent.usage.cache_read {
-        0 => String::new(),
-        cached => format!("{cached} cached"),
-    };
-    let sum = SpentSum {
-        requests: 1,
-        unpriced: u64::from(spent.cost.is_none()),
-        cost: spent.cost.unwrap_or_default(),
-        ..SpentSum::default()
-    };
-    let cost = cost_words(&[(spent.model.clone(), sum)], &|model| is_near(repl.runtime.agent(), model));
-    vec![age(now - time), spent.model.clone(), read, cached, written, cost, spent.tools.join(", ")]
 }
 
 /// Tells how many tokens a text has for the model that answers.
@@ -135,12 +89,10 @@ pub(in crate::repl) fn keep_spending(repl: &mut Repl, last: Option<&Spent>, thou
     if !repl.runtime.settings().console.usage {
         return;
     }
-    let by_model = repl.store().spent_by_model(Period::Conversation(conversation));
-    // What can't be read isn't shown; `:cost` tells why.
-    let Ok(by_model) = by_model else { return };
+    let cost = cost::of_conversation_in_words(&repl.store(), repl.runtime.agent(), conversation);
+    let Some(cost) = cost else { return };
     let held = last.usage.total_in().saturating_add(last.usage.total_out());
     let percent = held.saturating_mul(100) / (repl.runtime.agent_mut().window_tokens() as u64).max(1);
-    let cost = cost_words(&by_model, &|model| is_near(repl.runtime.agent(), model));
     repl.spending.edge = Some((conversation, format!("context {percent} %, {cost}")));
 }
 

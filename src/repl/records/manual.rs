@@ -5,16 +5,12 @@ use nu_ansi_term::{Color, Style};
 
 use crate::ask::look;
 use crate::manual::{Answer, HITS_MAX, Hit, Known, Source};
-use crate::proto::LineKind;
+use crate::ops;
 use crate::render::command_rows;
 use crate::render::text::escape_visible;
 use crate::repl::editing::state;
 use crate::repl::hub::{Flow, Repl};
 use crate::shell::session::KeysTo;
-use crate::store::Search;
-
-/// Lines of the history that a question is held against.
-const LINES_MAX: usize = 3_000;
 
 /// The person's choice about the suggested lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,7 +59,7 @@ pub(in crate::repl) fn answer_without_model(repl: &mut Repl, question: &str) -> 
 }
 
 fn ask_manual(repl: &mut Repl, question: &str, words_min: usize) -> Answer {
-    let lines = own_lines(repl);
+    let lines = ops::history::own_lines(&repl.store());
     let state = state::read(&repl.state);
     let has_command = |name: &str| state.names.kind(name).is_some();
     let answer = repl.manual.ask(question, &Known { has_command: &has_command, lines: &lines, words_min });
@@ -72,22 +68,6 @@ fn ask_manual(repl: &mut Repl, question: &str, words_min: usize) -> Answer {
         repl.console.notice(&format!("the manual pages aren't searched: {}", escape_visible(problem)));
     }
     answer
-}
-
-/// Commands of the person's own that ended well, each once, the newest first.
-fn own_lines(repl: &Repl) -> Vec<String> {
-    let search = Search {
-        kind: Some(LineKind::Command),
-        successful: Some(true),
-        plain_only: true,
-        limit: Some(LINES_MAX),
-        ..Search::default()
-    };
-    // A history that can't be read is told elsewhere.
-    let rows = repl.store().search(&search).unwrap_or_default();
-    let mut seen = std::collections::HashSet::new();
-    let lines = rows.into_iter().map(|row| row.entry.line).filter(|line| !line.contains('\n'));
-    lines.filter(|line| seen.insert(line.clone())).collect()
 }
 
 /// Shows the lines and puts the one that is chosen into the editor.

@@ -11,7 +11,7 @@ use crate::config::display_path;
 use crate::host;
 use crate::ops;
 use crate::ops::commands::MEMORY_WORDS;
-use crate::ops::memory::{Change, Found};
+use crate::ops::memory::{Change, Found, Noted};
 use crate::project::Repository;
 use crate::proto::{Event, Failure, Role};
 use crate::render::sanitise;
@@ -20,10 +20,7 @@ use crate::repl::answer;
 use crate::repl::editing::state;
 use crate::repl::hub::{Flow, Repl};
 use crate::repl::records::conversations;
-use crate::store::{ConversationId, Hit, MemoryOrigin, StoredMemory, StoredMessage, ToRemember};
-
-/// Turns from which on a conversation is remembered by itself: of a shorter one there is little to say.
-const TURNS_MIN: usize = 3;
+use crate::store::{ConversationId, Hit, MemoryOrigin, StoredMemory};
 
 /// The place of a secret that is hidden in one, for `:redact`.
 const PLACE: &str = "a memory";
@@ -211,13 +208,7 @@ pub(in crate::repl) fn note_ended(repl: &mut Repl) -> bool {
         return false;
     };
     let place = memory_place(repl);
-    let mut store = repl.store();
-    let messages = store.messages(conversation).unwrap_or_default();
-    let is_answer = |it: &StoredMessage| it.message.role == Role::Assistant && !it.message.content.trim().is_empty();
-    let models: Vec<String> = messages.into_iter().filter(is_answer).filter_map(|it| it.model).collect();
-    let Some(model) = models.last().filter(|_| models.len() >= TURNS_MIN).cloned() else { return false };
-    // A store that can't be written is told with the next line of the history.
-    store.note_ended(&ToRemember { conversation, place, model }, host::now_unix_ms()).is_ok()
+    ops::memory::note_ended(&mut repl.store(), conversation, place)
 }
 
 /// Begins to write the memory of the conversation that ended last, unless one is being written.
@@ -225,12 +216,8 @@ fn remember_next(repl: &mut Repl) {
     if repl.memories.job.is_some() || !repl.runtime.settings().memory.auto {
         return;
     }
-    let next = {
-        let store = repl.store();
-        let next = store.next_to_remember().ok().flatten();
-        next.and_then(|next| Some((store.turns(next.conversation).ok()?, next)))
-    };
-    let Some((turns, next)) = next else { return };
+    let next = ops::memory::next_ended(&repl.store());
+    let Some((next, turns)) = next else { return };
     if repl.runtime.agent().conversation() == Some(next.conversation) {
         return;
     }
@@ -238,7 +225,7 @@ fn remember_next(repl: &mut Repl) {
     match repl.runtime.agent_mut().begin_memory(&past_turns(turns), &next.model, Box::new(recorder)) {
         Some(job) => repl.memories.job = Some((next, job)),
         // Its model has left the config, and no other one has seen it.
-        None => drop(repl.store().no_longer_to_remember(next.conversation)),
+        None => drop(ops::memory::note_tried(&mut repl.store(), next.conversation, Noted::Done)),
     }
 }
 
@@ -248,7 +235,7 @@ pub(in crate::repl) fn pause_memory(repl: &mut Repl) {
     repl.memories.job = None;
     if let Some(conversation) = repl.runtime.agent().conversation() {
         // It goes on after all.
-        let _ = repl.store().no_longer_to_remember(conversation);
+        let _ = ops::memory::note_tried(&mut repl.store(), conversation, Noted::Done);
     }
 }
 
@@ -263,15 +250,15 @@ pub(in crate::repl) fn catch_up_memory(repl: &mut Repl) {
 pub(in crate::repl) fn take_memory(repl: &mut Repl) {
     let Some((of, job)) = repl.memories.job.take() else { return };
     let conversation = of.conversation;
-    let noted = match job.poll() {
+    let end = match job.poll() {
         Written::Pending => {
             repl.memories.job = Some((of, job));
             return;
         }
-        Written::Stopped => Ok(()),
+        Written::Stopped => return,
         Written::Failed(why) => {
             repl.console.notice(&format!("[memory] conversation {} isn't remembered: {why}", conversation.0));
-            repl.store().note_not_remembered(conversation)
+            Noted::Failed
         }
         Written::Done(text) => {
             if let Some(text) = text {
@@ -279,9 +266,10 @@ pub(in crate::repl) fn take_memory(repl: &mut Repl) {
                 let new = new_memory(repl, conversation, text);
                 remember_memory(repl, StoredMemory { place: of.place, reach, ..new });
             }
-            repl.store().no_longer_to_remember(conversation)
+            Noted::Done
         }
     };
+    let noted = ops::memory::note_tried(&mut repl.store(), conversation, end);
     if let Err(problem) = noted {
         repl.console.failure(&problem.into());
     }

@@ -2,11 +2,9 @@
 //! the log records it.
 
 use crate::agent::changed_words;
-use crate::app::{steps, steps_failure, undo_in_session, undoes_in_session};
+use crate::app::{steps, undo_in_session, undoes_in_session};
 use crate::base::text::counted;
-use crate::ops::steps::{
-    Direction, Wish, conflict_difference, cover_lines, revert, step_parts, step_rows, taken_back_lines, title, wish,
-};
+use crate::ops::steps::{Direction, Wish, cover_lines, revert, step_parts, step_rows, taken_back_lines, title, wish};
 use crate::proto::{Failure, HumanLine, ModelCommand};
 use crate::render::patch::parse;
 use crate::render::text::{escape_visible, table};
@@ -14,7 +12,7 @@ use crate::repl::hub::{Flow, Repl};
 use crate::repl::records::changes;
 use crate::repl::rules::tooling;
 use crate::sessions::FilesBack;
-use crate::steps::{Steps, StepsError};
+use crate::steps::Steps;
 
 /// The list of steps of a workspace that has none.
 const NONE: &str = "No steps yet: no command or edit of a model has changed anything here.";
@@ -88,7 +86,7 @@ fn turn(repl: &mut Repl, argument: &str, is_undo: bool) {
     }
     let cwd = crate::repl::editing::state::read(&repl.state).cwd.clone();
     let direction = if is_undo { Direction::Undo } else { Direction::Redo };
-    match revert(&mut steps, direction, &wish, by_force, &cwd) {
+    match revert(&mut steps, direction, &wish, by_force, (&cwd, ":")) {
         Ok(done) => {
             let verb = match (&wish, is_undo) {
                 (Wish::File(_), _) => "Restored one file to before",
@@ -97,13 +95,10 @@ fn turn(repl: &mut Repl, argument: &str, is_undo: bool) {
             };
             taken_back_lines(&done, verb, ":").iter().for_each(|line| repl.console.notice(line));
         }
-        Err(error) => {
-            if let StepsError::Conflicts(conflicts) = &error {
-                let text = conflict_difference(&steps, conflicts).unwrap_or_default();
-                repl.console.outside(&text);
-            }
-            let mut failure = steps_failure(&error, ":");
-            if let StepsError::Conflicts(_) = error {
+        Err(refusal) => {
+            let mut failure = refusal.failure;
+            if let Some(difference) = refusal.conflict {
+                repl.console.outside(&difference);
                 let word = if is_undo { "undo" } else { "redo" };
                 failure.hint =
                     format!("nothing was changed; :{word} --force does it all the same and keeps this as a step");
@@ -205,10 +200,10 @@ pub(in crate::repl) fn show_step(repl: &mut Repl, argument: &str) -> Flow {
     };
     repl.console.notice(&format!("step {}: {}", step.number, title(step)));
     let (mut patches, mut foot) = (Vec::new(), Vec::new());
-    let parts = match step_parts(&steps, step) {
+    let parts = match step_parts(&steps, step, ":") {
         Ok(parts) => parts,
-        Err(error) => {
-            repl.console.failure(&steps_failure(&error, ":"));
+        Err(failure) => {
+            repl.console.failure(&failure);
             return Flow::Continue;
         }
     };

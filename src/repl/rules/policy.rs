@@ -1,17 +1,10 @@
 //! `:policy`: what a model may do and where each rule comes from, and what a command of it would be judged.
 
-use crate::app::{policy_rules, sandbox_in_use};
-use crate::ops::policy::{explain, verdict_lines};
-use crate::policy::Rules;
+use crate::ops::policy::{explain, rules_in, sandbox, verdict_lines};
 use crate::proto::Failure;
 use crate::render::sanitise;
 use crate::repl::hub::Repl;
 use crate::repl::rules::tooling;
-
-/// The rules that hold now.
-fn rules(repl: &Repl) -> Rules {
-    policy_rules(repl.runtime.settings(), repl.runtime.env(), repl.runtime.config().path.as_deref())
-}
 
 /// `:policy`, `:policy explain CMD`.
 pub(in crate::repl) fn policy(repl: &Repl, argument: &str) {
@@ -19,9 +12,8 @@ pub(in crate::repl) fn policy(repl: &Repl, argument: &str) {
     match (word, command.trim()) {
         ("", _) => show_policy(repl),
         ("explain", command) if !command.is_empty() => {
-            let workspace = tooling::workspace(repl);
-            let (_, hold) = sandbox_in_use(repl.runtime.settings(), repl.runtime.env(), repl.runtime.cwd());
-            let rules = Rules { workspace: workspace.display().to_string(), ..rules(repl) };
+            let rules = rules_in(&repl.runtime, &tooling::workspace(repl));
+            let (_, hold) = sandbox(&repl.runtime);
             for line in verdict_lines(&explain(&rules, hold, command)) {
                 repl.console.outside(&format!("{line}\n"));
             }
@@ -43,13 +35,10 @@ fn show_policy(repl: &Repl) {
     let text: String =
         rows.map(|row| format!("{}\n", sanitise(&format!("{} = {}  -- {}", row.key, row.value, row.origin)))).collect();
     repl.console.write(&text);
-    let own: Vec<String> = rules(repl).own_paths.iter().map(|path| sanitise(path).into_owned()).collect();
+    let rules = rules_in(&repl.runtime, &tooling::workspace(repl));
+    let own: Vec<String> = rules.own_paths.iter().map(|path| sanitise(path).into_owned()).collect();
     repl.console.paragraph(&format!("never touched by a model: {}", own.join(", ")));
-    let workspace = tooling::workspace(repl).display().to_string();
-    repl.console.paragraph(&format!("tools work here in: {}", sanitise(&workspace)));
-    repl.console.paragraph(&format!(
-        "sandbox of its commands: {}",
-        sandbox_in_use(repl.runtime.settings(), repl.runtime.env(), repl.runtime.cwd()).0
-    ));
+    repl.console.paragraph(&format!("tools work here in: {}", sanitise(&rules.workspace)));
+    repl.console.paragraph(&format!("sandbox of its commands: {}", sandbox(&repl.runtime).0));
     repl.console.notice(":policy explain CMD shows how a command would be judged, without running it");
 }

@@ -2,11 +2,11 @@
 //! template.
 
 use crate::app::{Skills, skills_trust};
+use crate::ops;
 use crate::proto::Failure;
 use crate::render::text::{escape_visible, table};
 use crate::repl::answer;
 use crate::repl::hub::{Flow, Repl};
-use crate::skills::{Found, filled};
 
 fn skills_here(repl: &Repl) -> Skills {
     Skills::around(repl.runtime.env(), repl.runtime.cwd())
@@ -31,15 +31,8 @@ fn skills_failure(repl: &Repl, message: String, hint: &str) {
 
 fn list_skills(repl: &Repl) {
     let skills = skills_here(repl);
-    let rows = |found: &Found, from: &str| {
-        let row = |kind: &str, it: &crate::skills::Text| {
-            vec![kind.to_owned(), escape_visible(&it.name), from.to_owned(), escape_visible(&it.description)]
-        };
-        let skills = found.skills.iter().map(|it| row("skill", it));
-        skills.chain(found.templates.iter().map(|it| row("prompt", it))).collect::<Vec<_>>()
-    };
-    let mut all = rows(&skills.own, "yours");
-    all.extend(rows(&skills.project, if skills.is_trusted { "project" } else { "not trusted" }));
+    let escaped = |row: Vec<String>| row.iter().map(|cell| escape_visible(cell)).collect();
+    let all: Vec<Vec<String>> = ops::skills::rows(&skills).into_iter().map(escaped).collect();
     if all.is_empty() {
         repl.console.notice("there are no skills or prompt templates; the documentation's page on skills says where they are looked for");
     } else {
@@ -65,8 +58,8 @@ fn trust_skills(repl: &mut Repl) -> Flow {
     };
     let console = repl.console.clone();
     console.line("These texts speak to the model as instructions; any change of them asks again:");
-    let show_bodies = |found: &Found| {
-        for it in found.skills.iter().chain(&found.templates) {
+    let show_bodies = || {
+        for it in skills.project.skills.iter().chain(&skills.project.templates) {
             console.line(&escape_visible(&format!("── {} ({})", it.name, it.path.display())));
             it.body.lines().for_each(|line| console.line(&format!("  {}", escape_visible(line))));
         }
@@ -84,7 +77,7 @@ fn trust_skills(repl: &mut Repl) -> Flow {
         match repl.put_question("trust [t]  look [l]  no [n, Enter]", choice, Choice::No) {
             Ok(Choice::Look) => {
                 console.line("look");
-                show_bodies(&skills.project);
+                show_bodies();
             }
             Ok(Choice::No) => {
                 console.line("not trusted");
@@ -119,21 +112,16 @@ pub(in crate::repl) fn prompt_template(repl: &mut Repl, argument: &str, hidden: 
         list_skills(repl);
         return Flow::Continue;
     }
-    let skills = skills_here(repl);
-    let Some(template) = skills.template(name) else {
-        let is_untrusted = skills.project.templates.iter().any(|it| it.name == name);
-        let (message, hint) = match is_untrusted {
-            true => {
-                (format!("{name} is the project's, and isn't trusted as it is now"), ":skills trust shows it and asks")
-            }
-            false => (format!("there is no prompt template {name}"), ":skills lists them"),
-        };
-        skills_failure(repl, message, hint);
-        return Flow::Continue;
-    };
-    let question = filled(&template.body, arguments.trim());
-    let kept = (!hidden).then(|| format!(":p {argument}"));
-    answer::ask(repl, kept.as_deref(), &question)
+    match ops::skills::question(&skills_here(repl), name, arguments.trim()) {
+        Ok(question) => {
+            let line = (!hidden).then(|| format!(":p {argument}"));
+            answer::ask(repl, line.as_deref(), &question)
+        }
+        Err(failure) => {
+            repl.console.failure(&failure);
+            Flow::Continue
+        }
+    }
 }
 
 #[derive(Clone, Copy)]

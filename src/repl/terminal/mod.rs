@@ -19,6 +19,7 @@ use super::line::Links;
 use crate::config::{EditorSettings, Env, HookEvent, PromptStyle, Settings};
 use crate::console::Console;
 use crate::host;
+use crate::ops::routes;
 use crate::proto::{CommandOutcome, Failure, HumanLine, LineKind, Route};
 use crate::render::text::{escape_visible, wrap};
 use crate::repl::editing::editor;
@@ -28,7 +29,6 @@ use crate::repl::editing::slots::tell_heading;
 use crate::repl::editing::state::{self, Learned, SharedState};
 use crate::repl::editing::writer::{Ticket, WRITE_AFTER, WriterThread};
 use crate::repl::rules::sharing::Sharing;
-use crate::route;
 use crate::shell::session::KeysTo;
 use crate::shell::supervise::Ending;
 use crate::shell::{Asked, Event, Session, ShellPrompt};
@@ -338,12 +338,10 @@ impl Terminal {
 
     /// Reads what was learned in earlier sessions.
     pub(in crate::repl) fn load_learned(&mut self) {
-        let memory = self.store().route_memory(route::FINGERPRINT);
-        let memory = match memory {
-            Ok(memory) => memory,
-            Err(problem) => return self.store().note_read_problem(problem),
-        };
-        self.state.write().learned = Arc::new(Learned::of(memory));
+        let memory = routes::learned(&mut self.store());
+        if let Some(memory) = memory {
+            self.state.write().learned = Arc::new(Learned::of(memory));
+        }
     }
 
     /// Shows output above the line that is being edited, which is then drawn again below. reedline draws over whatever

@@ -154,7 +154,8 @@ impl<'a> Inside<'a> {
     }
 }
 
-fn without_tests(tokens: &[Token]) -> Vec<Token> {
+/// The tokens of a file without its test modules.
+pub fn without_tests(tokens: &[Token]) -> Vec<Token> {
     let tests = test_modules(tokens);
     let is_test = |at: usize| tests.iter().any(|range| range.contains(&at));
     tokens.iter().enumerate().filter(|(at, _)| !is_test(*at)).map(|(_, token)| token.clone()).collect()

@@ -7,6 +7,7 @@ mod man;
 mod scanners;
 mod shape;
 mod source;
+mod stores;
 mod words;
 
 use std::fs;
@@ -163,18 +164,15 @@ const ROOMS: &[Room] = &[
         "ops",
         9,
         &[
-            "base", "proto", "policy", "render", "host", "config", "estop", "git", "steps", "store", "gate",
-            "sessions", "agent", "app",
+            "base", "proto", "policy", "render", "route", "turn", "host", "config", "estop", "git", "project",
+            "receipts", "skills", "steps", "store", "gate", "sessions", "agent", "app",
         ],
         "what a user can ask for, as data; a face says it in its own words",
     ),
     room(
         "acp",
         10,
-        &[
-            "base", "proto", "norris", "render", "host", "rpc", "shell", "skills", "steps", "store", "gate", "agent",
-            "app", "ops",
-        ],
+        &["base", "proto", "norris", "render", "host", "rpc", "shell", "steps", "store", "gate", "agent", "app", "ops"],
         "an editor's face: it asks and shows, and neither answers nor runs anything itself",
     ),
     room(
@@ -187,8 +185,8 @@ const ROOMS: &[Room] = &[
         "gateway",
         10,
         &[
-            "base", "proto", "web", "canvas", "chain", "render", "schema", "sop", "turn", "host", "config", "estop",
-            "ledger", "receipts", "share", "shell", "store", "gate", "tools", "agent", "app", "ops",
+            "base", "proto", "web", "canvas", "chain", "render", "schema", "turn", "host", "config", "ledger",
+            "receipts", "share", "shell", "store", "gate", "tools", "agent", "app", "ops",
         ],
         "HTTP in front of the same agent, gate and receipts; it knows neither the terminal nor the line editor",
     ),
@@ -196,8 +194,8 @@ const ROOMS: &[Room] = &[
         "serve",
         10,
         &[
-            "base", "proto", "schema", "policy", "render", "files", "host", "rpc", "config", "receipts", "steps",
-            "store", "gate", "tools", "agent", "app", "ops",
+            "base", "proto", "schema", "render", "files", "host", "rpc", "config", "receipts", "steps", "store",
+            "tools", "agent", "app", "ops",
         ],
         "another agent's face: it hands calls to the gate, and a person in a session answers what the gate asks",
     ),
@@ -205,9 +203,9 @@ const ROOMS: &[Room] = &[
         "repl",
         11,
         &[
-            "git", "sessions", "base", "bash", "proto", "redact", "norris", "policy", "render", "route", "turn",
-            "host", "config", "estop", "manual", "project", "share", "shell", "skills", "steps", "store", "gate",
-            "agent", "app", "console", "ops", "ask", "serve",
+            "git", "sessions", "base", "bash", "proto", "redact", "norris", "render", "route", "turn", "host",
+            "config", "estop", "manual", "project", "share", "shell", "steps", "store", "gate", "agent", "app",
+            "console", "ops", "ask", "serve",
         ],
         "the prompt brings the rooms together; it asks no provider itself",
     ),
@@ -216,9 +214,8 @@ const ROOMS: &[Room] = &[
         12,
         &[
             "base", "proto", "schema", "norris", "policy", "render", "route", "sop", "turn", "files", "host", "log",
-            "config", "estop", "git", "ledger", "model", "project", "receipts", "sandbox", "share", "shell", "steps",
-            "store", "gate", "sessions", "tools", "agent", "app", "console", "ops", "acp", "ask", "gateway", "serve",
-            "repl",
+            "config", "git", "ledger", "model", "project", "receipts", "sandbox", "share", "shell", "steps", "store",
+            "gate", "sessions", "tools", "agent", "app", "console", "ops", "acp", "ask", "gateway", "serve", "repl",
         ],
         "the top: everything below it",
     ),

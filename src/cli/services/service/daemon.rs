@@ -15,6 +15,7 @@ use crate::app::{self, Due, Moment, Procedure, Request, Runtime, Schedule, SopJo
 use crate::cli::answers::agent::{say, tell};
 use crate::files::{Reports, Watch};
 use crate::host::now_unix_ms;
+use crate::ops::estop;
 use crate::proto::{Failure, FailureKind};
 use crate::render::text::escape_visible;
 use crate::shell::sys;
@@ -175,7 +176,7 @@ impl Service {
     fn look(&mut self) {
         let settings = self.runtime.settings();
         let procedures = app::procedures((&settings.sop.dirs, self.runtime.env()), &self.workspace);
-        let is_stopped = app::estop(self.runtime.env()).map_or(true, |estop| estop.check().is_err());
+        let is_stopped = estop::is_on(self.runtime.env());
         let now = jiff::Zoned::now();
         let minute = u16::try_from(i32::from(now.hour()) * 60 + i32::from(now.minute())).unwrap_or(0);
         let has_news = self.watch.is_none() || self.shared.news.swap(false, Ordering::SeqCst);

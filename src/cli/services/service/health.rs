@@ -7,14 +7,15 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::workers::Shared;
-use crate::app::{self, Runtime};
+use crate::app::Runtime;
 use crate::base::hash::sha256_hex;
 use crate::base::time::utc;
 use crate::cli::answers::agent::say;
 use crate::config::Env;
 use crate::files::replace_for_now;
 use crate::host::{now_unix_ms, read_text};
-use crate::receipts;
+use crate::ops::history::Database;
+use crate::ops::{self, receipts};
 
 /// Interval at which it is written at least, and at which stores are looked at.
 const EVERY: Duration = Duration::from_secs(30);
@@ -88,34 +89,19 @@ impl Health {
 /// Looks at the database and at the receipts.
 pub(super) fn stores(runtime: &Runtime) -> Stores {
     let mut wrong = Vec::new();
-    let (is_durable, locked) = {
-        let mut store = runtime.lock_store();
-        (store.is_durable(), store.is_durable().then(|| store.probe().err()).flatten())
-    };
-    if !is_durable {
-        wrong.push("runs can't be stored: the database isn't on the disk".to_owned());
-    }
-    if let Some(failure) = &locked {
-        wrong.push(format!("runs can't be stored: {failure}"));
-    }
-    let store = json!({"durable": is_durable, "writable": is_durable && locked.is_none()});
-    let receipts = match app::receipt_options(runtime.settings(), runtime.env()) {
+    let Database { is_durable, fault } = ops::history::database(&mut runtime.lock_store());
+    let store = json!({"durable": is_durable, "writable": fault.is_none()});
+    wrong.extend(fault.map(|fault| format!("runs can't be stored: {fault}")));
+    let receipts = match receipts::tally(runtime.settings(), runtime.env()) {
         Ok(None) => json!({"enabled": false}),
-        Ok(Some(options)) => match receipts::tally(&options) {
-            Ok(tally) => {
-                if let Some(why) = &tally.broken {
-                    wrong
-                        .push(format!("the chain of receipts doesn't hold: {why}; reedclaw receipt verify tells more"));
-                }
-                json!({"enabled": true, "valid": tally.broken.is_none(), "receipts": tally.receipts})
+        Ok(Some(tally)) => {
+            if let Some(why) = &tally.broken {
+                wrong.push(format!("the chain of receipts doesn't hold: {why}; reedclaw receipt verify tells more"));
             }
-            Err(error) => {
-                wrong.push(format!("the receipts can't be read: {error}"));
-                json!({"enabled": true, "valid": Value::Null})
-            }
-        },
+            json!({"enabled": true, "valid": tally.broken.is_none(), "receipts": tally.receipts})
+        }
         Err(failure) => {
-            wrong.push(failure.message);
+            wrong.push(format!("the receipts can't be read: {}", failure.message));
             json!({"enabled": true, "valid": Value::Null})
         }
     };

@@ -6,12 +6,13 @@ use std::process::ExitCode;
 
 use clap::Command;
 
-use crate::app::{self, ChannelKind, Request, Runtime};
+use crate::app::{ChannelKind, Request, Runtime};
 use crate::cli::exit;
 use crate::cli::out::{out, report};
+use crate::ops::{cost, receipts};
 use crate::proto::Failure;
-use crate::receipts::{self, Tally};
-use crate::store::{Period, SpentSum};
+use crate::receipts::Tally;
+use crate::store::SpentSum;
 
 /// The subcommand, as clap knows it.
 pub fn metrics_definition() -> Command {
@@ -35,12 +36,8 @@ pub fn metrics(config: Option<PathBuf>) -> ExitCode {
 fn text(config: Option<PathBuf>) -> Result<String, Failure> {
     let runtime = Runtime::start(&Request { config, channel: ChannelKind::Agent, ..Request::default() })?;
     runtime.problems().iter().for_each(report);
-    let (counted, spent) = {
-        let store = runtime.store().lock();
-        (store.counted()?, store.spent_by_model(Period::Ever)?)
-    };
-    let log = app::receipt_options(runtime.settings(), runtime.env())?;
-    let receipts = log.map(|options| receipts::tally(&options)).transpose()?;
+    let cost::Ever { counted, by_model: spent } = cost::ever(&runtime.lock_store())?;
+    let receipts = receipts::tally(runtime.settings(), runtime.env())?;
     let mut made = String::new();
     let calls = |count: fn(&Tally) -> u64| receipts.as_ref().map_or(0, count);
     for (name, help, value) in [

@@ -11,8 +11,10 @@ use crate::base::time::utc;
 use crate::cli::exit;
 use crate::cli::out::outln;
 use crate::host::now_unix_ms;
+use crate::ops::{self, estop};
 use crate::proto::Failure;
 use crate::render::sanitise;
+use crate::store::ModelTimes;
 
 /// The time in which failed runs are counted, in milliseconds: a day.
 const RECENT_MS: i64 = 86_400_000;
@@ -36,7 +38,7 @@ pub(super) fn status(is_json: bool, config: Option<PathBuf>, path: Option<PathBu
     let is_alive = hold(env).is_err();
     let text = std::fs::read_to_string(place(env, "service.json")?).ok().filter(|_| is_alive);
     let mut facts: Value = text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
-    let stop = app::estop(env)?.check().err().map(|stopped| stopped.why);
+    let stop = estop::reason(env)?;
     let at = facts["workspace"].as_str().map(PathBuf::from);
     let workspace = at.map_or_else(|| workspace(&runtime, path), Ok)?;
     let wrong = if is_alive { problems(&facts, env) } else { Vec::new() };
@@ -109,11 +111,7 @@ fn counted(runtime: &Runtime) -> Result<Counted, Failure> {
 
 /// The models of the config, each with the time of its last answer and of its last failure.
 fn models(runtime: &Runtime) -> Result<Vec<Value>, Failure> {
-    let seen = runtime.lock_store().model_times()?;
-    let time = |name: &String, is_failure: bool| {
-        let found = seen.iter().find(|it| it.model == *name);
-        found.and_then(|it| if is_failure { it.failed } else { it.answered }).map(utc)
-    };
-    let model = |name: &String| json!({"name": name, "last_ok": time(name, false), "last_error": time(name, true)});
-    Ok(runtime.settings().models.keys().map(model).collect())
+    let model =
+        |it: ModelTimes| json!({"name": it.model, "last_ok": it.answered.map(utc), "last_error": it.failed.map(utc)});
+    Ok(ops::models::times(runtime)?.into_iter().map(model).collect())
 }

@@ -26,6 +26,18 @@ pub fn reason(env: &Env) -> Result<Option<String>, Failure> {
     Ok(app::estop(env)?.check().err().map(|stopped| stopped.why))
 }
 
+/// Returns whether tools are stopped; they are if that can't be known.
+#[must_use]
+pub fn is_on(env: &Env) -> bool {
+    reason(env).map_or(true, |reason| reason.is_some())
+}
+
+/// The time since when tools are stopped, and the face that stopped them, as far as that is noted.
+#[must_use]
+pub fn noted(env: &Env) -> Option<(String, String)> {
+    app::estop(env).ok()?.noted()
+}
+
 /// Lets tools run again. Only a face that has a person's yes calls this.
 ///
 /// # Errors

@@ -1,7 +1,11 @@
-//! The policy's verdict on a command, in words. Nothing is run.
+//! The policy: the rules that hold, and its verdict on a command in words. Nothing is run.
 
+use std::path::Path;
+
+use crate::app::{self, Runtime};
+use crate::config::{Env, Settings};
 use crate::gate::{Disk, with_opened};
-use crate::policy::{Context, Rules, judge, looks_first};
+use crate::policy::{Context, High, Rules, judge, looks_first};
 use crate::proto::action::{Action, Autonomy, Decision, Hold, PolicyVerdict, Risk};
 
 /// A command as it would begin.
@@ -13,6 +17,49 @@ pub struct Explained {
     pub is_look: bool,
     /// Its fate, in words for a person.
     pub outcome: String,
+}
+
+/// The rules that settings make for an environment; `config` is the file that a model never touches.
+#[must_use]
+pub fn rules(settings: &Settings, env: &Env, config: Option<&Path>) -> Rules {
+    app::policy_rules(settings, env, config)
+}
+
+/// The rules that hold for a model in a workspace.
+#[must_use]
+pub fn rules_in(runtime: &Runtime, workspace: &Path) -> Rules {
+    let rules = rules(runtime.settings(), runtime.env(), runtime.config().path.as_deref());
+    Rules { workspace: workspace.display().to_string(), ..rules }
+}
+
+/// The name of the sandbox in use, and what it holds.
+#[must_use]
+pub fn sandbox(runtime: &Runtime) -> (&'static str, Hold) {
+    app::sandbox_in_use(runtime.settings(), runtime.env(), runtime.cwd())
+}
+
+/// The limits that rules set, as the rows of a table: name and value. `sandbox` is the name of the one in use.
+#[must_use]
+pub fn limit_rows(rules: &Rules, sandbox: &str) -> Vec<Vec<String>> {
+    let row = |name: &str, value: String| vec![name.to_owned(), value];
+    let mut rows = vec![
+        row("autonomy", rules.autonomy.to_string()),
+        row("high risk", if rules.high == High::Deny { "denied".into() } else { "asked about".into() }),
+        row("workspace", rules.workspace.clone()),
+        row(
+            "files outside it",
+            if rules.workspace_only { "file tools: refused; commands: asked about" } else { "asked about" }.into(),
+        ),
+        row("forbidden paths", rules.forbidden_paths.join(" ")),
+        row("forbidden commands", rules.forbidden_commands.join(" ")),
+        row("sandbox", sandbox.to_owned()),
+    ];
+    if !rules.allow_domains.is_empty() {
+        rows.push(row("allowed domains", rules.allow_domains.join(" ")));
+    }
+    let paths = rules.own_paths.iter().enumerate();
+    rows.extend(paths.map(|(at, path)| row(if at == 0 { "never touched" } else { "" }, path.clone())));
+    rows
 }
 
 /// Judges a command of a model by the rules, the sandbox in use and the files of the disk.
