@@ -152,7 +152,7 @@ impl Estop {
         let estop = self.clone();
         // Shared, because without a thread there would be no watcher, and that means stopped.
         let cancel = Arc::new(Mutex::new(Some(cancel)));
-        let kept = Arc::clone(&cancel);
+        let handle = Arc::clone(&cancel);
         let look = move || {
             let stopped = loop {
                 match estop.check() {
@@ -163,7 +163,7 @@ impl Estop {
                     },
                 }
             };
-            call(&kept, &stopped);
+            call(&handle, &stopped);
         };
         let thread = std::thread::Builder::new().name("estop".into()).spawn(look);
         if let Err(error) = &thread {

@@ -142,15 +142,15 @@ pub fn read_line(input: &mut dyn BufRead, line: &mut Vec<u8>, bytes_max: usize) 
             Err(error) => return Err(error),
         };
         let end = chunk.iter().position(|byte| *byte == b'\n');
-        let taken = end.map_or(chunk.len(), |at| at + 1);
-        is_too_long |= line.len() + taken > bytes_max;
+        let length = end.map_or(chunk.len(), |at| at + 1);
+        is_too_long |= line.len() + length > bytes_max;
         if !is_too_long {
-            line.extend_from_slice(&chunk[..taken]);
+            line.extend_from_slice(&chunk[..length]);
         }
-        let is_over = end.is_some() || taken == 0;
-        input.consume(taken);
+        let is_over = end.is_some() || length == 0;
+        input.consume(length);
         if is_over {
-            return Ok(match (is_too_long, taken == 0 && line.is_empty()) {
+            return Ok(match (is_too_long, length == 0 && line.is_empty()) {
                 (true, _) => Line::TooLong,
                 (false, true) => Line::End,
                 (false, false) => Line::Whole,

@@ -170,8 +170,8 @@ impl Runtime {
     pub fn receive(&mut self, channel: &dyn Channel, message: &str) -> Received {
         let conversation = self.agent.begin();
         let begun = self.begin_turn(message).unwrap_or_else(|failure| Some(failure.message));
-        for told in begun.into_iter().chain(self.attach(message)) {
-            channel.send(conversation, Event::Notice(told));
+        for notice in begun.into_iter().chain(self.attach(message)) {
+            channel.send(conversation, Event::Notice(notice));
         }
         let draft = self.on_git.as_ref().map(|on_git| DraftWatch::new(&on_git.session));
         Received { conversation, message: message.to_owned(), draft }
@@ -188,7 +188,7 @@ impl Runtime {
             return Ok(None);
         }
         let place = Repository::find(&self.cwd).map_or_else(|| self.cwd.clone(), |repository| repository.root);
-        let mut kept = 0;
+        let mut stored_count = 0;
         for note in notes {
             let memory = StoredMemory {
                 id: 0,
@@ -201,14 +201,14 @@ impl Runtime {
                 text: self.agent.redacted(&note),
             };
             let stored = self.store.lock().remember(&memory)?;
-            kept += usize::from(stored.is_some());
+            stored_count += usize::from(stored.is_some());
         }
-        let things = counted(kept, "thing");
+        let things = counted(stored_count, "thing");
         let shows = match self.channel {
             ChannelKind::Shell => ":memory inbox shows",
             _ => ":memory inbox in the shell shows",
         };
-        Ok((kept > 0).then(|| format!("[memory] the model would remember {things}; {shows} what")))
+        Ok((stored_count > 0).then(|| format!("[memory] the model would remember {things}; {shows} what")))
     }
 
     /// Receives a message and has it answered.
@@ -245,7 +245,7 @@ impl Runtime {
             ChannelKind::Shell => ("; :memory marks them", ":context project off"),
             _ => ("", "context.project = false in the config"),
         };
-        let mut told = Vec::new();
+        let mut notices = Vec::new();
         let mut parts = Vec::new();
         if carries_project && agent.runner().is_some_and(|runner| runner.has_tools()) {
             parts.push(("the session", session_note(env, cwd, readable)));
@@ -253,24 +253,24 @@ impl Runtime {
         if agent.is_new() {
             let store = store.lock();
             let remembered = Remembered::choose(agent, settings, &store, question, cwd);
-            told.extend(remembered.notice().map(|told| format!("{told}{marks}")));
+            notices.extend(remembered.notice().map(|line| format!("{line}{marks}")));
             *carried = remembered.ids;
             parts.push(("a memory", remembered.note));
         }
         if let Some(notes) = carries_project.then(|| around.notes(settings, env, cwd)).flatten() {
             let is_first = notes.notice.is_some();
-            told.extend(notes.notice.map(|told| format!("{told}; {leaves_out} leaves that out")));
+            notices.extend(notes.notice.map(|line| format!("{line}; {leaves_out} leaves that out")));
             parts.extend(notes.parts);
             if let Some(workspace) = elsewhere(agent, cwd) {
                 parts.push(("where the tools work", format!("Not in this repository, but in {workspace}.\n")));
-                told.extend(
+                notices.extend(
                     is_first.then(|| format!("[context] tools work in {workspace}; `--path .` lets them work here")),
                 );
             }
         }
         let skills = Skills::around(env, cwd);
         if let Some(it) = skills.notice().filter(|_| skills_told.as_ref() != Some(&*cwd)) {
-            told.push(it);
+            notices.push(it);
             *skills_told = Some(cwd.clone());
         }
         if agent.runner().is_some_and(|runner| runner.has_tools()) {
@@ -288,14 +288,14 @@ impl Runtime {
             ChannelKind::Gateway => Attached::default(),
             _ => Attaching { settings, env, config: config.path.as_deref(), cwd, jails, servers }.attach(question),
         };
-        told.extend(attached.notices);
+        notices.extend(attached.notices);
         attached.images.append(&mut brought_images);
         let (shown, marks) = take_images(agent, attached.images);
-        told.extend(shown);
+        notices.extend(shown);
         parts.extend(marks.into_iter().map(|mark| ("a picture", mark)));
         parts.extend(attached.notes.iter().chain(&brought).map(|(place, text)| (place.as_str(), text.clone())));
         agent.attach(&parts);
-        told
+        notices
     }
 
     /// The way to start git for the person.
@@ -328,13 +328,13 @@ fn take_images(agent: &mut Agent, images: Vec<Image>) -> (Vec<String>, Vec<Strin
     }
     match agent.takes_images() {
         Ok(()) => {
-            let told_of = |it: &Image| match agent.has_image(it) {
+            let notice_of = |it: &Image| match agent.has_image(it) {
                 true => format!("{} is in the conversation already", it.name()),
                 false => format!("attached {} ({}, {} KiB)", it.name(), it.format(), it.bytes().len().div_ceil(1024)),
             };
-            let taken = (images.iter().map(told_of).collect(), images.iter().map(Image::mark).collect());
+            let added = (images.iter().map(notice_of).collect(), images.iter().map(Image::mark).collect());
             agent.attach_images(images);
-            taken
+            added
         }
         Err(why) => (images.iter().map(|it| format!("not attached: {}: {why}", it.name())).collect(), Vec::new()),
     }

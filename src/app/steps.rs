@@ -65,17 +65,17 @@ pub fn steps_failure(error: &StepsError, prefix: &str) -> Failure {
 #[must_use]
 pub fn recover(settings: &Settings, env: &Env, workspace: &Path) -> Vec<String> {
     let Some(state) = state_directory(env) else { return Vec::new() };
-    let mut told: Vec<String> = edit_journals(&state).recover().iter().filter_map(recovery_told).collect();
+    let mut lines: Vec<String> = edit_journals(&state).recover().iter().filter_map(recovery_line).collect();
     if settings.undo.enabled
         && let Ok(mut steps) = steps(settings, env, workspace)
     {
-        told.append(&mut steps.recover().unwrap_or_default());
+        lines.append(&mut steps.recover().unwrap_or_default());
     }
-    told
+    lines
 }
 
 /// The notice about a change that a crash interrupted; `None` if it hadn't begun.
-fn recovery_told(recovery: &Recovery) -> Option<String> {
+fn recovery_line(recovery: &Recovery) -> Option<String> {
     let Recovery { root, finished, left } = recovery;
     let names = |paths: &[PathBuf]| paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ");
     let finish = match &finished[..] {

@@ -109,30 +109,30 @@ pub fn approve<P: Asking>(person: &mut P, question: &Question, cancel: &Cancel) 
         let flag = elsewhere.as_ref().map(|open| open.withdrawn());
         let mut pager = Pager::new(&console, &make, [&all, &more], &choice).withdrawn_by(flag);
         pager.go_to(top, is_seen);
-        let said = put(person, &mut pager, Key::Stop, Some(Key::Late))?;
+        let reply = put(person, &mut pager, Key::Stop, Some(Key::Late))?;
         (top, is_seen) = (pager.shown().start, pager.is_seen());
         let file = pager.sheet().file_at(pager.shown());
         pager.leave(&console);
         // Looking at a file decides nothing; any other key does, unless somebody elsewhere was first.
-        if said != Key::Whole
-            && let Some(Err(given)) = elsewhere.as_ref().map(|open| open.answer_here())
+        if reply != Key::Whole
+            && let Some(Err(remote)) = elsewhere.as_ref().map(|open| open.answer_here())
         {
-            return Ok(given_elsewhere(&console, question, given));
+            return Ok(answered_elsewhere(&console, question, remote));
         }
-        if said == Key::Whole {
+        if reply == Key::Whole {
             let change = &question.changes[file];
             let make = |look: Look| Sheet::new(look, Vec::new(), vec![FilePatch::of(change, true)], Vec::new());
             look_at(person, &make)?;
             continue;
         }
-        let said = match said {
+        let reply = match reply {
             Key::Always => match second_key(person, &make, top, question)? {
                 Key::No => continue,
-                said => said,
+                reply => reply,
             },
-            _ => said,
+            _ => reply,
         };
-        let (word, answer) = match said {
+        let (word, answer) = match reply {
             Key::Once => (if is_change { "accepted" } else { "once" }, Answer::Once),
             Key::Always => ("always", Answer::Always),
             Key::Filled => ("always, of every command", Answer::AlwaysFilled),
@@ -153,7 +153,7 @@ pub fn approve<P: Asking>(person: &mut P, question: &Question, cancel: &Cancel) 
             }
             Key::Late => ("no answer", unanswered()),
             Key::No | Key::Whole | Key::Stop => {
-                if said == Key::Stop {
+                if reply == Key::Stop {
                     cancel.cancel();
                 }
                 ("no", Answer::No(String::new()))
@@ -185,13 +185,13 @@ fn edit<P: Asking>(person: &mut P, question: &Question, file: usize) -> Result<O
 }
 
 /// Ends the question by the answer that came from elsewhere.
-fn given_elsewhere(console: &Console, question: &Question, given: RemoteAnswer) -> Answer {
-    let by = escape_visible(&given.by);
-    conclude(console, question, &format!("{}, by {by}", if given.is_yes { "once" } else { "no" }));
-    if given.is_yes {
+fn answered_elsewhere(console: &Console, question: &Question, remote: RemoteAnswer) -> Answer {
+    let by = escape_visible(&remote.by);
+    conclude(console, question, &format!("{}, by {by}", if remote.is_yes { "once" } else { "no" }));
+    if remote.is_yes {
         return Answer::Once;
     }
-    Answer::No(if given.note.is_empty() { given.by } else { format!("{}: {}", given.by, given.note) })
+    Answer::No(if remote.note.is_empty() { remote.by } else { format!("{}: {}", remote.by, remote.note) })
 }
 
 /// Asks for a second key before something is allowed permanently: `a` again for the same command, or `e` for every command
@@ -219,9 +219,9 @@ fn second_key<P: Asking>(
     let console = person.console().clone();
     let mut pager = Pager::new(&console, make, [&sure, &sure], &choice);
     pager.go_to(top, true);
-    let said = put(person, &mut pager, Key::Stop, Some(Key::No))?;
+    let reply = put(person, &mut pager, Key::Stop, Some(Key::No))?;
     pager.leave(&console);
-    Ok(said)
+    Ok(reply)
 }
 
 /// Words for what `a` allows: a command, or its changes at some paths.
@@ -285,8 +285,8 @@ pub fn words<P: Asking>(
 ) -> Result<Option<String>, P::Hangup> {
     let console = person.console();
     asked_rows(heading, question, choices, look(console)).iter().for_each(|row| console.line(row));
-    let said = person.write_line("your answer: ", "")?.filter(|said| !said.trim().is_empty());
-    Ok(said.map(|said| chosen(said, choices)))
+    let reply = person.write_line("your answer: ", "")?.filter(|reply| !reply.trim().is_empty());
+    Ok(reply.map(|reply| chosen(reply, choices)))
 }
 
 /// The question whether a conversation may go to a more distant model.
@@ -329,7 +329,7 @@ mod tests {
     #[test]
     fn only_a_single_offered_key_is_more_than_no() {
         let all = [Key::Once, Key::Always, Key::Edit, Key::MyShell, Key::NoBecause];
-        for (keys, said) in [
+        for (keys, reply) in [
             (&b"y"[..], Some(Key::Once)),
             (b"O", Some(Key::Once)),
             (b"a", Some(Key::Always)),
@@ -342,7 +342,7 @@ mod tests {
             (b"x", None),
             (b" ", None),
         ] {
-            assert_eq!(key(keys, &all), said, "{keys:?}");
+            assert_eq!(key(keys, &all), reply, "{keys:?}");
         }
         assert_eq!(key(b"a", &[Key::Once]), None, "what isn't offered");
         assert_eq!(key(b"y", &[]), None, "before all of it was shown");

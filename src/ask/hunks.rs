@@ -64,22 +64,22 @@ pub(super) fn choose_hunks<P: Asking>(
                 let rows = change_rows(question.preview.lines().filter(about), look);
                 std::iter::once(format!("hunk {number} of {total}")).chain(rows).collect()
             };
-            let said = ask(person, &head, vec![patch.only(hunk)], cancel)?;
-            match said {
+            let choice = ask(person, &head, vec![patch.only(hunk)], cancel)?;
+            match choice {
                 HunkChoice::Take | HunkChoice::Leave => {}
                 HunkChoice::TakeRest => rest = Some(true),
                 HunkChoice::LeaveRest => rest = Some(false),
                 HunkChoice::None | HunkChoice::Stop => return Ok(("no".to_owned(), Answer::No(String::new()))),
                 HunkChoice::Late => return Ok(("no answer".to_owned(), unanswered())),
             }
-            of_file.push(matches!(said, HunkChoice::Take | HunkChoice::TakeRest));
+            of_file.push(matches!(choice, HunkChoice::Take | HunkChoice::TakeRest));
         }
         wanted.push(of_file);
     }
-    let taken = wanted.iter().flatten().filter(|is_wanted| **is_wanted).count();
+    let accepted = wanted.iter().flatten().filter(|is_wanted| **is_wanted).count();
     let others = question.others();
     let has_others = match rest {
-        _ if others.is_empty() => taken == total,
+        _ if others.is_empty() => accepted == total,
         Some(rest) => rest,
         None => match ask(person, &|look| other_rows(others, look), Vec::new(), cancel)? {
             HunkChoice::Take | HunkChoice::TakeRest => true,
@@ -88,10 +88,10 @@ pub(super) fn choose_hunks<P: Asking>(
             HunkChoice::Late => return Ok(("no answer".to_owned(), unanswered())),
         },
     };
-    if taken == 0 && !has_others {
+    if accepted == 0 && !has_others {
         return Ok(("no".to_owned(), Answer::No(String::new())));
     }
-    if taken == total && has_others {
+    if accepted == total && has_others {
         return Ok(("accepted".to_owned(), Answer::Once));
     }
     let also = match (others.is_empty(), has_others) {
@@ -99,7 +99,7 @@ pub(super) fn choose_hunks<P: Asking>(
         (false, true) => ", and the other changes",
         (false, false) => ", none of the other changes",
     };
-    Ok((format!("{taken} of {total} hunks accepted{also}"), Answer::Partly { hunks: wanted, has_others }))
+    Ok((format!("{accepted} of {total} hunks accepted{also}"), Answer::Partly { hunks: wanted, has_others }))
 }
 
 /// Asks about one part; cancels the answer if the person stops it.
@@ -112,12 +112,12 @@ fn ask<P: Asking>(
     let console = person.console().clone();
     let make = |look: Look| Sheet::new(look, head(look), patches.clone(), Vec::new());
     let mut pager = Pager::new(&console, &make, [KEYS, MORE], &choice);
-    let said = put(person, &mut pager, HunkChoice::Stop, Some(HunkChoice::Late))?;
+    let choice = put(person, &mut pager, HunkChoice::Stop, Some(HunkChoice::Late))?;
     pager.leave(&console);
-    if said == HunkChoice::Stop {
+    if choice == HunkChoice::Stop {
         cancel.cancel();
     }
-    Ok(said)
+    Ok(choice)
 }
 
 /// The rows of the changes that no hunk shows.

@@ -87,14 +87,14 @@ pub fn ask_overdue<P: Asking>(
     cancel: &Cancel,
 ) -> Result<Option<OverdueChoice>, P::Hangup> {
     let mut standing = Standing { command, has_ended, is_shown: false, row: KeyRow::default() };
-    let said = put(person, &mut standing, Reply::Stop, Some(Reply::Nothing))?;
-    if said == Reply::Stop {
+    let reply = put(person, &mut standing, Reply::Stop, Some(Reply::Nothing))?;
+    if reply == Reply::Stop {
         cancel.cancel();
     }
     // The word is the sign that Ctrl-C is heard again.
     person.session().keys_to(KeysTo::Cancel);
     if standing.is_shown {
-        person.console().line(match said {
+        person.console().line(match reply {
             Reply::Chosen(choice) => {
                 offered(command).iter().find(|offer| offer.1 == choice).map_or("", |offer| offer.3)
             }
@@ -103,7 +103,7 @@ pub fn ask_overdue<P: Asking>(
             Reply::Nothing => "no answer",
         });
     }
-    Ok(if let Reply::Chosen(choice) = said { Some(choice) } else { None })
+    Ok(if let Reply::Chosen(choice) = reply { Some(choice) } else { None })
 }
 
 #[cfg(test)]

@@ -342,9 +342,9 @@ impl<A: Asked> KeysOf<'_, A> {
 pub fn ask_yes_or_no<P: Asking>(person: &mut P, text: &str) -> Result<Option<bool>, P::Hangup> {
     person.console().line(text);
     let mut row = Row { keys: "yes [y]  no [n, Enter]", choice: yes_or_no, is_harmless: false, row: KeyRow::default() };
-    let said = put(person, &mut row, None, None)?;
-    person.console().line(if said == Some(true) { "yes" } else { "no" });
-    Ok(said)
+    let reply = put(person, &mut row, None, None)?;
+    person.console().line(if reply == Some(true) { "yes" } else { "no" });
+    Ok(reply)
 }
 
 /// A lone key that answers a question of yes or no; everything that isn't plainly yes is no.

@@ -87,9 +87,9 @@ pub fn shorten(text: &str, chars_max: usize) -> String {
         .take(chars_max)
         .flat_map(|c| {
             // `escape_debug` knows what is printable; quotes and backslashes are, in a message.
-            let kept = matches!(c, '"' | '\'' | '\\');
-            let escaped = (!kept).then(|| c.escape_debug());
-            kept.then_some(c).into_iter().chain(escaped.into_iter().flatten())
+            let is_plain = matches!(c, '"' | '\'' | '\\');
+            let escaped = (!is_plain).then(|| c.escape_debug());
+            is_plain.then_some(c).into_iter().chain(escaped.into_iter().flatten())
         })
         .collect();
     if text.chars().nth(chars_max).is_some() {

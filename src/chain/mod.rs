@@ -235,8 +235,8 @@ fn ask(gate: GateName, facts: &Facts, wish: &Wish) -> GateOutcome {
             Some(Stop { scope, since, by, why }) => {
                 let context = json!({"scope": scope, "since": since, "by": by});
                 let since = since.as_ref().map(|since| format!(" since {since}")).unwrap_or_default();
-                let told = || format!("everything is stopped ({scope}){since} by {by}");
-                block(why.clone().unwrap_or_else(told), context)
+                let reason = || format!("everything is stopped ({scope}){since} by {by}");
+                block(why.clone().unwrap_or_else(reason), context)
             }
         },
         GateName::Firearms => match (wish.class, licence(facts, wish)) {

@@ -162,7 +162,7 @@ fn read_letters<'a>(
     options: &mut Interactive,
 ) -> Option<()> {
     let (sign, letters) = text.split_at(1);
-    let mut kept = String::from(sign);
+    let mut passed = String::from(sign);
     let mut values = Vec::new();
     for letter in letters.chars() {
         match letter {
@@ -170,14 +170,14 @@ fn read_letters<'a>(
             'l' if sign == "-" => options.login = true,
             'i' if sign == "-" => {}
             'o' | 'O' => {
-                kept.push(letter);
+                passed.push(letter);
                 values.push(words.next()?.clone());
             }
-            _ => kept.push(letter),
+            _ => passed.push(letter),
         }
     }
-    if kept.len() > 1 {
-        options.shell_arguments.push(kept.into());
+    if passed.len() > 1 {
+        options.shell_arguments.push(passed.into());
         options.shell_arguments.append(&mut values);
     }
     Some(())

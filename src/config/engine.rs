@@ -280,9 +280,9 @@ impl<A: Answer> HookSet<A> {
     ///
     /// # Errors
     /// The hook failed; it is off now.
-    pub fn tell(&mut self, told: HookEvent<'_>) -> Result<Option<String>, HookFailure> {
+    pub fn tell(&mut self, event: HookEvent<'_>) -> Result<Option<String>, HookFailure> {
         let arguments = |lua: &Lua| -> mlua::Result<MultiValue> {
-            match told {
+            match event {
                 HookEvent::Command(outcome) => {
                     (outcome.command.as_str(), outcome_table(lua, outcome)?).into_lua_multi(lua)
                 }
@@ -290,7 +290,7 @@ impl<A: Answer> HookSet<A> {
                 HookEvent::Answer(text) => text.into_lua_multi(lua),
             }
         };
-        self.call(told.hook(), arguments, |value| match value {
+        self.call(event.hook(), arguments, |value| match value {
             Value::Nil => Ok(None),
             other => text(&other).map(Some).ok_or("a string or nil"),
         })
@@ -367,10 +367,10 @@ impl Engine {
         let (line, message) = match called {
             Err(RunError { line, message }) => (line, message),
             Ok(value) => {
-                let given = shown(&value);
+                let value_shown = shown(&value);
                 match read(value) {
                     Ok(read) => return Ok(read),
-                    Err(wanted) => (None, format!("gave {given}, not {wanted}")),
+                    Err(wanted) => (None, format!("gave {value_shown}, not {wanted}")),
                 }
             }
         };

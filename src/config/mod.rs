@@ -194,8 +194,8 @@ fn load_or(request: &LoadRequest, otherwise: &'static str) -> Result<Loaded, Loa
             Ok(text) => checked = run(&sandbox, text, env, (&defaults, true), otherwise, &mut problems),
         }
     }
-    let given = |key: &str| checked.tree.keys().any(|have| reading::problem::dotted(have) == key);
-    let default_problems: Vec<Problem> = default_problems.into_iter().filter(|problem| !given(&problem.key)).collect();
+    let is_set = |key: &str| checked.tree.keys().any(|have| reading::problem::dotted(have) == key);
+    let default_problems: Vec<Problem> = default_problems.into_iter().filter(|problem| !is_set(&problem.key)).collect();
     let is_read = !problems.has_file();
     if !is_read {
         // The security settings in the broken config are unknown.

@@ -591,10 +591,10 @@ fn key_source(values: &Values<'_>, name: &str, problems: &mut Problems) -> Optio
 
 /// Drops aliases that name another model, or that two models have: which one is meant would be a guess.
 fn distinct_aliases(models: &mut BTreeMap<String, ModelSettings>, problems: &mut Problems) {
-    let mut taken: BTreeMap<String, String> = models.keys().map(|name| (name.clone(), name.clone())).collect();
+    let mut names: BTreeMap<String, String> = models.keys().map(|name| (name.clone(), name.clone())).collect();
     for (name, model) in models {
         model.aliases.retain(|alias| {
-            let other = taken.entry(alias.clone()).or_insert_with(|| name.clone());
+            let other = names.entry(alias.clone()).or_insert_with(|| name.clone());
             let is_free = other == name && alias != name;
             if !is_free && other != name {
                 let key = ["models", name, "aliases"].map(str::to_owned);

@@ -314,7 +314,7 @@ impl Stage<'_> {
         let waiting = self.waiting(number);
         let Some(own) = acl(&waiting, ACL) else { return Ok(()) };
         let is_new = places.data(place).ok().flatten().is_none();
-        let (present, given) = match places.parent(place) {
+        let (present, rights) = match places.parent(place) {
             Ok((dir, _)) if is_new => (None, acl(&named(dir, Path::new(".")), DEFAULT_ACL)),
             Ok((dir, name)) => {
                 let present = acl(&named(dir, name), ACL);
@@ -324,8 +324,8 @@ impl Stage<'_> {
             Err(PathError::Missing) => (None, None),
             Err(error) => return Err(error),
         };
-        let given: Vec<&[u8]> = given.iter().flat_map(|list| rights_by_name(list)).collect();
-        if rights_by_name(&own).all(|right| given.contains(&right)) {
+        let rights: Vec<&[u8]> = rights.iter().flat_map(|list| rights_by_name(list)).collect();
+        if rights_by_name(&own).all(|right| rights.contains(&right)) {
             return Ok(());
         }
         let changed = match present {

@@ -180,7 +180,7 @@ impl Allowed {
     #[must_use]
     pub fn allows_to_keep(&self, command: &str, paths: &KeptPaths) -> bool {
         let is_below = |rule: &Rule, path: &str| {
-            rule.keeps.iter().any(|kept| kept.ends_with('/') && path.starts_with(kept.as_str()))
+            rule.keeps.iter().any(|place| place.ends_with('/') && path.starts_with(place.as_str()))
         };
         let is_covered = |rule: &&Rule| {
             let is_one_of = |paths: &[String], path: &String| paths.contains(path) || is_below(rule, path);

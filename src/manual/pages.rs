@@ -154,16 +154,16 @@ pub(super) fn weight(documents: i64, total: i64) -> f32 {
 /// # Errors
 /// The failure to write, in words.
 pub(super) fn make(directory: &Path, man_path: &[PathBuf]) -> Result<bool, String> {
-    let told = |what: &str, error: &dyn std::fmt::Display| format!("{what} in {}: {error}", directory.display());
+    let problem = |what: &str, error: &dyn std::fmt::Display| format!("{what} in {}: {error}", directory.display());
     let private = DirBuilder::new().recursive(true).mode(0o700).create(directory);
-    private.map_err(|error| told("no directory can be made", &error))?;
-    let lock = lock_file(&directory.join("lock")).map_err(|error| told("no file can be made", &error))?;
+    private.map_err(|error| problem("no directory can be made", &error))?;
+    let lock = lock_file(&directory.join("lock")).map_err(|error| problem("no file can be made", &error))?;
     let Ok(_locked) = Locked::take(lock, false, Duration::ZERO) else { return Ok(false) };
     let draft = directory.join("pages.new");
     let _ = fs::remove_file(&draft);
-    let made = write(&draft, man_path, ROOM).map_err(|error| told("the index can't be written", &error));
+    let made = write(&draft, man_path, ROOM).map_err(|error| problem("the index can't be written", &error));
     let renamed = made.and_then(|()| {
-        fs::rename(&draft, directory.join(FILE_NAME)).map_err(|error| told("the index can't be kept", &error))
+        fs::rename(&draft, directory.join(FILE_NAME)).map_err(|error| problem("the index can't be kept", &error))
     });
     if renamed.is_err() {
         let _ = fs::remove_file(&draft);

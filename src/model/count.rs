@@ -71,7 +71,7 @@ impl Counter {
 
     /// Returns whether the server has reported that tools don't reach its model. Never waits.
     pub(super) fn drops_tools(&self) -> bool {
-        self.facts.try_lock().is_some_and(|told| told.as_ref().is_some_and(|told| told.drops_tools))
+        self.facts.try_lock().is_some_and(|facts| facts.as_ref().is_some_and(|facts| facts.drops_tools))
     }
 
     /// Returns whether the server's model takes pictures, if the server has reported it. Never waits.
@@ -85,9 +85,9 @@ impl Counter {
         if endpoint.reach() == super::Reach::Internet {
             return false;
         }
-        let mut told = self.facts.lock();
-        if let Some(told) = &*told {
-            return told.is_llama;
+        let mut facts = self.facts.lock();
+        if let Some(facts) = &*facts {
+            return facts.is_llama;
         }
         // No answer says nothing: it is asked again.
         let Some(props) = ask(endpoint, "/props", None, cancel) else { return false };
@@ -97,7 +97,7 @@ impl Counter {
         let window = settings.and_then(|settings| settings.get("n_ctx")?.as_u64()).filter(|tokens| *tokens > 0);
         let drops_tools = props.pointer("/chat_template_caps/supports_tools") == Some(&Value::Bool(false));
         let sees = props.pointer("/modalities/vision").and_then(Value::as_bool);
-        told.insert(ServerFacts { is_llama, window, drops_tools, sees }).is_llama
+        facts.insert(ServerFacts { is_llama, window, drops_tools, sees }).is_llama
     }
 }
 

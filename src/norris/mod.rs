@@ -554,9 +554,9 @@ impl Run {
 
     fn worked(&mut self, text: &str, tree: &str) {
         (self.is_asking, self.breaks) = (false, 0);
-        let (notes, told) = std::mem::take(&mut self.sent);
+        let (notes, decided) = std::mem::take(&mut self.sent);
         self.notes.drain(..notes.min(self.notes.len()));
-        self.decided.drain(..told.min(self.decided.len()));
+        self.decided.drain(..decided.min(self.decided.len()));
         tree.clone_into(&mut self.tree);
         if let Some(at) = self.current() {
             let task = &mut self.tasks[at];

@@ -62,10 +62,10 @@ pub fn renames(changes: &[Changed], text: &dyn Fn(Option<(Mode, Oid)>) -> Option
     }
     // The most alike come first; of equals the one with the same name.
     pairs.sort_by_key(|(likeness, has_name, from, to)| (std::cmp::Reverse((*likeness, *has_name)), *from, *to));
-    let mut taken = Vec::new();
+    let mut used = Vec::new();
     for (likeness, _, from, to) in pairs {
-        if !taken.contains(&from) && !found.contains_key(&to) {
-            taken.push(from);
+        if !used.contains(&from) && !found.contains_key(&to) {
+            used.push(from);
             found.insert(to, Renamed { from, likeness });
         }
     }

@@ -85,7 +85,7 @@ fn held_by(it: &Listed) -> String {
 
 /// The tips of a session that are kept and that `log`, its commits, don't lead to, as rows like those of [`log_rows`].
 #[must_use]
-pub fn kept_rows(kept: &[(u64, LogEntry)], log: &[LogEntry]) -> Vec<Vec<String>> {
+pub fn kept_rows(tips: &[(u64, LogEntry)], log: &[LogEntry]) -> Vec<Vec<String>> {
     let now_s = host::now_unix_ms() / 1000;
     let is_left = |(_, it): &&(u64, LogEntry)| log.iter().all(|other| other.id != it.id);
     let row = |(number, it): &(u64, LogEntry)| {
@@ -94,7 +94,7 @@ pub fn kept_rows(kept: &[(u64, LogEntry)], log: &[LogEntry]) -> Vec<Vec<String>>
         let what = [turn, String::new(), String::new(), "left".to_owned(), escape_visible(&it.subject)];
         [vec![format!("kept {number}"), short(it.id), age], what.to_vec()].concat()
     };
-    kept.iter().filter(is_left).map(row).collect()
+    tips.iter().filter(is_left).map(row).collect()
 }
 
 /// A call of a turn: the tool with its arguments and its receipt, then the beginning of its result.
@@ -205,16 +205,16 @@ pub fn turn_and_half(argument: &str) -> (&str, Option<Half>) {
 /// # Errors
 /// A word isn't one of these.
 pub fn fork_words(argument: &str) -> Result<(Option<u64>, Option<u64>), String> {
-    let (mut turn, mut kept) = (None, None);
+    let (mut turn, mut tip) = (None, None);
     let mut words = argument.split_whitespace();
     while let Some(word) = words.next() {
         let (place, number) = match word {
-            "--kept" => (&mut kept, words.next().ok_or("--kept needs the number of a kept tip")?),
+            "--kept" => (&mut tip, words.next().ok_or("--kept needs the number of a kept tip")?),
             number => (&mut turn, number),
         };
         *place = Some(number.parse().map_err(|_| format!("{number} is no number"))?);
     }
-    Ok((turn, kept))
+    Ok((turn, tip))
 }
 
 /// The effect of going back with one half, in words.

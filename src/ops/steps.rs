@@ -147,8 +147,8 @@ pub fn taken_back_lines(done: &TakenBack, verb: &str, prefix: &str) -> Vec<Strin
     for line in unseen_lines("not looked into, so what the command did there stays: ", &done.unseen) {
         lines.push(format!("  {line}"));
     }
-    if let Some(kept) = done.kept_in {
-        lines.push(format!("  what was there is kept as step {kept}: {prefix}undo brings it back"));
+    if let Some(step) = done.kept_in {
+        lines.push(format!("  what was there is kept as step {step}: {prefix}undo brings it back"));
     }
     lines
 }

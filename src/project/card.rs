@@ -63,7 +63,7 @@ pub(super) fn readme(root: &Path, closed: &Closed) -> Option<String> {
 }
 
 fn excerpt(text: &str) -> String {
-    let mut told = String::new();
+    let mut excerpt = String::new();
     let mut is_code = false;
     for line in text.lines() {
         let line = line.trim();
@@ -78,21 +78,21 @@ fn excerpt(text: &str) -> String {
             continue;
         }
         let line = clean(line);
-        let left = README_CHARS_MAX - told.chars().count();
+        let left = README_CHARS_MAX - excerpt.chars().count();
         if line.chars().count() + 1 > left {
-            told.extend(line.chars().take(left.saturating_sub(2)));
-            told.push('…');
+            excerpt.extend(line.chars().take(left.saturating_sub(2)));
+            excerpt.push('…');
             break;
         }
-        told.push_str(&line);
-        told.push('\n');
+        excerpt.push_str(&line);
+        excerpt.push('\n');
     }
-    told.trim_end().to_owned()
+    excerpt.trim_end().to_owned()
 }
 
 /// The commands to build and test: a line for each file that has some.
 pub(super) fn commands(root: &Path, closed: &Closed) -> Vec<String> {
-    let told = |(name, fixed, read): &Manifest| {
+    let line = |(name, fixed, read): &Manifest| {
         let path = root.join(name);
         let mut commands: Vec<String> = fixed.iter().map(|&command| command.to_owned()).collect();
         if let Some(read) = read {
@@ -109,7 +109,7 @@ pub(super) fn commands(root: &Path, closed: &Closed) -> Vec<String> {
         let commands: Vec<String> = commands.into_iter().map(short).collect();
         (!commands.is_empty()).then(|| format!("{name}: {}", commands.join(" · ")))
     };
-    MANIFESTS.iter().filter_map(told).collect()
+    MANIFESTS.iter().filter_map(line).collect()
 }
 
 /// The program that runs the scripts of `package.json`, by its lock file.

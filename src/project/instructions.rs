@@ -62,7 +62,7 @@ pub(super) fn text_inside(root: &Path, path: &Path, closed: &Closed) -> Option<S
 
 /// Writes them within `chars_max` characters: each gets its part, with a mark if it is cut.
 pub(super) fn shortened(found: &[Instructions], chars_max: usize) -> String {
-    let mut told = String::new();
+    let mut joined = String::new();
     let mut left = chars_max;
     for (at, Instructions { place, text }) in found.iter().enumerate() {
         let head = format!("\n{place}:\n");
@@ -72,14 +72,14 @@ pub(super) fn shortened(found: &[Instructions], chars_max: usize) -> String {
             format!("{text}\n")
         } else {
             const GAP: usize = 40;
-            let kept: String = text.chars().take(part.saturating_sub(GAP)).collect();
-            format!("{kept}\n(… {} more characters)\n", length - kept.chars().count())
+            let beginning: String = text.chars().take(part.saturating_sub(GAP)).collect();
+            format!("{beginning}\n(… {} more characters)\n", length - beginning.chars().count())
         };
         left = left.saturating_sub(head.chars().count() + body.chars().count());
-        told.push_str(&head);
-        told.push_str(&body);
+        joined.push_str(&head);
+        joined.push_str(&body);
     }
-    told
+    joined
 }
 
 #[cfg(test)]

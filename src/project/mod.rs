@@ -134,7 +134,7 @@ impl Surroundings {
         }
         if let Some(asked) = self.asked.take().filter(|asked| asked.root == root) {
             match asked.wait(Duration::ZERO) {
-                Some(said) => self.hear(&asked, said),
+                Some(answer) => self.hear(&asked, answer),
                 None => return Some(asked),
             }
         }
@@ -142,8 +142,8 @@ impl Surroundings {
         (!is_slow).then(|| repository::status::Asked::begin(root, &options.git))
     }
 
-    fn hear(&mut self, asked: &repository::status::Asked, said: Result<String, Trouble>) {
-        match said {
+    fn hear(&mut self, asked: &repository::status::Asked, answer: Result<String, Trouble>) {
+        match answer {
             Ok(line) => self.answered = Some((asked.root.clone(), line, asked.since)),
             Err(Trouble::Slow) => self.slow = Some(asked.root.clone()),
             Err(_) => {}
@@ -164,12 +164,12 @@ impl Surroundings {
             None => "no branch".to_owned(),
         };
         let is_new = asked.as_ref().is_some_and(|asked| asked.since.elapsed() < STATE_AGE);
-        let said = asked.as_ref().and_then(|asked| asked.wait(options.state_wait));
-        let is_looking = asked.is_some() && said.is_none();
-        let is_trouble = matches!(&said, Some(Err(trouble)) if *trouble != Trouble::Slow);
-        match (asked, said) {
-            (Some(asked), Some(said)) => {
-                self.hear(&asked, said);
+        let answer = asked.as_ref().and_then(|asked| asked.wait(options.state_wait));
+        let is_looking = asked.is_some() && answer.is_none();
+        let is_trouble = matches!(&answer, Some(Err(trouble)) if *trouble != Trouble::Slow);
+        match (asked, answer) {
+            (Some(asked), Some(answer)) => {
+                self.hear(&asked, answer);
                 if let Some((_, line, _)) = self.answered.as_ref().filter(|(_, _, when)| is_new && *when == asked.since)
                 {
                     return line.clone();
@@ -253,9 +253,9 @@ impl Surroundings {
         {
             return head;
         }
-        let kept =
+        let known =
             options.kept_in.as_deref().and_then(|directory| survey::stored(directory, root, &head, &self.closed));
-        (self.survey, self.pending) = match kept {
+        (self.survey, self.pending) = match known {
             Some(survey) => (Some((root.clone(), head.clone(), survey)), None),
             None => (None, Some(survey::Pending::begin(root, &head, &self.closed, options.kept_in.clone()))),
         };
@@ -284,9 +284,9 @@ fn look(root: &Path, cwd: &Path, closed: &Closed, options: &Options) -> Seen {
         return seen;
     }
     let found = instructions::read(root, cwd, closed);
-    let told = instructions::shortened(&found, chars_max / 2);
-    let taken = told.chars().count().min(chars_max / 2) + chars_max / CARD_PART;
-    let (listed, stamps) = names::names(root, chars_max - taken, closed, options.kept_in.as_deref());
+    let rules = instructions::shortened(&found, chars_max / 2);
+    let chars_used = rules.chars().count().min(chars_max / 2) + chars_max / CARD_PART;
+    let (listed, stamps) = names::names(root, chars_max - chars_used, closed, options.kept_in.as_deref());
     seen.instructions = found.len();
     seen.readme = card::readme(root, closed).unwrap_or_default();
     seen.commands = card::commands(root, closed).join("\n");
@@ -296,7 +296,7 @@ fn look(root: &Path, cwd: &Path, closed: &Closed, options: &Options) -> Seen {
     let place = clean(&root.display().to_string());
     let here = cwd.strip_prefix(root).unwrap_or(Path::new("")).display().to_string();
     let here = if here.is_empty() { String::new() } else { format!("\nWorking directory in it: {}", clean(&here)) };
-    seen.about = format!("[project] {place}\n{UNTRUSTED}{here}\nFiles:\n{}{told}", listed.text);
+    seen.about = format!("[project] {place}\n{UNTRUSTED}{here}\nFiles:\n{}{rules}", listed.text);
     seen
 }
 
@@ -452,9 +452,9 @@ mod tests {
         // The result for one question isn't shown in the next one as if it were current.
         assert_eq!(state(&mut surroundings, &quick), "[git] branch main; 1 changed");
         fs::write(dir.path().join("b.rs"), "").expect("a file");
-        let told = state(&mut surroundings, &slow);
-        assert!(told.starts_with("[git] branch main; 1 changed, "), "{told}");
-        assert!(told.ends_with(" s ago; git is still looking"), "{told}");
+        let line = state(&mut surroundings, &slow);
+        assert!(line.starts_with("[git] branch main; 1 changed, "), "{line}");
+        assert!(line.ends_with(" s ago; git is still looking"), "{line}");
         // On another branch the old state says nothing.
         fs::write(dir.path().join(".git/HEAD"), "ref: refs/heads/other\n").expect("a file");
         surroundings.asked = None;
@@ -463,8 +463,8 @@ mod tests {
         surroundings.asked = None;
         surroundings.begin(dir.path(), &quick);
         assert!(surroundings.ahead.is_some());
-        let told = state(&mut surroundings, &quick);
-        assert!(told.starts_with("[git] branch other; ") && told.ends_with("untracked"), "{told}");
+        let line = state(&mut surroundings, &quick);
+        assert!(line.starts_with("[git] branch other; ") && line.ends_with("untracked"), "{line}");
         assert!(surroundings.ahead.is_none() && surroundings.asked.is_none());
     }
 
@@ -481,28 +481,28 @@ mod tests {
         ]);
         let at = |path: &str| dir.path().canonicalize().expect("a path").join(path);
         let mut known = Surroundings::default();
-        let told = |surroundings: &mut Surroundings, cwd: &Path, forbidden: &[&str]| {
+        let line = |surroundings: &mut Surroundings, cwd: &Path, forbidden: &[&str]| {
             let options = Options { forbidden: forbidden.iter().map(|path| at(path)).collect(), ..options(2000) };
             let notes = surroundings.notes(cwd, &options).expect("a repository");
             format!("{}\n{}", notes.about, notes.card)
         };
-        let all = told(&mut known, &at("private"), &[]);
+        let all = line(&mut known, &at("private"), &[]);
         for text in ["Open words.", "Open rules.", "Closed rules.", "hidden.rs", "private/", "Python"] {
             assert!(all.contains(text), "{text}: {all}");
         }
         // Other rules hold at once.
-        let some = told(&mut known, &at(""), &["private"]);
+        let some = line(&mut known, &at(""), &["private"]);
         assert!(some.contains("Open words.") && some.contains("Open rules.") && some.contains("open.rs"), "{some}");
         assert!(!["Closed", "hidden", "private", "deep", "Python"].iter().any(|text| some.contains(text)), "{some}");
-        let below = told(&mut known, &at("private"), &["private"]);
+        let below = line(&mut known, &at("private"), &["private"]);
         assert!(!["Closed", "hidden", "deep"].iter().any(|text| below.contains(text)), "{below}");
         for name in ["README.md", "AGENTS.md"] {
             fs::remove_file(at(name)).expect("removed");
             std::os::unix::fs::symlink(format!("private/{name}"), at(name)).expect("a link");
         }
-        let linked = told(&mut Surroundings::default(), &at(""), &["private"]);
+        let linked = line(&mut Surroundings::default(), &at(""), &["private"]);
         assert!(!["Closed", "README", "AGENTS.md"].iter().any(|text| linked.contains(text)), "{linked}");
-        let single = told(&mut known, &at(""), &["open.rs", "private/README.md"]);
+        let single = line(&mut known, &at(""), &["open.rs", "private/README.md"]);
         assert!(
             !single.contains("open.rs") && !single.contains("Closed words.") && single.contains("hidden.rs"),
             "{single}"

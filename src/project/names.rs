@@ -22,8 +22,8 @@ const SETTLED: Duration = Duration::from_secs(2);
 /// `kept_in` is where they are stored.
 pub(super) fn names(root: &Path, chars_max: usize, closed: &Closed, kept_in: Option<&Path>) -> (Listed, Vec<Stamp>) {
     let which = format!("{chars_max} {}", closed.line());
-    if let Some(kept) = kept_in.and_then(|directory| stored(&file(directory, root), root, &which)) {
-        return kept;
+    if let Some(cached) = kept_in.and_then(|directory| stored(&file(directory, root), root, &which)) {
+        return cached;
     }
     let listed = tree::listed(&tree::read(root, closed), chars_max);
     let stamps = stamps(root, &listed.directories);
@@ -56,9 +56,11 @@ fn stored(file: &Path, root: &Path, which: &str) -> Option<(Listed, Vec<Stamp>)>
     let count: usize = lines.next().filter(|_| is_same)?.parse().ok()?;
     let directories: Vec<String> = lines.by_ref().take(count).map(str::to_owned).collect();
     let stamps = stamps(root, &directories);
-    let stands = stamps.iter().all(|stamp| stamp_text(stamp).is_some_and(|told| lines.next() == Some(told.as_str())));
+    let is_valid = stamps
+        .iter()
+        .all(|stamp| stamp_text(stamp).is_some_and(|stamp_lines| lines.next() == Some(stamp_lines.as_str())));
     let text = lines.collect::<Vec<_>>().join("\n");
-    (stands && directories.len() == count).then_some((Listed { text, directories }, stamps))
+    (is_valid && directories.len() == count).then_some((Listed { text, directories }, stamps))
 }
 
 /// Stores the names, if possible.
@@ -71,9 +73,9 @@ fn keep(directory: &Path, root: &Path, which: &str, listed: &Listed, stamps: &[S
     if !listed.directories.iter().all(|directory| is_line(directory)) || !stamps.iter().all(is_settled) {
         return;
     }
-    let Some(told) = stamps.iter().map(stamp_text).collect::<Option<Vec<_>>>() else { return };
+    let Some(stamp_lines) = stamps.iter().map(stamp_text).collect::<Option<Vec<_>>>() else { return };
     let mut text = format!("{MAGIC}\n{place}\n{which}\n{}\n", listed.directories.len());
-    for line in listed.directories.iter().chain(&told) {
+    for line in listed.directories.iter().chain(&stamp_lines) {
         text.push_str(line);
         text.push('\n');
     }

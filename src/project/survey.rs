@@ -132,8 +132,8 @@ fn languages(root: &Path, closed: &Closed) -> String {
     let all: u64 = sums.values().sum::<u64>().max(1);
     let mut sums: Vec<(&str, u64)> = sums.into_iter().filter(|(_, bytes)| bytes * 100 >= all).collect();
     sums.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
-    let told = |(language, bytes): &(&str, u64)| format!("{language} {} %", (bytes * 100 + all / 2) / all);
-    sums.iter().take(LANGUAGES_MAX).map(told).collect::<Vec<_>>().join(", ")
+    let share_text = |(language, bytes): &(&str, u64)| format!("{language} {} %", (bytes * 100 + all / 2) / all);
+    sums.iter().take(LANGUAGES_MAX).map(share_text).collect::<Vec<_>>().join(", ")
 }
 
 /// The counts of one thread; they are added to the rest when the thread ends.

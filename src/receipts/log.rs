@@ -391,14 +391,14 @@ impl End<'_> {
         let directory = self.log.options.torn_path();
         let name = format!("{}-{:08x}", self.now(), random(&directory)? >> 32);
         let path = directory.join(name);
-        let kept = (|| {
+        let moved = (|| {
             DirBuilder::new().recursive(true).mode(0o700).create(&directory)?;
             let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
             file.write_all(torn)?;
             file.sync_all()?;
             self.file.set_len(end)
         })();
-        kept.map_err(|problem| ReceiptError::io("move a torn end to", &path, &problem))?;
+        moved.map_err(|problem| ReceiptError::io("move a torn end to", &path, &problem))?;
         self.size = end;
         self.recover(&format!("torn-tail: {} bytes", torn.len()), &hash(torn))
     }

@@ -172,15 +172,16 @@ fn each_line(options: &Options, mut each: impl FnMut(u64, &[u8])) -> Result<(), 
 /// # Errors
 /// The log can't be read. One that isn't there is empty.
 pub fn newest(options: &Options, limit: usize) -> Result<Vec<Stored>, ReceiptError> {
-    let mut kept: VecDeque<(u64, Vec<u8>)> = VecDeque::new();
+    let mut newest_lines: VecDeque<(u64, Vec<u8>)> = VecDeque::new();
     each_line(options, |number, line| {
         // The buffer of the line that leaves is used for the one that comes.
-        let mut buffer = if kept.len() < limit { Vec::new() } else { kept.pop_front().unwrap_or_default().1 };
+        let mut buffer =
+            if newest_lines.len() < limit { Vec::new() } else { newest_lines.pop_front().unwrap_or_default().1 };
         buffer.clear();
         buffer.extend_from_slice(line);
-        kept.push_back((number, buffer));
+        newest_lines.push_back((number, buffer));
     })?;
-    Ok(kept.iter().take(limit).map(|(number, line)| Stored::of(*number, line)).collect())
+    Ok(newest_lines.iter().take(limit).map(|(number, line)| Stored::of(*number, line)).collect())
 }
 
 /// Returns the intents of a conversation and their outcomes, in order.

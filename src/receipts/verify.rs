@@ -447,14 +447,14 @@ impl<'a> Walk<'a> {
     fn other_key(&self) -> Option<String> {
         let path = self.check.key.as_ref()?;
         let is_checked = self.log_id.is_some() && self.key.is_some();
-        let told = || format!("{} is the key of another log: no seal of this one was checked", path.display());
-        (!is_checked).then(told)
+        let warning = || format!("{} is the key of another log: no seal of this one was checked", path.display());
+        (!is_checked).then(warning)
     }
 
     fn unchecked_seals(&self) -> Option<String> {
         let path = self.options.verification_key_path(self.log_id.as_deref().unwrap_or_default());
-        let told = || format!("the seals were not checked: the verification key isn't here ({})", path.display());
-        (self.sealed > 0 && self.key.is_none() && self.check.key.is_none()).then(told)
+        let warning = || format!("the seals were not checked: the verification key isn't here ({})", path.display());
+        (self.sealed > 0 && self.key.is_none() && self.check.key.is_none()).then(warning)
     }
 }
 

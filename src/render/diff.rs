@@ -61,12 +61,12 @@ pub fn partly(old: &[u8], new: &[u8], wanted: &[bool]) -> Vec<u8> {
         let hunk = hunks.partition_point(|hunk| hunk.end <= at);
         wanted.get(hunk).copied().unwrap_or(false)
     };
-    let taken = lines.iter().enumerate().filter_map(|(at, line)| match line {
+    let chosen = lines.iter().enumerate().filter_map(|(at, line)| match line {
         Line::Kept(line) => Some(*line),
         Line::Gone(line) => (!is_wanted(at)).then_some(*line),
         Line::New(line) => is_wanted(at).then_some(*line),
     });
-    taken.collect::<Vec<_>>().concat()
+    chosen.collect::<Vec<_>>().concat()
 }
 
 /// Compares two texts in the unified form: a head with the name, and each change with the lines around it. Empty if

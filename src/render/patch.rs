@@ -207,10 +207,10 @@ impl Reader {
             return;
         }
         let Some(file) = self.files.last_mut() else { return };
-        let said = |file: &mut FilePatch, text: String| file.notes.push(text);
+        let add_note = |file: &mut FilePatch, text: String| file.notes.push(text);
         if let Some(path) = line.strip_prefix("+++ ") {
             match path {
-                "/dev/null" if file.notes.is_empty() => said(file, "deleted".to_owned()),
+                "/dev/null" if file.notes.is_empty() => add_note(file, "deleted".to_owned()),
                 "/dev/null" => {}
                 path => file.path = name(path, "b/"),
             }
@@ -223,26 +223,26 @@ impl Reader {
         } else if let Some(note) = line.strip_prefix("\\ ") {
             let text = "a last line without a newline".to_owned();
             if note.starts_with("No newline") && !file.notes.contains(&text) {
-                said(file, text);
+                add_note(file, text);
             }
         } else if let Some(mode) = line.strip_prefix("new file mode ") {
-            said(file, words_of_new(mode));
+            add_note(file, words_of_new(mode));
         } else if line.starts_with("deleted file mode ") {
-            said(file, "deleted".to_owned());
+            add_note(file, "deleted".to_owned());
         } else if let Some(mode) = line.strip_prefix("old mode ") {
-            said(file, format!("mode {mode}"));
+            add_note(file, format!("mode {mode}"));
         } else if let Some(mode) = line.strip_prefix("new mode ") {
             if let Some(note) = file.notes.last_mut() {
                 note.push_str(&format!(", then {mode}"));
             }
         } else if let Some(path) = line.strip_prefix("rename from ") {
-            said(file, format!("was {}", unquoted(path)));
+            add_note(file, format!("was {}", unquoted(path)));
         } else if let Some(path) = line.strip_prefix("copy from ") {
-            said(file, format!("a copy of {}", unquoted(path)));
+            add_note(file, format!("a copy of {}", unquoted(path)));
         } else if let Some(path) = line.strip_prefix("rename to ").or_else(|| line.strip_prefix("copy to ")) {
             file.path = unquoted(path);
         } else if line.starts_with("Binary file") {
-            said(file, "no text".to_owned());
+            add_note(file, "no text".to_owned());
         }
     }
 
@@ -355,7 +355,7 @@ mod tests {
     #[test]
     fn changes_other_than_lines_are_described_in_words() {
         let notes = |old, new| FilePatch::of(&change(old, new), false).notes.join("; ");
-        for (old, new, said) in [
+        for (old, new, notes_of_change) in [
             (None, Some("a\n"), "new file"),
             (Some("a\n"), None, "deleted"),
             (None, Some("a"), "new file; ends without a newline"),
@@ -366,7 +366,7 @@ mod tests {
             (Some("a\n"), Some("a\r\n"), "lines end with CR LF from now on"),
             (Some("a\0"), Some("b"), "no text: 2 bytes, then 1"),
         ] {
-            assert_eq!(notes(old, new), said, "{old:?} {new:?}");
+            assert_eq!(notes(old, new), notes_of_change, "{old:?} {new:?}");
         }
         let latin = FileChange { path: "f".into(), old: Some(b"\xfc\n".to_vec()), new: Some(b"\xfc1\n".to_vec()) };
         assert_eq!(FilePatch::of(&latin, false).hunks[0].lines[1].text(), "\\xfc1");

@@ -152,9 +152,9 @@ pub fn overdue_rows(command: &Overdue, look: Look) -> Vec<String> {
 
 /// The choice that a reply names by its number, else the reply.
 #[must_use]
-pub fn chosen(said: String, choices: &[String]) -> String {
-    let number = said.trim().parse::<usize>().ok().and_then(|number| number.checked_sub(1));
-    number.and_then(|at| choices.get(at).cloned()).unwrap_or(said)
+pub fn chosen(reply: String, choices: &[String]) -> String {
+    let number = reply.trim().parse::<usize>().ok().and_then(|number| number.checked_sub(1));
+    number.and_then(|at| choices.get(at).cloned()).unwrap_or(reply)
 }
 
 struct Rows {
@@ -399,8 +399,8 @@ mod tests {
     #[test]
     fn a_number_names_a_choice() {
         let choices = ["red".to_owned(), "blue".to_owned()];
-        for (said, meant) in [("2", "blue"), (" 1 ", "red"), ("3", "3"), ("0", "0"), ("green", "green")] {
-            assert_eq!(chosen(said.to_owned(), &choices), meant);
+        for (reply, meant) in [("2", "blue"), (" 1 ", "red"), ("3", "3"), ("0", "0"), ("green", "green")] {
+            assert_eq!(chosen(reply.to_owned(), &choices), meant);
         }
     }
 }

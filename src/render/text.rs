@@ -74,19 +74,19 @@ pub fn ellipsis(text: &str, columns: usize) -> String {
     if width(text) <= columns {
         return text.to_owned();
     }
-    let mut kept = String::new();
+    let mut cut = String::new();
     let mut left = columns.saturating_sub(1);
     for (cluster, columns) in clusters(text) {
         if columns > left {
             break;
         }
         left -= columns;
-        kept.push_str(cluster);
+        cut.push_str(cluster);
     }
     if columns > 0 {
-        kept.push('…');
+        cut.push('…');
     }
-    kept
+    cut
 }
 
 /// Breaks lines at spaces so that none is wider than `columns`, if the words allow it; later rows begin with `indent`.

@@ -37,9 +37,9 @@ use crate::share::Wanted;
 
 /// Asks the model what `:ask` names, in a new session if the settings want one.
 fn ask(repl: &mut Repl, question: &str, hidden: bool) -> Flow {
-    let kept = (!hidden).then(|| format!(":ask {question}"));
+    let record = (!hidden).then(|| format!(":ask {question}"));
     match begin::begin_by_setting(repl) {
-        Flow::Continue => answer::ask(repl, kept.as_deref(), question),
+        Flow::Continue => answer::ask(repl, record.as_deref(), question),
         end => end,
     }
 }
@@ -117,14 +117,14 @@ pub(super) fn meta(repl: &mut Repl, line: &str, hidden: bool, before: Option<&(S
 
 /// Runs a line in the shell.
 fn exec(repl: &mut Repl, argument: &str, hidden: bool) -> Flow {
-    let kept = (!hidden).then(|| format!(":exec {argument}"));
-    repl.run_kept(&HumanLine::typed(argument.to_owned()), kept.as_deref())
+    let record = (!hidden).then(|| format!(":exec {argument}"));
+    repl.run_recorded(&HumanLine::typed(argument.to_owned()), record.as_deref())
 }
 
 /// Runs the subcommand of procedures in the person's own shell.
 fn sop(repl: &mut Repl, argument: &str, hidden: bool) -> Flow {
-    let kept = (!hidden).then(|| format!(":sop {argument}"));
-    repl.run_kept(&HumanLine::typed(sop_line(argument)), kept.as_deref())
+    let record = (!hidden).then(|| format!(":sop {argument}"));
+    repl.run_recorded(&HumanLine::typed(sop_line(argument)), record.as_deref())
 }
 
 /// Shows the session to others, or no longer, or tells who watches.
@@ -134,13 +134,13 @@ fn share(repl: &mut Repl, argument: &str) {
         Some(Wish::Begin(watch, approve)) => (watch, approve),
         Some(Wish::End) => {
             repl.terminal.session.tap(None);
-            let told = if sharing.end() { "the session is shared no more" } else { "the session isn't shared" };
-            return repl.console.notice(told);
+            let notice = if sharing.end() { "the session is shared no more" } else { "the session isn't shared" };
+            return repl.console.notice(notice);
         }
         Some(Wish::Tell) => {
-            let told = sharing.summary().map(|line| format!("[share] {line}"));
+            let notice = sharing.summary().map(|line| format!("[share] {line}"));
             let nothing = "the session isn't shared; :share watch lets members of the gateway watch it";
-            return repl.console.notice(told.as_deref().unwrap_or(nothing));
+            return repl.console.notice(notice.as_deref().unwrap_or(nothing));
         }
         None => {
             let message = format!(":share doesn't know {}", escape_visible(argument));

@@ -74,11 +74,11 @@ pub(super) fn answer(repl: &mut Repl, question: &str) -> Result<Reply, Flow> {
     let received = repl.runtime.receive(&*channel, question);
     let reply = with_model(repl, &waiting, |agent, cancel, person| received.answer(agent, &*channel, cancel, person));
     match repl.runtime.end_turn() {
-        Ok(told) => told.iter().for_each(|turn| repl.console.notice(&turn.text)),
+        Ok(notices) => notices.iter().for_each(|turn| repl.console.notice(&turn.text)),
         Err(failure) => repl.console.failure(&failure),
     }
     match repl.runtime.keep_notes() {
-        Ok(told) => told.iter().for_each(|line| repl.console.notice(line)),
+        Ok(notices) => notices.iter().for_each(|line| repl.console.notice(line)),
         Err(failure) => repl.console.failure(&failure),
     }
     match repository::ask_about_new(repl) {

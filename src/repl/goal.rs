@@ -431,7 +431,7 @@ impl Repl {
     fn ask_about_plan(&mut self, run: &Run) -> Result<Option<Vec<Event>>, Flow> {
         let lines = go_lines(run);
         lines.iter().for_each(|line| self.console.line(&escape_visible(line)));
-        let said = self.put_question(
+        let choice = self.put_question(
             "go [g]  edit [e]  no [n, Enter]  later [l]",
             |keys| match keys {
                 b"g" | b"G" => Some(Choice::Yes),
@@ -442,13 +442,13 @@ impl Repl {
             },
             Choice::Later,
         )?;
-        self.console.line(match said {
+        self.console.line(match choice {
             Choice::Yes => "go",
             Choice::No => "no",
             Choice::Later => "later",
             Choice::Edit => "edit",
         });
-        Ok(match said {
+        Ok(match choice {
             Choice::Yes => Some(vec![Event::Go { checks: run.proposed.clone() }]),
             Choice::No => Some(refused_plan()),
             Choice::Later => None,
@@ -482,7 +482,7 @@ impl Repl {
         if count > PREVIEW_LINES_MAX {
             self.console.line(&format!("  | and {} more lines", count - PREVIEW_LINES_MAX));
         }
-        let said = self.put_question(
+        let choice = self.put_question(
             "once [y]  no [n, Enter]  later [l]",
             |keys| match keys {
                 b"y" | b"Y" => Some(Choice::Yes),
@@ -492,13 +492,13 @@ impl Repl {
             },
             Choice::Later,
         )?;
-        self.console.line(match said {
+        self.console.line(match choice {
             Choice::Yes => "once",
             Choice::No => "no",
             Choice::Later | Choice::Edit => "later",
         });
         let digest = halt.digest.clone();
-        Ok(match said {
+        Ok(match choice {
             Choice::Yes => Some(vec![Event::Approved { digest }]),
             Choice::No => Some(vec![Event::Denied { digest, why: String::new() }]),
             Choice::Later | Choice::Edit => None,

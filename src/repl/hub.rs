@@ -132,14 +132,14 @@ impl Repl {
 
     /// Runs a command of the person in the live shell and waits until it has ended.
     pub(super) fn run_command(&mut self, line: &HumanLine, keep: bool) -> Flow {
-        self.run_kept(line, keep.then_some(line.text()))
+        self.run_recorded(line, keep.then_some(line.text()))
     }
 
     /// The same; `kept` is the line in the history, if it belongs there at all.
-    pub(super) fn run_kept(&mut self, line: &HumanLine, kept: Option<&str>) -> Flow {
-        let flow = self.terminal.run_kept(line, kept);
+    pub(super) fn run_recorded(&mut self, line: &HumanLine, record: Option<&str>) -> Flow {
+        let flow = self.terminal.run_recorded(line, record);
         if let Some(outcome) = self.terminal.last_outcome.take() {
-            self.command_ended(&outcome, kept.is_some());
+            self.command_ended(&outcome, record.is_some());
         }
         flow
     }

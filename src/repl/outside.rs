@@ -98,14 +98,14 @@ pub(super) fn press_in_shell(repl: &mut Repl, key: &str, function: &str, prompt:
     repl.terminal.finished = None;
     repl.terminal.session.press(&Press { line: &line, point, key, function, prompt: &prompt.drawn() });
     // What zsh has kept for its next line, while it ran one of the key's.
-    let mut kept = None;
+    let mut edited = None;
     let (text, point, rows, cwd) = loop {
         match repl.terminal.session.next_event() {
-            Event::Line { text, point, rows, cwd } => match kept {
-                Some(kept) => break (kept, usize::MAX, rows, cwd),
+            Event::Line { text, point, rows, cwd } => match edited {
+                Some(edited) => break (edited, usize::MAX, rows, cwd),
                 None => break (text, point, rows, cwd),
             },
-            Event::Edit(text) => kept = Some(text),
+            Event::Edit(text) => edited = Some(text),
             event => {
                 let flow = repl.terminal.take_event(event, None);
                 if flow != Flow::Continue {

@@ -165,9 +165,9 @@ impl Drawing {
                 self.end(text, true);
             }
             Event::Cancelled { text } => {
-                let told = stopped(&text);
+                let notice = stopped(&text);
                 self.end(text, false);
-                console.notice(told);
+                console.notice(notice);
             }
             Event::Failed { text, failure } => {
                 let is_absent = matches!(failure.kind, FailureKind::NoModel | FailureKind::Unreachable);

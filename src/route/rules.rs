@@ -104,8 +104,8 @@ fn of_english(words: &[Word<'_>], flags: usize, head: &Head<'_>) -> Option<Call>
 fn of_words_about_it(words: &[Word<'_>], head: &Head<'_>) -> Option<Call> {
     let arguments = words.get(head.index + 1..).unwrap_or_default();
     // `/var/log is full`, `./run.sh fails`
-    let told = |word: &Word<'_>| word.class & class::TELLS != 0 && !word.after_flag && word.bare.len() > 1;
-    if head.kind == Kind::Path && arguments.first().is_some_and(told) {
+    let is_telling = |word: &Word<'_>| word.class & class::TELLS != 0 && !word.after_flag && word.bare.len() > 1;
+    if head.kind == Kind::Path && arguments.first().is_some_and(is_telling) {
         return Some(ask("about-a-path", format!("`{}` says something about `{}`", arguments[0].text, head.name)));
     }
     // `wc -l gives 0, why`
@@ -122,8 +122,8 @@ fn of_words_about_it(words: &[Word<'_>], head: &Head<'_>) -> Option<Call> {
     }
     // `please continue`, `please chmod +x all scripts`
     let polite = head.before & WRAPPED != 0 && words[0].class & class::STRONG != 0;
-    let said = arguments.iter().any(|word| word.class != 0) || arguments.is_empty() && words::is_chat(head.name);
-    (polite && said).then(|| ask("polite", format!("`{}` and English words behind it", words[0].text)))
+    let is_english = arguments.iter().any(|word| word.class != 0) || arguments.is_empty() && words::is_chat(head.name);
+    (polite && is_english).then(|| ask("polite", format!("`{}` and English words behind it", words[0].text)))
 }
 
 /// Returns whether what stands before a command is there to run it: `nice work` is praise, `sudo work` and `nice ls`
@@ -170,8 +170,8 @@ fn of_arguments(arguments: &[Word<'_>], head: &Head<'_>) -> Option<Call> {
     }
     let ends_machine = matches!(name, "halt" | "poweroff" | "reboot");
     let says = |word: &Word<'_>| word.shape.is_word() && !(ends_machine && word.text == "now") && !word.after_flag;
-    let said = if name == "return" { says(&arguments[0]) } else { arguments.iter().all(says) };
-    if head.resolves() && WORDLESS.binary_search(&name).is_ok() && said {
+    let is_english = if name == "return" { says(&arguments[0]) } else { arguments.iter().all(says) };
+    if head.resolves() && WORDLESS.binary_search(&name).is_ok() && is_english {
         return Some(ask("takes-no-words", format!("`{name}` takes no words")));
     }
     if head.kind != Kind::Command {

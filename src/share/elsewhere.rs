@@ -76,7 +76,7 @@ impl Elsewhere {
     pub fn answer_here(&self) -> Result<(), RemoteAnswer> {
         let mut state = self.state();
         match &*state {
-            State::AnsweredThere(given) => Err(given.clone()),
+            State::AnsweredThere(answer) => Err(answer.clone()),
             State::Open | State::AnsweredHere => {
                 *state = State::AnsweredHere;
                 Ok(())
@@ -88,14 +88,14 @@ impl Elsewhere {
     ///
     /// # Errors
     /// It came too late, or is for another call.
-    pub fn answer_there(&self, digest: &str, given: RemoteAnswer) -> Result<(), Refusal> {
+    pub fn answer_there(&self, digest: &str, answer: RemoteAnswer) -> Result<(), Refusal> {
         let mut state = self.state();
         match &*state {
             State::AnsweredHere => return Err(Refusal::Answered(None)),
             State::AnsweredThere(first) => return Err(Refusal::Answered(Some(first.by.clone()))),
             State::Open if digest != self.digest => return Err(Refusal::OtherCall),
             State::Open if Instant::now() > self.until => return Err(Refusal::Late),
-            State::Open => *state = State::AnsweredThere(given),
+            State::Open => *state = State::AnsweredThere(answer),
         }
         self.withdrawn.store(true, Ordering::Release);
         Ok(())
@@ -105,7 +105,7 @@ impl Elsewhere {
     #[must_use]
     pub fn answer(&self) -> Option<RemoteAnswer> {
         match &*self.state() {
-            State::AnsweredThere(given) => Some(given.clone()),
+            State::AnsweredThere(answer) => Some(answer.clone()),
             _ => None,
         }
     }
@@ -144,7 +144,7 @@ mod tests {
             assert_eq!(counted.iter().filter(|it| **it).count(), 1, "{round}: {counted:?}");
             match (&at_terminal, open.answer()) {
                 (Ok(()), None) => {}
-                (Err(given), Some(stored)) => assert_eq!(*given, stored),
+                (Err(answer), Some(stored)) => assert_eq!(*answer, stored),
                 other => panic!("{round}: {other:?}"),
             }
             assert_eq!(open.withdrawn().load(Ordering::Acquire), at_terminal.is_err());

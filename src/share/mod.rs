@@ -149,11 +149,11 @@ impl Share {
         let (out, to, what) = (Arc::clone(&queue), place.clone(), wanted.clone());
         let publish = move || {
             let mut connection = Connection::new(to.clone());
-            let (told, link) = match open(&mut connection, to, &what, &redactor) {
+            let (line, link) = match open(&mut connection, to, &what, &redactor) {
                 Ok(opened) => opened,
                 Err(error) => return drop(begins.send(Err(error))),
             };
-            if begins.send(Ok((told, link.clone()))).is_err() {
+            if begins.send(Ok((line, link.clone()))).is_err() {
                 // It came too late.
                 out.end();
             }

@@ -419,8 +419,8 @@ fn answer(queue: &Queue, link: &Link, data: &Value) {
     let may_answer = link.wanted.approve.iter().any(|user| *user == by || user == EVERYBODY);
     let is_seen = data["seen_to_end"] == true;
     let open = queue.opened().filter(|open| *number == open.number && may_answer && is_seen);
-    let given = RemoteAnswer { is_yes: word == "once", note: text("note"), by: by.clone() };
-    let done = open.as_ref().map_or(Err(Refusal::Late), |open| open.answer_there(&text("digest"), given));
+    let answer = RemoteAnswer { is_yes: word == "once", note: text("note"), by: by.clone() };
+    let done = open.as_ref().map_or(Err(Refusal::Late), |open| open.answer_there(&text("digest"), answer));
     let frame = match done {
         Ok(()) => json!({"k": "a", "number": number, "answer": word, "by": by}),
         // The answer that counts was reported, or is about to be.

@@ -187,9 +187,9 @@ impl Session {
 
     /// A session without a terminal, for tests: these events come, then its end; commands to it are heard by nobody.
     #[cfg(test)]
-    pub(crate) fn of_events(given: impl IntoIterator<Item = Event>) -> io::Result<Self> {
+    pub(crate) fn of_events(scripted: impl IntoIterator<Item = Event>) -> io::Result<Self> {
         let (sender, events) = channel();
-        for event in given {
+        for event in scripted {
             let _ = sender.send(event);
         }
         Ok(Self {

@@ -448,8 +448,8 @@ impl Reader<'_> {
         let (mut schema, mut keep_bytes) = (None, None);
         if act.as_ref().is_some_and(Act::has_output) {
             schema = self.schema(&mut fields);
-            let kept = self.whole(&mut fields, "keep_bytes", OUTPUT_BYTES_MAX as u64);
-            keep_bytes = kept.and_then(|kept| usize::try_from(kept).ok());
+            let bytes = self.whole(&mut fields, "keep_bytes", OUTPUT_BYTES_MAX as u64);
+            keep_bytes = bytes.and_then(|bytes| usize::try_from(bytes).ok());
         }
         if act.is_some() {
             self.unknown_keys(&fields);

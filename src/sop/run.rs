@@ -204,7 +204,7 @@ impl Run {
                 self.budget = most.map_or(self.budget, |most| self.budget.within(&most));
                 (self.began, self.inputs, self.trigger) = (time, inputs.clone(), trigger.clone());
                 (self.sha256, self.place) = (sha256.clone(), place.clone());
-                taken.iter().for_each(|taken| self.take_over(time, taken));
+                taken.iter().for_each(|result| self.take_over(time, result));
             }
             Event::Entered { conversation, .. } => self.enter(*conversation),
             Event::Paused { why, is_estop } => (self.paused, self.is_estop) = (Some(why.clone()), *is_estop),
@@ -260,18 +260,18 @@ impl Run {
     }
 
     /// Takes a result over; its step is over from the beginning.
-    fn take_over(&mut self, time: i64, taken: &EarlierResult) {
-        let Some(at) = self.definition().and_then(|it| it.position(&taken.step)) else { return };
+    fn take_over(&mut self, time: i64, result: &EarlierResult) {
+        let Some(at) = self.definition().and_then(|it| it.position(&result.step)) else { return };
         let step = &mut self.steps[at];
-        step.state = match taken.end {
+        step.state = match result.end {
             EarlierEnd::Done => StepState::Done,
             EarlierEnd::Failed => StepState::Failed,
             EarlierEnd::Skipped => StepState::Skipped,
         };
         // The attempts were the earlier run's.
         (step.attempts, step.begun_ms, step.ended_ms) = (u32::MAX, time, time);
-        (step.output, step.metadata) = (taken.output.clone(), taken.metadata.clone());
-        step.error.clone_from(&taken.error);
+        (step.output, step.metadata) = (result.output.clone(), result.metadata.clone());
+        step.error.clone_from(&result.error);
     }
 
     fn position(&self, id: &str) -> Option<usize> {

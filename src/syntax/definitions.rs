@@ -322,14 +322,14 @@ fn signature(text: &str, node: Node<'_>, kind: Kind) -> String {
     let end = body.map_or(node.end_byte(), |body| body.start_byte());
     let whole = text.get(start..end).unwrap_or_default();
     // Without a body the first line is enough: the rest is fields or a value.
-    let told = match kind {
+    let words = match kind {
         Kind::Function if body.is_some() => whole,
         Kind::Function => whole.split(['{', '\n']).next().unwrap_or_default(),
         _ if body.is_some() => whole,
         _ => whole.lines().next().unwrap_or_default(),
     };
     let mut line = String::new();
-    for word in told.split_whitespace() {
+    for word in words.split_whitespace() {
         if !line.is_empty() {
             line.push(' ');
         }
@@ -351,8 +351,8 @@ mod tests {
     /// Each definition as `line name: signature`, indented by depth.
     fn shown(language: &str, text: &str) -> Vec<String> {
         let outline = outline(Language::of_name(language).expect("a language"), text).expect("an outline");
-        let told = |it: &Definition| format!("{}{} {}: {}", "  ".repeat(it.depth), it.lines.0, it.name, it.signature);
-        outline.definitions.iter().map(told).collect()
+        let words = |it: &Definition| format!("{}{} {}: {}", "  ".repeat(it.depth), it.lines.0, it.name, it.signature);
+        outline.definitions.iter().map(words).collect()
     }
 
     #[test]

@@ -88,22 +88,22 @@ impl Open {
         let mut rest = line;
         let mut before = ' ';
         while let Some(c) = rest.chars().next() {
-            let taken = match &self.within {
+            let length = match &self.within {
                 Within::Span { end, escapes, .. } => {
                     if *escapes && c == '\\' {
                         1 + rest[1..].chars().next().map_or(0, char::len_utf8)
                     } else if rest.starts_with(end.as_str()) {
-                        let taken = end.len();
+                        let length = end.len();
                         self.within = Within::Code;
-                        taken
+                        length
                     } else {
                         c.len_utf8()
                     }
                 }
                 _ => self.code(rest, before, &mut document),
             };
-            before = rest[..taken].chars().next_back().unwrap_or(before);
-            rest = &rest[taken..];
+            before = rest[..length].chars().next_back().unwrap_or(before);
+            rest = &rest[length..];
         }
         if matches!(self.within, Within::Span { one_line: true, .. }) {
             self.within = Within::Code;

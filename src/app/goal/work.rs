@@ -67,9 +67,9 @@ pub fn report_ended_run(runtime: &mut Runtime, journal: &StoredJournal) -> Resul
 /// Reports a run that rests to its session and to its person's program; returns what went wrong.
 fn reported(session: Option<&mut RunOnGit>, runtime: &Runtime, journal: &StoredJournal) -> Vec<String> {
     let lacks = |failure: Failure| format!("the session lacks the report of the run: {}", failure.message);
-    let told = report_to_session(session, &runtime.agent, journal, &runtime.env).err().map(lacks);
+    let unreported = report_to_session(session, &runtime.agent, journal, &runtime.env).err().map(lacks);
     let notified = notify_of_run(&runtime.settings, &runtime.env, journal);
-    let news: Vec<String> = told.into_iter().chain(notified).collect();
+    let news: Vec<String> = unreported.into_iter().chain(notified).collect();
     if news.is_empty() && journal.state().is_ok_and(|run| run.end.is_some()) {
         // Without it the report is only given once more.
         let _ = journal.add(&Event::Reported);

@@ -51,12 +51,12 @@ impl Remembered {
     /// The notice about them; `None` if none are sent.
     #[must_use]
     pub fn notice(&self) -> Option<String> {
-        let told = match self.ids.len() {
+        let count = match self.ids.len() {
             0 => return None,
             1 => "1 memory goes".to_owned(),
             count => format!("{count} memories go"),
         };
-        Some(format!("[memory] {told} in front of this conversation"))
+        Some(format!("[memory] {count} in front of this conversation"))
     }
 }
 

@@ -240,12 +240,12 @@ impl Attaching<'_> {
     /// Names of definitions that begin with the typed text. If none are stored yet, the sources are searched.
     fn names(&self, place: &Place, typed: &str) -> Vec<(String, String)> {
         let root = place.root.path();
-        let kept = symbols_directory(self.env).map(|directory| symbols::kept_file(&directory, root));
-        let Some(kept) = kept.filter(|_| !typed.is_empty() && !typed.contains('/')) else { return Vec::new() };
-        if !kept.exists() {
+        let index = symbols_directory(self.env).map(|directory| symbols::kept_file(&directory, root));
+        let Some(index) = index.filter(|_| !typed.is_empty() && !typed.contains('/')) else { return Vec::new() };
+        if !index.exists() {
             self.known(place, NAMES_TIME);
         }
-        symbols::names_like(&kept, root, typed)
+        symbols::names_like(&index, root, typed)
     }
 }
 
@@ -264,8 +264,8 @@ fn is_far_picture(mention: &Mention) -> bool {
 fn missing(mention: &Mention) -> Vec<Piece> {
     let end = Path::new(&mention.name).extension().and_then(|it| it.to_str());
     let is_file = mention.lines.is_some() || end.is_some_and(|it| it.starts_with(|c: char| c.is_ascii_alphabetic()));
-    let told = || Piece::Refused(mention.text.clone(), "there is no such file here".into());
-    is_file.then(told).into_iter().collect()
+    let refused = || Piece::Refused(mention.text.clone(), "there is no such file here".into());
+    is_file.then(refused).into_iter().collect()
 }
 
 /// The finding for a name.

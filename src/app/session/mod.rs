@@ -329,12 +329,12 @@ impl Runtime {
     /// stored.
     fn conversation_of(&self, turns: &[StoredTurn]) -> Result<ConversationId, Failure> {
         let mut store = self.store.lock();
-        let said = |turns: &[StoredTurn]| -> Vec<(String, String)> {
+        let texts = |turns: &[StoredTurn]| -> Vec<(String, String)> {
             turns.iter().map(|it| (it.question.clone(), it.answer.clone())).collect()
         };
-        let wanted = said(turns);
+        let wanted = texts(turns);
         for known in store.conversations(CONVERSATIONS_SEEN)? {
-            if usize::try_from(known.turns) == Ok(turns.len()) && said(&store.turns(known.id)?) == wanted {
+            if usize::try_from(known.turns) == Ok(turns.len()) && texts(&store.turns(known.id)?) == wanted {
                 return Ok(known.id);
             }
         }
@@ -576,13 +576,13 @@ impl Runtime {
     }
 
     /// The first line of a turn's commit by the model for summaries, if there is one and it answers in time.
-    fn subject_of(&self, said: &TurnReport) -> Option<String> {
+    fn subject_of(&self, report: &TurnReport) -> Option<String> {
         let wait = Duration::from_millis(self.settings.sessions.message_ms);
-        if said.state != State::Whole || wait.is_zero() {
+        if report.state != State::Whole || wait.is_zero() {
             return None;
         }
         let (titler, conversation) = (self.agent.titler()?, self.agent.conversation()?);
-        let (store, question, answer) = (Arc::clone(&self.store), said.question.clone(), said.answer.clone());
+        let (store, question, answer) = (Arc::clone(&self.store), report.question.clone(), report.answer.clone());
         let (to, from) = std::sync::mpsc::channel();
         let asked = std::thread::Builder::new().name("subject".to_owned()).spawn(move || {
             let mut recorder = super::StoreRecorder::in_background(store, conversation);
@@ -597,17 +597,17 @@ impl Runtime {
     /// It can't be written. The draft stays, and the next turn includes it.
     pub fn end_turn(&mut self) -> Result<Option<TurnCommitted>, Failure> {
         let Some(on_git) = &self.on_git else { return Ok(None) };
-        let Some(mut said) = said_last(&self.agent, &self.store) else { return Ok(None) };
-        said.left_out = without_keys(on_git, &self.agent)?;
-        said.doubts = doubts_of_turn(&self.agent, &on_git.session);
+        let Some(mut report) = last_report(&self.agent, &self.store) else { return Ok(None) };
+        report.left_out = without_keys(on_git, &self.agent)?;
+        report.doubts = doubts_of_turn(&self.agent, &on_git.session);
         if self.settings.sessions.record == "talk" {
-            said.calls.clear();
+            report.calls.clear();
         }
         if !on_git.session.draft().is_unchanged() {
-            said.subject = self.subject_of(&said).map(|it| self.agent.redacted(&it));
+            report.subject = self.subject_of(&report).map(|it| self.agent.redacted(&it));
         }
         let Some(mut on_git) = self.on_git.take() else { return Ok(None) };
-        let done = on_git.session.end_turn(&said).map_err(session_failure);
+        let done = on_git.session.end_turn(&report).map_err(session_failure);
         if done.as_ref().is_ok_and(|it| it.forked.is_some()) {
             // The files of commands are the fork's from now on.
             on_git = OnGit { summarised: on_git.summarised, ..OnGit::new(on_git.session, &self.settings.sessions) };
@@ -625,13 +625,13 @@ impl Runtime {
             commit: done.commit.to_string(),
             files: done.files,
             lines: done.lines,
-            state: if conflicts.is_empty() || said.state != State::Whole { said.state } else { State::Conflicted }
+            state: if conflicts.is_empty() || report.state != State::Whole { report.state } else { State::Conflicted }
                 .word(),
             conflicts,
             text: String::new(),
         };
         summaries::follow_up(self);
-        turn.text = line_about(&turn, &said, done.forked.as_deref());
+        turn.text = line_about(&turn, &report, done.forked.as_deref());
         Ok(Some(turn))
     }
 }
@@ -654,7 +654,7 @@ fn with_directories(checkout: &Path, all: Vec<Incoming>) -> Result<Vec<Incoming>
 }
 
 /// Describes a turn that became a commit in a line.
-fn line_about(turn: &TurnCommitted, said: &TurnReport, forked: Option<&str>) -> String {
+fn line_about(turn: &TurnCommitted, report: &TurnReport, forked: Option<&str>) -> String {
     let files = crate::base::text::counted(turn.files, "file");
     let [more, less] = turn.lines.unwrap_or_default();
     let lines = if more + less > 0 { format!(" +{more} -{less}") } else { String::new() };
@@ -663,15 +663,15 @@ fn line_about(turn: &TurnCommitted, said: &TurnReport, forked: Option<&str>) -> 
     if !turn.conflicts.is_empty() {
         line.push_str(&format!(" · conflicts left in {}", turn.conflicts.join(", ")));
     }
-    line.extend(said.cost.iter().map(|cost| format!(" · {cost}")));
-    if !said.left_out.is_empty() {
-        let more = said.left_out.len().saturating_sub(LEFT_OUT_SHOWN);
+    line.extend(report.cost.iter().map(|cost| format!(" · {cost}")));
+    if !report.left_out.is_empty() {
+        let more = report.left_out.len().saturating_sub(LEFT_OUT_SHOWN);
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        let named = &said.left_out[..said.left_out.len().min(LEFT_OUT_SHOWN)];
+        let named = &report.left_out[..report.left_out.len().min(LEFT_OUT_SHOWN)];
         line.push_str(&format!(" · in no commit: {}{more}", named.join(", ")));
     }
-    if said.state != State::Whole {
-        line.push_str(&format!(" · {}", said.state.word()));
+    if report.state != State::Whole {
+        line.push_str(&format!(" · {}", report.state.word()));
     }
     if let Some(id) = forked {
         line.push_str(&format!(" · its branch has moved or is checked out, so this is session {} now", short_id(id)));
@@ -740,7 +740,7 @@ fn spent_since(store: &Store, conversation: ConversationId, time_ms: i64) -> ([u
 }
 
 /// The last turn as it is stored; its texts are redacted once more.
-fn said_last(agent: &Agent, store: &parking_lot::Mutex<Store>) -> Option<TurnReport> {
+fn last_report(agent: &Agent, store: &parking_lot::Mutex<Store>) -> Option<TurnReport> {
     let conversation = agent.conversation()?;
     let store = store.lock();
     let last = store.turns(conversation).ok()?.into_iter().next_back()?;

@@ -5,7 +5,7 @@ use parking_lot::Mutex;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{OnGit, Runtime, doubts_of_turn, key_test, said_last, session_failure, without_keys};
+use super::{OnGit, Runtime, doubts_of_turn, key_test, last_report, session_failure, without_keys};
 use crate::agent::Agent;
 use crate::agent::goal::Turns;
 use crate::host::now_unix_ms;
@@ -40,7 +40,7 @@ impl RunOnGit {
         }
         let question = format!("The report of run {run}");
         self.on_git.session.begin_turn(&question).map_err(session_failure)?;
-        let said = TurnReport {
+        let report = TurnReport {
             subject: Some(report_subject(run, state)),
             answer: agent.redacted(&lines.join("\n")),
             question,
@@ -53,7 +53,7 @@ impl RunOnGit {
             left_out: Vec::new(),
             doubts: Vec::new(),
         };
-        self.on_git.session.end_turn(&said).map(drop).map_err(session_failure)
+        self.on_git.session.end_turn(&report).map(drop).map_err(session_failure)
     }
 }
 
@@ -78,8 +78,8 @@ pub fn rewind_run_session(runtime: &Runtime, goal: &Goal, run: i64, began: i64) 
         let message = format!("run {run} has no commits in session {id}, or it was taken back");
         return Err(Failure::user(message));
     }
-    let kept = session.rewind(before).map_err(session_failure)?;
-    Ok(vec![format!("session {id} is at turn {before}, as before run {run}; the newest commit is kept as {kept}")])
+    let reference = session.rewind(before).map_err(session_failure)?;
+    Ok(vec![format!("session {id} is at turn {before}, as before run {run}; the newest commit is kept as {reference}")])
 }
 
 /// The subject of the commit with the report of a run, up to how it ended.
@@ -94,19 +94,19 @@ impl Turns for RunOnGit {
     }
 
     fn end(&mut self, agent: &Agent, task: &str) -> Result<(), Failure> {
-        let Some(mut said) = said_last(agent, &self.store) else { return Ok(()) };
-        said.left_out = without_keys(&self.on_git, agent)?;
-        said.doubts = doubts_of_turn(agent, &self.on_git.session);
+        let Some(mut report) = last_report(agent, &self.store) else { return Ok(()) };
+        report.left_out = without_keys(&self.on_git, agent)?;
+        report.doubts = doubts_of_turn(agent, &self.on_git.session);
         // An attempt that was cut off and changed nothing is no commit; the next one is the same turn.
-        if said.state != State::Whole && self.on_git.session.draft().is_unchanged() {
+        if report.state != State::Whole && self.on_git.session.draft().is_unchanged() {
             self.on_git.session.forget_turn();
             return Ok(());
         }
         if !self.keeps_calls {
-            said.calls.clear();
+            report.calls.clear();
         }
-        said.question = agent.redacted(task);
-        said.subject = Some(said.question.clone());
-        self.on_git.session.end_turn(&said).map(drop).map_err(session_failure)
+        report.question = agent.redacted(task);
+        report.subject = Some(report.question.clone());
+        self.on_git.session.end_turn(&report).map(drop).map_err(session_failure)
     }
 }

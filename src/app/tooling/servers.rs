@@ -128,7 +128,7 @@ fn configured(name: &str, row: &Arc<ServerSettings>, parts: &Arc<Parts>, chosen:
     let network = row.network;
     let (of_now, now) = (Arc::clone(parts), Arc::clone(row));
     let (of_place, place) = (Arc::clone(parts), Arc::clone(row));
-    let (of_start, known, said) = (Arc::clone(parts), Arc::clone(row), name.to_owned());
+    let (of_start, known, own_name) = (Arc::clone(parts), Arc::clone(row), name.to_owned());
     Configured {
         server: Server {
             name: name.to_owned(),
@@ -147,7 +147,7 @@ fn configured(name: &str, row: &Arc<ServerSettings>, parts: &Arc<Parts>, chosen:
         },
         identity: Arc::new(move || of_now.identity(&now)),
         is_of_workspace: Arc::new(move || of_place.is_of_workspace(&place)),
-        is_replaced: Arc::new(move || of_start.is_replaced(&said, &known)),
+        is_replaced: Arc::new(move || of_start.is_replaced(&own_name, &known)),
         values: match is_remote {
             true => ("headers", row.headers.keys().cloned().collect()),
             false => ("variables", row.env.keys().chain(&row.pass).cloned().collect()),

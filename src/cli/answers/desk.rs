@@ -49,9 +49,10 @@ impl Desk {
     pub(in crate::cli) fn at(tty: File, manner: &Manner) -> io::Result<Self> {
         let session = Session::without_shell(tty.try_clone()?.into())?;
         let console = Console::on(manner.options, Arc::new(tty.try_clone()?));
-        let told = DrawnSignal(session.handle());
-        let editor =
-            manner.can_edit.then(|| Reedline::create().use_bracketed_paste(true).with_highlighter(Box::new(told)));
+        let highlighter = DrawnSignal(session.handle());
+        let editor = manner
+            .can_edit
+            .then(|| Reedline::create().use_bracketed_paste(true).with_highlighter(Box::new(highlighter)));
         let idle = if manner.listens && manner.can_edit { KeysTo::Cancel } else { KeysTo::Shell };
         let desk = Self { session, console, editor, tty, env: manner.env.clone(), idle, elsewhere: None };
         desk.rest();

@@ -347,8 +347,8 @@ fn resume(request: Request, journal: &StoredJournal, matches: &ArgMatches) -> Re
     let mut runtime = Runtime::start(&app::request_of_run(request, journal)?)?;
     runtime.problems().iter().for_each(tell);
     if run.end.is_some() {
-        let told = app::report_ended_run(&mut runtime, journal).unwrap_or_else(|failure| vec![failure.message]);
-        told.iter().for_each(|problem| say(&escape_visible(problem)));
+        let problems = app::report_ended_run(&mut runtime, journal).unwrap_or_else(|failure| vec![failure.message]);
+        problems.iter().for_each(|problem| say(&escape_visible(problem)));
         // It doesn't work, and says how it ended.
         return finish(&runtime, journal, &run, matches);
     }

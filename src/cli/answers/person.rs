@@ -95,9 +95,9 @@ impl AtTty {
             return None;
         }
         let desk = self.desk().ok()?;
-        let said = ask(desk, &cancel).ok();
+        let reply = ask(desk, &cancel).ok();
         desk.rest();
-        said
+        reply
     }
 }
 
@@ -111,14 +111,14 @@ impl Person for AtTty {
     }
 
     fn consent(&mut self, crossing: &Crossing) -> bool {
-        let said = self.ask(|desk, cancel| {
-            let said = ask_yes_or_no(desk, &crossing_question(crossing))?;
-            if said.is_none() {
+        let reply = self.ask(|desk, cancel| {
+            let reply = ask_yes_or_no(desk, &crossing_question(crossing))?;
+            if reply.is_none() {
                 cancel.cancel();
             }
-            Ok(said)
+            Ok(reply)
         });
-        said.flatten().unwrap_or(false)
+        reply.flatten().unwrap_or(false)
     }
 
     fn approve(&mut self, question: &Question) -> Answer {
@@ -131,7 +131,7 @@ impl Person for AtTty {
             answer
         });
         let answer = answer.unwrap_or(Answer::No(String::new()));
-        self.by = open.and_then(|open| open.answer()).map(|given| given.by);
+        self.by = open.and_then(|open| open.answer()).map(|answer| answer.by);
         if let Some(share) = share {
             let is_yes = matches!(answer, Answer::Once | Answer::Always | Answer::AlwaysFilled | Answer::InMyShell);
             share.answered(if is_yes { "once" } else { "no" }, self.by.as_deref());

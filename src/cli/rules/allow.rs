@@ -123,24 +123,24 @@ fn import(matches: &ArgMatches, config: Option<PathBuf>) -> Result<u8, Failure> 
         outln!("nothing to add in {}", escape_visible(&root.display().to_string()));
         return Ok(if refused > 0 { exit::FAILED } else { exit::DONE });
     }
-    let told =
+    let what =
         format!("{} for good in {}", counted(fits.len(), "command"), escape_visible(&root.display().to_string()));
-    if !matches.get_flag("yes") && !is_wanted(&told) {
+    if !matches.get_flag("yes") && !is_wanted(&what) {
         return Ok(exit::REFUSED);
     }
     for (command, cwd) in &fits {
         gate.allow(command, cwd).map_err(|why| Failure::unavailable(format!("{}: {why}", escape_visible(command))))?;
     }
-    outln!("allowed: {told}");
+    outln!("allowed: {what}");
     Ok(if refused > 0 { exit::FAILED } else { exit::DONE })
 }
 
-fn is_wanted(told: &str) -> bool {
+fn is_wanted(what: &str) -> bool {
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
-        errln!("reedclaw: this would allow {told}\n  with --yes it does");
+        errln!("reedclaw: this would allow {what}\n  with --yes it does");
         return false;
     }
-    let is_yes = is_yes(&format!("Allow {told}?"));
+    let is_yes = is_yes(&format!("Allow {what}?"));
     if !is_yes {
         errln!("nothing was changed");
     }

@@ -87,8 +87,8 @@ fn install(plugins: &Plugins, path: &Path) -> Result<(), Failure> {
     let manifest = bundle.manifest();
     let registry = Registry::new();
     let own: Vec<&str> = registry.specs().map(|spec: &Spec| spec.name.as_str()).chain(app::OWN_TOOLS).collect();
-    if let Some(taken) = manifest.tools.iter().find(|tool| own.contains(&tool.full_name.as_str())) {
-        return Err(Failure::user(format!("{} is one of ReedClaw's own tools", taken.full_name))
+    if let Some(own_tool) = manifest.tools.iter().find(|tool| own.contains(&tool.full_name.as_str())) {
+        return Err(Failure::user(format!("{} is one of ReedClaw's own tools", own_tool.full_name))
             .hint("the plugin needs another name"));
     }
     show(&bundle, &own);

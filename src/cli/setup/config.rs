@@ -133,9 +133,9 @@ fn show(loaded: &Loaded, request: &LoadRequest, with_origin: bool) -> ExitCode {
     for line in effective.layers.lines(with_origin) {
         outln!("{}", sanitise(&line));
     }
-    let told = loaded.problems.len() + effective.problems.len();
-    if told > 0 {
-        errln!("reedclaw: the config has mistakes ({told}); reedclaw config validate lists them");
+    let count = loaded.problems.len() + effective.problems.len();
+    if count > 0 {
+        errln!("reedclaw: the config has mistakes ({count}); reedclaw config validate lists them");
     }
     ExitCode::SUCCESS
 }

@@ -139,13 +139,13 @@ struct Found {
 /// Carries it out; `explicit` is what `--config` named.
 pub(in crate::cli) fn run(matches: &ArgMatches, explicit: Option<PathBuf>) -> ExitCode {
     let env = host::environment();
-    let given: Vec<u16> = matches.get_many::<u16>("port").unwrap_or_default().copied().collect();
+    let ports: Vec<u16> = matches.get_many::<u16>("port").unwrap_or_default().copied().collect();
     let asks = Asks {
         yes: matches.get_flag("yes"),
         at_terminal: std::io::stdin().is_terminal(),
         in_session: matches.get_flag("in-session"),
     };
-    let mut found = local_models(&given);
+    let mut found = local_models(&ports);
     for known in &KNOWN {
         found.extend(remote_model(known, &env, &asks));
     }
@@ -168,9 +168,9 @@ impl Asks {
 }
 
 /// Looks at the ports of this machine, all at once.
-fn local_models(given: &[u16]) -> Vec<Found> {
+fn local_models(ports: &[u16]) -> Vec<Found> {
     let ports: Vec<(u16, &str)> =
-        if given.is_empty() { PORTS.to_vec() } else { given.iter().map(|port| (*port, "local")).collect() };
+        if ports.is_empty() { PORTS.to_vec() } else { ports.iter().map(|port| (*port, "local")).collect() };
     let listed = std::thread::scope(|scope| {
         let looks: Vec<_> =
             ports.iter().map(|(port, _)| scope.spawn(move || list_models(&local(*port, "x")))).collect();

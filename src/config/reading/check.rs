@@ -148,15 +148,16 @@ impl Check<'_> {
             None => [&key[..key.len() - 1], &[meant]].concat(),
         };
         if let Some((meant, strict)) = schema::strictest(&meant) {
-            let told = format!("using {} {}, the strictest, until it is mended", meant.join("."), strict.in_words());
-            self.problems.key(key, told);
+            let consequence =
+                format!("using {} {}, the strictest, until it is mended", meant.join("."), strict.in_words());
+            self.problems.key(key, consequence);
             checked.tree.insert(meant, strict);
             return;
         }
         let strictest = schema::strictest_in(&meant);
         if !strictest.is_empty() {
-            let told = format!("using the strictest settings of {} until it is mended", meant.join("."));
-            self.problems.key(key, told);
+            let consequence = format!("using the strictest settings of {} until it is mended", meant.join("."));
+            self.problems.key(key, consequence);
             checked.tree.extend(strictest);
         }
     }
@@ -164,8 +165,9 @@ impl Check<'_> {
     /// Says that what is unknown in a list is made up for by the strictest autonomy.
     fn damaged(&mut self, key: &[String], checked: &mut Checked) {
         if let Some((meant, strict)) = schema::strictest(key) {
-            let told = format!("using {} {}, the strictest, until it is mended", meant.join("."), strict.in_words());
-            self.problems.key(key, told);
+            let consequence =
+                format!("using {} {}, the strictest, until it is mended", meant.join("."), strict.in_words());
+            self.problems.key(key, consequence);
             checked.tree.insert(meant, strict);
         }
     }
@@ -229,14 +231,15 @@ impl Check<'_> {
         if !matches!(key, [parent, _] if parent == "models") {
             return;
         }
-        let given = |name: &str| !matches!(table.raw_get(name), Ok(Value::Nil));
+        let is_set = |name: &str| !matches!(table.raw_get(name), Ok(Value::Nil));
         let held = |name: &str| checked.tree.get(&[key, &[name.to_owned()]].concat());
-        let is_wrong = ["kind", "endpoint"].iter().any(|name| given(name) && held(name).is_none());
+        let is_wrong = ["kind", "endpoint"].iter().any(|name| is_set(name) && held(name).is_none());
         let needed = match held("kind") {
             Some(Setting::Text(kind)) => schema::needed_key(kind),
             _ => schema::needed_key(""),
         };
-        let lacks = needed.filter(|name| !is_wrong && !given(name) && !self.holds.keys().any(|it| it.starts_with(key)));
+        let lacks =
+            needed.filter(|name| !is_wrong && !is_set(name) && !self.holds.keys().any(|it| it.starts_with(key)));
         if let Some(name) = lacks {
             self.problems.key(key, format!("has no {name}; this model is left out"));
         }
@@ -250,15 +253,15 @@ impl Check<'_> {
         if !self.is_users || !matches!(key, [mcp, servers, _] if mcp == "mcp" && servers == "servers") {
             return;
         }
-        let given = |name: &str| !matches!(table.raw_get(name), Ok(Value::Nil));
-        match (given("command"), given("url")) {
+        let is_set = |name: &str| !matches!(table.raw_get(name), Ok(Value::Nil));
+        match (is_set("command"), is_set("url")) {
             (true, true) => self.problems.key(key, "has both command and url; using command".to_owned()),
             (false, false) => self.problems.key(key, "has neither command nor url; left out".to_owned()),
             _ => {}
         }
         let url = table.raw_get::<String>("url").unwrap_or_default();
         let is_open = url.get(..7).is_some_and(|it| it.eq_ignore_ascii_case("http://")) && !is_loopback(&url);
-        if is_open && ["key_env", "key_command", "key_file", "headers"].into_iter().any(given) {
+        if is_open && ["key_env", "key_command", "key_file", "headers"].into_iter().any(is_set) {
             let why = "its key or headers would go unencrypted to another machine; nothing is sent there without https";
             self.problems.key(key, why.to_owned());
         }

@@ -148,11 +148,11 @@ impl<'c> Batch<'c> {
     /// A stream has another version than expected, an id was used for another event, or a cause isn't in the log.
     pub fn take(&mut self, drafts: Vec<Prepared>, expected: Option<&Expected>) -> Result<Vec<Stored>, LedgerError> {
         let mark = self.rows.len();
-        let taken = self.take_all(drafts, expected);
-        if taken.is_err() {
+        let committed = self.take_all(drafts, expected);
+        if committed.is_err() {
             self.undo(mark);
         }
-        taken
+        committed
     }
 
     fn take_all(&mut self, drafts: Vec<Prepared>, expected: Option<&Expected>) -> Result<Vec<Stored>, LedgerError> {

@@ -212,17 +212,17 @@ fn is_plain(config: &Config) -> bool {
 fn encryption(address: &str) -> (String, Option<PathBuf>) {
     let Some((before, options)) = address.split_once('?') else { return (address.to_owned(), None) };
     let mut file = None;
-    let mut kept = Vec::new();
+    let mut options_left = Vec::new();
     for option in options.split('&') {
         match option.split_once('=') {
             Some(("sslrootcert", "system")) => {}
             Some(("sslrootcert", path)) => file = percent::decode(path).map(PathBuf::from),
-            Some(("sslmode", "verify-ca" | "verify-full")) => kept.push("sslmode=require"),
-            Some(("sslmode", "allow")) => kept.push("sslmode=prefer"),
-            _ => kept.push(option),
+            Some(("sslmode", "verify-ca" | "verify-full")) => options_left.push("sslmode=require"),
+            Some(("sslmode", "allow")) => options_left.push("sslmode=prefer"),
+            _ => options_left.push(option),
         }
     }
-    (format!("{before}?{}", kept.join("&")), file)
+    (format!("{before}?{}", options_left.join("&")), file)
 }
 
 /// Sends a hint to the gateways that share the database.
@@ -399,13 +399,13 @@ mod tests {
 
     #[test]
     fn an_address_says_how_it_is_encrypted_in_the_words_of_libpq() {
-        for (address, kept, file) in [
+        for (address, options_left, file) in [
             ("postgres://h/x", "postgres://h/x", None),
             ("postgres://h/x?sslmode=verify-full&a=b", "postgres://h/x?sslmode=require&a=b", None),
             ("postgres://h/x?sslrootcert=%2Fetc%2Fca.pem", "postgres://h/x?", Some("/etc/ca.pem")),
             ("postgres://h/x?sslrootcert=system&sslmode=disable", "postgres://h/x?sslmode=disable", None),
         ] {
-            assert_eq!(encryption(address), (kept.to_owned(), file.map(PathBuf::from)), "{address}");
+            assert_eq!(encryption(address), (options_left.to_owned(), file.map(PathBuf::from)), "{address}");
         }
     }
 }

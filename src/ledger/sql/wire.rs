@@ -147,8 +147,8 @@ fn drive(
     notifications: &mut VecDeque<String>,
     context: &mut Context<'_>,
 ) -> Result<(), Error> {
-    while let Some(Poll::Ready(said)) = driver.as_mut().map(|driver| driver(context)) {
-        match said {
+    while let Some(Poll::Ready(message)) = driver.as_mut().map(|driver| driver(context)) {
+        match message {
             Some(Ok(AsyncMessage::Notification(notification))) => {
                 notifications.push_back(notification.payload().to_owned());
             }

@@ -162,14 +162,14 @@ impl Gathered {
     /// Counts a piece and cuts it at the limit.
     pub(super) fn within_limit<'a>(&mut self, piece: &'a str) -> &'a str {
         let room = ANSWER_BYTES_MAX - self.kept_bytes;
-        let kept = if piece.len() <= room {
+        let within = if piece.len() <= room {
             piece
         } else {
             self.is_over_limit = true;
             &piece[..piece.floor_char_boundary(room)]
         };
-        self.kept_bytes += kept.len();
-        kept
+        self.kept_bytes += within.len();
+        within
     }
 
     /// Stores a part that goes back unchanged; a part over the limit is dropped as a whole.

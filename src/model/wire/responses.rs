@@ -168,8 +168,8 @@ impl super::Read for Reader {
             "response.output_item.done" => {
                 got.saw_answer = true;
                 if let Some(item) = event.item {
-                    let said = self.streamed.contains(&event.output_index);
-                    output(item, said, got)?;
+                    let is_streamed = self.streamed.contains(&event.output_index);
+                    output(item, is_streamed, got)?;
                 }
             }
             "response.completed" | "response.incomplete" | "response.failed" => {

@@ -35,7 +35,7 @@ impl Asked {
     /// Its text, if that begins within so many bytes.
     pub(in crate::project) fn wait(&self, time: Duration) -> Option<Result<String, Trouble>> {
         match self.receiver.recv_timeout(time.saturating_sub(self.since.elapsed())) {
-            Ok(said) => Some(said),
+            Ok(answer) => Some(answer),
             Err(RecvTimeoutError::Timeout) => None,
             Err(RecvTimeoutError::Disconnected) => Some(Err(Trouble::NoGit)),
         }
@@ -46,8 +46,8 @@ impl Asked {
 /// it in this time.
 #[must_use]
 pub fn uncommitted(root: &Path, options: &GitOptions, time: Duration) -> Option<String> {
-    let said = Asked::begin(root, options).wait(time)?.ok()?;
-    let counts = said.rsplit_once("; ").map_or("", |(_, counts)| counts);
+    let answer = Asked::begin(root, options).wait(time)?.ok()?;
+    let counts = answer.rsplit_once("; ").map_or("", |(_, counts)| counts);
     Some(if counts == NOTHING { String::new() } else { counts.to_owned() })
 }
 

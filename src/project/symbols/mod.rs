@@ -68,10 +68,10 @@ pub fn kept_file(directory: &Path, root: &Path) -> PathBuf {
 
 /// Names that begin with the typed text, each with its place, from the stored results about a root: no source is read.
 #[must_use]
-pub fn names_like(kept: &Path, root: &Path, typed: &str) -> Vec<(String, String)> {
+pub fn names_like(index: &Path, root: &Path, typed: &str) -> Vec<(String, String)> {
     let typed = typed.to_lowercase();
     let mut found: Vec<(String, String)> = Vec::new();
-    for source in cache::read(kept, root).unwrap_or_default() {
+    for source in cache::read(index, root).unwrap_or_default() {
         for it in source.definitions.iter().filter(|it| it.name.to_lowercase().starts_with(&typed)) {
             found.push((it.name.clone(), format!("{}:{}", source.path.display(), it.lines.0)));
         }

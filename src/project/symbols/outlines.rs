@@ -52,19 +52,19 @@ pub fn map(ranked: &[Ranked<'_>], chars_max: usize) -> Outline {
 /// Writes a file's definitions in order, as many as fit.
 #[must_use]
 pub fn of_file(source: &Source, chars_max: usize) -> Outline {
-    let mut told = Outline { text: format!("{}\n", clean(&source.path.to_string_lossy())), ..Outline::default() };
-    let mut chars = told.text.chars().count();
+    let mut outline = Outline { text: format!("{}\n", clean(&source.path.to_string_lossy())), ..Outline::default() };
+    let mut chars = outline.text.chars().count();
     for definition in &source.definitions {
         let line = line(definition);
         chars += line.chars().count();
         if chars > chars_max {
             break;
         }
-        told.text.push_str(&line);
-        told.count += 1;
+        outline.text.push_str(&line);
+        outline.count += 1;
     }
-    told.left_out = source.definitions.len() - told.count;
-    told
+    outline.left_out = source.definitions.len() - outline.count;
+    outline
 }
 
 fn line(it: &Definition) -> String {

@@ -157,9 +157,9 @@ impl Reader {
                 '`' => self.code(&chars[at..]),
                 '[' => self.link(chars, at),
                 '!' if next == Some('[') => {
-                    let taken = self.link(chars, at + 1);
-                    if taken > 1 {
-                        taken + 1
+                    let length = self.link(chars, at + 1);
+                    if length > 1 {
+                        length + 1
                     } else {
                         // Not a picture: the mark goes in front of the bracket that was just written.
                         self.nodes.pop();

@@ -345,8 +345,8 @@ impl Markdown {
                 self.writer.end();
             }
             Leaf::Rule => {
-                let taken = self.prefixes(self.containers.len()).1.columns;
-                let columns = if self.width == usize::MAX { RULE_COLUMNS } else { self.width - taken };
+                let prefix_columns = self.prefixes(self.containers.len()).1.columns;
+                let columns = if self.width == usize::MAX { RULE_COLUMNS } else { self.width - prefix_columns };
                 (0..columns).for_each(|_| self.writer.verbatim('─', Style::new().dimmed()));
                 self.writer.end();
             }

@@ -37,7 +37,7 @@ impl ProgramsThread {
     pub(in crate::repl) fn start(state: SharedState, pump: Handle) -> Self {
         let (requests, incoming) = channel::<Option<OsString>>();
         let progress = Arc::new(Progress::default());
-        let told = Arc::clone(&progress);
+        let shared = Arc::clone(&progress);
         let work = move || {
             let mut programs = Programs::new();
             let mut path = OsString::new();
@@ -62,9 +62,9 @@ impl ProgramsThread {
                     state.names = Arc::new(Names { programs: list, ..Names::clone(&state.names) });
                 }
                 drop(state);
-                told.answered.fetch_add(requests, Ordering::AcqRel);
+                shared.answered.fetch_add(requests, Ordering::AcqRel);
                 // The line that is being typed was drawn without the first list.
-                if std::mem::take(&mut first) || told.awaited.swap(false, Ordering::AcqRel) {
+                if std::mem::take(&mut first) || shared.awaited.swap(false, Ordering::AcqRel) {
                     pump.nudge();
                 }
             }

@@ -413,9 +413,9 @@ fn shorten(directory: &str) -> String {
         return directory.to_owned();
     }
     let parts: Vec<&str> = directory.split('/').collect();
-    let kept = parts.len().saturating_sub(2);
+    let shortened = parts.len().saturating_sub(2);
     let short = parts.iter().enumerate().map(|(index, part)| {
-        if index < kept { part.chars().next().map(String::from).unwrap_or_default() } else { (*part).to_owned() }
+        if index < shortened { part.chars().next().map(String::from).unwrap_or_default() } else { (*part).to_owned() }
     });
     short.collect::<Vec<_>>().join("/")
 }

@@ -107,9 +107,9 @@ impl SharedHooks {
     }
 
     /// Tells what happened; gives what is to be shown.
-    pub(super) fn tell(&self, told: HookEvent<'_>) -> Vec<String> {
+    pub(super) fn tell(&self, event: HookEvent<'_>) -> Vec<String> {
         let Both { own, project, failures, .. } = &mut *self.lock();
-        let texts = [noted(own.tell(told), failures), noted(project.tell(told), failures)];
+        let texts = [noted(own.tell(event), failures), noted(project.tell(event), failures)];
         texts.into_iter().flatten().collect()
     }
 
@@ -216,8 +216,8 @@ impl Completer for HookCompleter {
     fn complete(&mut self, line: &str, pos: usize) -> CompletionResult {
         let before = line.get(..pos).unwrap_or(line);
         // A meta command's name is completed by the table of meta commands.
-        let given = (!before.trim_start().starts_with(':')).then(|| self.hooks.complete(line, pos)).flatten();
-        let Some(found) = given else { return self.inner.complete(line, pos) };
+        let own_completions = (!before.trim_start().starts_with(':')).then(|| self.hooks.complete(line, pos)).flatten();
+        let Some(found) = own_completions else { return self.inner.complete(line, pos) };
         let start = before
             .rfind(char::is_whitespace)
             .map_or(0, |at| at + before[at..].chars().next().map_or(1, char::len_utf8));

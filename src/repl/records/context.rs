@@ -31,12 +31,12 @@ pub(in crate::repl) fn context(repl: &mut Repl, argument: &str) -> Flow {
 }
 
 fn tell_project(repl: &Repl) {
-    let told = if repl.runtime.carries_project() {
+    let state = if repl.runtime.carries_project() {
         "a question asked in a git repository carries its card, its files' names, AGENTS.md and git's state"
     } else {
         "questions carry nothing of the project around them"
     };
-    repl.console.notice(told);
+    repl.console.notice(state);
 }
 
 /// `:card`: what a question asked here carries of the repository, and what that costs.
@@ -50,12 +50,12 @@ pub(in crate::repl) fn show_card(repl: &mut Repl) {
         repl.console.line("");
     }
     let most = repl.runtime.settings().context.project_tokens;
-    let told = if repl.runtime.carries_project() {
+    let state = if repl.runtime.carries_project() {
         "sent with the first question here, and again when it has changed; :context project off leaves it out"
     } else {
         "not sent; :context project on sends it"
     };
-    repl.console.notice(&format!("about {tokens} tokens of at most {most} (context.project_tokens); {told}"));
+    repl.console.notice(&format!("about {tokens} tokens of at most {most} (context.project_tokens); {state}"));
 }
 
 fn show_context(repl: &mut Repl) {

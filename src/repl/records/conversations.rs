@@ -45,7 +45,7 @@ pub(in crate::repl) fn list_sessions(repl: &Repl, of_sessions: Vec<Vec<String>>)
     let now = host::now_unix_ms();
     let rows = found.into_iter().rev().map(|it| {
         let mark = if Some(it.id) == current { "*" } else { " " };
-        vec![format!("{mark} {}", it.id.0), age(now - it.updated), turns_told(it.turns), it.title]
+        vec![format!("{mark} {}", it.id.0), age(now - it.updated), turns_counted(it.turns), it.title]
     });
     let rows: Vec<Vec<String>> = of_sessions.into_iter().chain(rows).collect();
     repl.console.write(&table(&rows, repl.console.width_columns()));
@@ -71,7 +71,7 @@ pub(in crate::repl) fn resume(repl: &mut Repl, wanted: &str) {
         Err(failure) => repl.console.failure(&failure),
         Ok(turns) => {
             if let Some(last) = turns.last() {
-                repl.console.notice(&format!("{}: {}, {}", found.id.0, found.title, turns_told(found.turns)));
+                repl.console.notice(&format!("{}: {}, {}", found.id.0, found.title, turns_counted(found.turns)));
                 show_turn(repl, last);
                 let is_elsewhere = repl.runtime.on_git().is_none();
                 if let Some(id) = is_elsewhere.then(|| repl.session_of(turns.len(), last)).flatten() {
@@ -210,8 +210,8 @@ fn prune_history(repl: &Repl) {
     let entries_max = u64::try_from(repl.runtime.settings().history.entries_max).unwrap_or(u64::MAX);
     match ops::history::prune(|| repl.store(), entries_max) {
         Ok(pruned) => {
-            let told = format!("{pruned} of the oldest lines removed; history.entries_max is {entries_max}");
-            repl.console.notice(&told);
+            let line = format!("{pruned} of the oldest lines removed; history.entries_max is {entries_max}");
+            repl.console.notice(&line);
         }
         Err(failure) => repl.console.failure(&failure),
     }
@@ -306,7 +306,7 @@ fn history_row(row: Row) -> Vec<String> {
         row.entry.line.replace('\n', " ⏎ "),
     ]
 }
-fn turns_told(turns: u32) -> String {
+fn turns_counted(turns: u32) -> String {
     if turns == 1 { "1 turn".to_owned() } else { format!("{turns} turns") }
 }
 

@@ -21,21 +21,21 @@ pub(in crate::repl) fn look(runtime: &Runtime, screen: Screen, pump: Handle) {
     let asks = state_directory(&env).map(|state| Asks::at(&state));
     let work = move || {
         let workspace = workspace_for(&env, &working_directory(), &workspace_dir(&settings, &env));
-        let mut told = recover(&settings, &env, &workspace);
-        told.extend(cut_off_turns(&env, &workspace).into_iter().take(SHOWN_MAX));
-        told.extend(resting_runs(&store, &env, &workspace).into_iter().take(SHOWN_MAX));
-        told.extend(waiting_sops(&settings, &env, &store, &workspace).into_iter().take(SHOWN_MAX));
+        let mut lines = recover(&settings, &env, &workspace);
+        lines.extend(cut_off_turns(&env, &workspace).into_iter().take(SHOWN_MAX));
+        lines.extend(resting_runs(&store, &env, &workspace).into_iter().take(SHOWN_MAX));
+        lines.extend(waiting_sops(&settings, &env, &store, &workspace).into_iter().take(SHOWN_MAX));
         drop(store);
         let unknown = unknown_outcomes(&settings, &env);
-        told.extend(unknown.iter().take(SHOWN_MAX).cloned());
+        lines.extend(unknown.iter().take(SHOWN_MAX).cloned());
         if !unknown.is_empty() {
-            told.push("it may have run or not: check its effects; reedclaw receipt list".to_owned());
+            lines.push("it may have run or not: check its effects; reedclaw receipt list".to_owned());
         }
         if unknown.len() > SHOWN_MAX {
-            told.push(format!("and {} more; reedclaw doctor lists them", unknown.len() - SHOWN_MAX));
+            lines.push(format!("and {} more; reedclaw doctor lists them", unknown.len() - SHOWN_MAX));
         }
-        if !told.is_empty() {
-            told.into_iter().for_each(|line| screen.send(None, Event::Notice(line)));
+        if !lines.is_empty() {
+            lines.into_iter().for_each(|line| screen.send(None, Event::Notice(line)));
             pump.nudge();
         }
         // From then on it waits for the calls of other agents that need a person.

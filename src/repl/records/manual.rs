@@ -90,11 +90,11 @@ fn offer_lines(repl: &mut Repl, answer: &Answer, is_asked_for: bool) -> Flow {
         _ => format!("into the editor [1-{}; Enter: 1]  none [n, Esc]", count.min(HITS_MAX)),
     };
     let choose = |keys: &[u8]| choice(keys, count);
-    let said = match is_asked_for {
+    let reply = match is_asked_for {
         true => repl.put_own_question(&keys, choose, Choice::None),
         false => repl.put_question(&keys, choose, Choice::None),
     };
-    match said {
+    match reply {
         Ok(Choice::Take(at)) => {
             // Enter that was typed ahead mustn't run it.
             repl.terminal.session.keys_to(KeysTo::HoldFresh);

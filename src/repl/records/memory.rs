@@ -58,13 +58,13 @@ pub(in crate::repl) fn memory(repl: &mut Repl, argument: &str) -> Flow {
     Flow::Continue
 }
 
-fn list_memories(repl: &Repl, taken: bool) {
-    let found = match ops::memory::list(&repl.store(), taken) {
+fn list_memories(repl: &Repl, is_taken: bool) {
+    let found = match ops::memory::list(&repl.store(), is_taken) {
         Ok(found) => found,
         Err(failure) => return repl.console.failure(&failure),
     };
     if found.is_empty() {
-        let nothing = if taken { "nothing is remembered yet" } else { "the inbox is empty" };
+        let nothing = if is_taken { "nothing is remembered yet" } else { "the inbox is empty" };
         return repl.console.notice(nothing);
     }
     let now = host::now_unix_ms();
@@ -81,7 +81,7 @@ fn list_memories(repl: &Repl, taken: bool) {
         vec![format!("{mark} {}", memory.id), age(now - memory.time), from, place, one_line(&memory.text)]
     };
     repl.console.write(&table(&found.iter().map(row).collect::<Vec<_>>(), repl.console.width_columns()));
-    repl.console.notice(if taken {
+    repl.console.notice(if is_taken {
         "* went in front of this conversation; :memory edit N, forget N, add TEXT; :memory inbox lists what a model would add"
     } else {
         "a model would remember these; :memory take N remembers one, :memory drop N deletes it"

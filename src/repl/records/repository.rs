@@ -135,8 +135,8 @@ pub(in crate::repl) fn test(repl: &mut Repl, name: &str) -> Result<(), Failure> 
 }
 
 pub(in crate::repl) fn rule(repl: &mut Repl, name: &str, ruling: Ruling) -> Result<(), Failure> {
-    let told = session_on(repl.runtime.on_git_mut())?.rule_tool(name, ruling)?;
-    repl.console.notice(&escape_visible(&told));
+    let done = session_on(repl.runtime.on_git_mut())?.rule_tool(name, ruling)?;
+    repl.console.notice(&escape_visible(&done));
     Ok(())
 }
 

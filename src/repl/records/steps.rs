@@ -35,17 +35,17 @@ fn own_steps(repl: &Repl) -> Option<Steps> {
 
 /// Runs a command of a model that the person took over, and keeps what it changes.
 pub(in crate::repl) fn run_models_command(repl: &mut Repl, command: ModelCommand) -> Flow {
-    let mut kept = None;
+    let mut open_step = None;
     if repl.runtime.settings().undo.enabled
         && let Ok(mut steps) = steps(repl.runtime.settings(), repl.runtime.env(), &tooling::workspace(repl))
     {
         match steps.before(&repl.runtime.agent().redacted(&command.text)) {
-            Ok(open) => kept = Some((steps, open)),
+            Ok(open) => open_step = Some((steps, open)),
             Err(error) => repl.console.notice(&format!("what this changes can't be taken back: {error}")),
         }
     }
     let flow = repl.run_command(&HumanLine::adopted(command), true);
-    if let Some((mut steps, open)) = kept {
+    if let Some((mut steps, open)) = open_step {
         match steps.after(open) {
             Ok(made) if made.step.is_some() => repl.console.notice(&changed_words(made.files, made.lost, ":undo")),
             Ok(_) => {}

@@ -80,7 +80,7 @@ fn import_allowed(repl: &mut Repl, path: &Path) -> Flow {
     let which = if fits.len() == 1 { "it".to_owned() } else { format!("these {}", fits.len()) };
     repl.console.line(&format!("allow {which} for good in this project?"));
     let yes = match repl.put_question("yes [y]  no [n, Enter]", yes_or_no, None) {
-        Ok(said) => said.unwrap_or(false),
+        Ok(reply) => reply.unwrap_or(false),
         Err(flow) => return flow,
     };
     repl.console.line(if yes { "yes" } else { "no" });

@@ -33,7 +33,7 @@ pub(in crate::repl) fn approve_call(repl: &mut Repl, argument: &str) -> Flow {
         repl.console.line(&wrap(line, repl.console.width_columns(), "  "));
     }
     let yes = match ask_yes_or_no(&mut repl.terminal, "let it run?") {
-        Ok(said) => said.unwrap_or(false),
+        Ok(reply) => reply.unwrap_or(false),
         Err(flow) => return flow,
     };
     match asks.answer(ask, yes) {

@@ -143,8 +143,8 @@ pub(in crate::repl) fn tell_config(repl: &Repl) {
 /// Meta commands of ReedClaw's own can't be taken.
 fn tell_taken_metas(repl: &Repl) {
     for (name, _) in repl.hooks.metas() {
-        if let Some(taken) = commands::name_problem(&name) {
-            repl.console.failure(&Failure::config(format!("meta.{name}: {taken}")).hint("give it another name"));
+        if let Some(problem) = commands::name_problem(&name) {
+            repl.console.failure(&Failure::config(format!("meta.{name}: {problem}")).hint("give it another name"));
         }
     }
 }

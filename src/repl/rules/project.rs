@@ -176,9 +176,9 @@ fn apply_project(repl: &mut Repl, trusted: &Trusted) {
     }
     let file = trusted.shown();
     let is_broken = effective.changed.is_empty() && effective.problems.iter().any(|problem| problem.key.is_empty());
-    let told = if is_broken { broken(&file) } else { format!("{file} applies: {}", applied_keys(&effective)) };
+    let notice = if is_broken { broken(&file) } else { format!("{file} applies: {}", applied_keys(&effective)) };
     configure::apply(repl, effective);
-    repl.console.notice(&told);
+    repl.console.notice(&notice);
     repl.configured.project.now = if is_broken { Now::Broken(file) } else { Now::Applied(file) };
 }
 
@@ -201,19 +201,19 @@ fn ask_about(repl: &mut Repl, overlay: Overlay, before: Option<&str>) -> Flow {
     let file = overlay.shown().to_owned();
     show_changes(repl, &overlay, before);
     let question = "trust [t]  look [l]  ignore [i, Enter]  never [n]";
-    let said = loop {
+    let reply = loop {
         match repl.put_question(question, choice, Choice::Ignore) {
             Ok(Choice::Look) => {
                 repl.console.line("look");
                 show_file(repl, &overlay);
             }
-            Ok(said) => break said,
+            Ok(reply) => break reply,
             Err(flow) => return flow,
         }
     };
     repl.terminal.session.keys_to(KeysTo::Hold);
     repl.configured.project.shown = Some(overlay.clone());
-    match said {
+    match reply {
         Choice::Trust => {
             repl.console.line("trusted");
             trust_and_apply(repl, overlay);
@@ -248,8 +248,8 @@ fn trust_and_apply(repl: &mut Repl, overlay: Overlay) {
 
 fn show_changes(repl: &Repl, overlay: &Overlay, before: Option<&str>) {
     let console = &repl.console;
-    let said = if before.is_some() { "has changed since you trusted it, and is off" } else { "is new to you" };
-    let head = format!("{} {said}. Nothing of it has run. It would change:", escape_visible(overlay.shown()));
+    let news = if before.is_some() { "has changed since you trusted it, and is off" } else { "is new to you" };
+    let head = format!("{} {news}. Nothing of it has run. It would change:", escape_visible(overlay.shown()));
     console.wrapped(Color::Yellow.bold(), &head, "  ");
     let (changes, is_complete) = overlay.changes(&repl.runtime.config().layers);
     for change in changes.iter().take(SHOWN_LINES_MAX) {

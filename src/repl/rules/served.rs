@@ -44,9 +44,9 @@ pub(in crate::repl) fn mcp(repl: &mut Repl, argument: &str) -> Flow {
     let sign = Arc::clone(&waiting);
     // A start, an installation and a login may take minutes.
     let done = repl.terminal.attended(&waiting, &mut Approvals::none(), |cancel, person| {
-        let mut said = TerminalReplies { person, console, sign };
+        let mut replies = TerminalReplies { person, console, sign };
         let stop = || cancel.is_cancelled();
-        let mut face = Face { typed: ":mcp", stop: &stop, person: &mut said, env: &env, read: &read };
+        let mut face = Face { typed: ":mcp", stop: &stop, person: &mut replies, env: &env, read: &read };
         mcp_command(&servers, &words, &mut face)
     });
     let done = match done {
@@ -74,7 +74,7 @@ pub(in crate::repl) fn mcp(repl: &mut Repl, argument: &str) -> Flow {
             }
             repl.console.line("let a model call these tools, as they are?");
             let yes = match repl.put_question("yes [y]  no [n, Enter]", yes_or_no, None) {
-                Ok(said) => said.unwrap_or(false),
+                Ok(reply) => reply.unwrap_or(false),
                 Err(flow) => return flow,
             };
             match yes.then(|| allow_tools(&servers, &server, &tools)) {

@@ -133,7 +133,7 @@ impl Sharing {
     /// The person was asked; returns who has answered, if it was somebody elsewhere.
     pub fn asked(&self, answer: Option<&Answer>) -> Option<String> {
         let mut state = self.state();
-        let by = state.open.take().and_then(|open| open.answer()).map(|given| given.by);
+        let by = state.open.take().and_then(|open| open.answer()).map(|answer| answer.by);
         if let Some(share) = &state.share {
             share.answered(word(answer), by.as_deref());
         }

@@ -41,8 +41,8 @@ fn list_skills(repl: &Repl) {
     for problem in skills.own.problems.iter().chain(&skills.project.problems) {
         repl.console.notice(&format!("not used: {}", escape_visible(problem)));
     }
-    if let Some(told) = skills.notice() {
-        repl.console.notice(&told);
+    if let Some(notice) = skills.notice() {
+        repl.console.notice(&notice);
     }
 }
 

@@ -120,9 +120,9 @@ impl Terminal {
             return Flow::Continue;
         }
         let flow = match wanted {
-            Wanted::Consent(text, to) => ask_yes_or_no(self, &text).map(|said| {
-                let yes = said.unwrap_or(false);
-                if said.is_none() {
+            Wanted::Consent(text, to) => ask_yes_or_no(self, &text).map(|reply| {
+                let yes = reply.unwrap_or(false);
+                if reply.is_none() {
                     cancel.cancel();
                 }
                 let _ = to.send(yes);
@@ -143,13 +143,13 @@ impl Terminal {
             Wanted::Words(heading, question, choices, to) => {
                 // Whoever watches sees why the session waits; the answer is written here.
                 self.sharing.event(&Event::Notice(waits_for_words(&heading, &question, &choices)));
-                words(self, &heading, &question, &choices).map(|said| {
-                    let _ = to.send(said);
+                words(self, &heading, &question, &choices).map(|reply| {
+                    let _ = to.send(reply);
                 })
             }
             Wanted::OverdueChoice(command, has_ended, to) => {
-                ask_overdue(self, &command, &has_ended, cancel).map(|said| {
-                    let _ = to.send(said);
+                ask_overdue(self, &command, &has_ended, cancel).map(|reply| {
+                    let _ = to.send(reply);
                 })
             }
             Wanted::Command(command, to) => self.run_for_model(command).map(|outcome| {

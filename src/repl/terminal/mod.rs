@@ -145,16 +145,16 @@ pub(super) enum Finished {
 impl Terminal {
     /// Runs a command in the live shell and waits until it has ended.
     pub(in crate::repl) fn run_command(&mut self, line: &HumanLine, keep: bool) -> Flow {
-        self.run_kept(line, keep.then_some(line.text()))
+        self.run_recorded(line, keep.then_some(line.text()))
     }
 
     /// The same; `kept` is what the history keeps, where it keeps the line at all.
-    pub(in crate::repl) fn run_kept(&mut self, line: &HumanLine, kept: Option<&str>) -> Flow {
+    pub(in crate::repl) fn run_recorded(&mut self, line: &HumanLine, record: Option<&str>) -> Flow {
         let want_names = self.may_change_names(line.text());
         // Those who watch get the line before anything that it prints, even if the shell is faster than this thread.
-        self.sharing.line(line.text(), Route::Shell, kept.is_none());
+        self.sharing.line(line.text(), Route::Shell, record.is_none());
         let submitted = self.session.submit(line, want_names);
-        let row = kept.and_then(|kept| self.remember(kept, line.kind()));
+        let row = record.and_then(|record| self.remember(record, line.kind()));
         if let Err(error) = submitted {
             self.console.failure(&Failure::user(format!("the line can't be handed to the shell: {error}")));
             return Flow::Continue;
@@ -389,12 +389,12 @@ impl Terminal {
         if lines.is_empty() {
             return;
         }
-        let told: Vec<String> = lines.iter().map(|line| escape_visible(line)).collect();
+        let escaped: Vec<String> = lines.iter().map(|line| escape_visible(line)).collect();
         match editing {
-            None => told.iter().for_each(|line| self.console.notice(line)),
+            None => escaped.iter().for_each(|line| self.console.notice(line)),
             Some(_) => {
                 let columns = self.console.width_columns();
-                let rows: Vec<String> = told.iter().map(|line| wrap(line, columns, "  ")).collect();
+                let rows: Vec<String> = escaped.iter().map(|line| wrap(line, columns, "  ")).collect();
                 let text = rows.join("\n").replace('\n', "\r\n");
                 self.show_above((text + "\r\n").as_bytes(), editing);
             }
@@ -402,8 +402,8 @@ impl Terminal {
     }
 
     /// Tells the hooks what happened, and shows what they say.
-    pub(in crate::repl) fn tell_hooks(&mut self, told: HookEvent<'_>) {
-        for text in self.hooks.tell(told) {
+    pub(in crate::repl) fn tell_hooks(&mut self, event: HookEvent<'_>) {
+        for text in self.hooks.tell(event) {
             self.console.notice(&text);
         }
     }

@@ -208,19 +208,19 @@ impl Modes {
 
 /// `bytes` without what switches a mode: private sequences, and those of the keypad.
 pub(in crate::shell) fn without_modes(bytes: &[u8]) -> Vec<u8> {
-    let mut kept = Vec::with_capacity(bytes.len());
+    let mut rest_bytes = Vec::with_capacity(bytes.len());
     let mut rest = bytes;
     while let Some((first, after)) = rest.split_first() {
         let is_mode = matches!(rest, [0x1b, b'=' | b'>', ..] | [0x1b, b'[', b'?' | b'>' | b'<' | b'=', ..]);
         rest = match sequence_end(rest).filter(|_| is_mode) {
             Some(end) => rest.get(end..).unwrap_or_default(),
             None => {
-                kept.push(*first);
+                rest_bytes.push(*first);
                 after
             }
         };
     }
-    kept
+    rest_bytes
 }
 
 /// The length of the sequence that starts at `bytes[0]` (an escape), or `None` if it is cut.

@@ -83,8 +83,8 @@ impl TypedEcho {
         let mut rest = output;
         let mut left = Cow::Borrowed(output);
         while let Some((at, length)) = longest_start(rest, &self.awaited) {
-            let kept = left.len() - rest.len();
-            left.to_mut().drain(kept + at..kept + at + length);
+            let read = left.len() - rest.len();
+            left.to_mut().drain(read + at..read + at + length);
             rest = &rest[at + length..];
             self.awaited.drain(..length);
         }

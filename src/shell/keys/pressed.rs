@@ -33,9 +33,9 @@ impl Pressed {
 
     /// Notes output.
     pub(in crate::shell) fn note(&mut self, output: &[u8]) {
-        for kept in [&mut self.drawn, &mut self.output] {
-            let room = DRAWN_BYTES_MAX - kept.len();
-            kept.extend_from_slice(&output[..output.len().min(room)]);
+        for buffer in [&mut self.drawn, &mut self.output] {
+            let room = DRAWN_BYTES_MAX - buffer.len();
+            buffer.extend_from_slice(&output[..output.len().min(room)]);
         }
     }
 

@@ -59,9 +59,9 @@ pub fn names_of(program: &Path) -> Option<(Names, OsString)> {
     sys::leave_terminal(&mut command);
     let mut child = command.spawn().ok()?;
     let output = child.stdout.take()?;
-    let (told, telling) = channel();
+    let (report_sender, telling) = channel();
     let read = move || {
-        let _ = told.send(read_report(output.take(REPORT_BYTES_MAX)));
+        let _ = report_sender.send(read_report(output.take(REPORT_BYTES_MAX)));
     };
     let reader = std::thread::Builder::new().name("survey".into()).spawn(read);
     let report = reader.ok().and_then(|_| telling.recv_timeout(TIME_MAX).ok());

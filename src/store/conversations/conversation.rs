@@ -158,7 +158,7 @@ impl Store {
         let messages = self.messages(from)?;
         let model = self.conversation(from)?.map(|found| found.model).unwrap_or_default();
         let mut questions = 0;
-        let kept: Vec<&StoredMessage> = messages
+        let copied: Vec<&StoredMessage> = messages
             .iter()
             .take_while(|stored| {
                 questions += u32::from(stored.message.role == Role::User);
@@ -172,7 +172,7 @@ impl Store {
                 VALUES (?1, ?1, ?2, ?3, ?4)";
             let id = transaction.prepare_cached(sql)?.insert(params![now, model, parent, turns])?;
             let mut insert = transaction.prepare_cached(INSERT_MESSAGE)?;
-            for StoredMessage { time, message, state, model, calls, .. } in &kept {
+            for StoredMessage { time, message, state, model, calls, .. } in &copied {
                 let (role, state) = (role_text(message.role), state_text(*state));
                 let copied = insert.insert(params![id, time, role, message.content, state, model, false, true])?;
                 calls::copy(&transaction, id, copied, calls)?;

@@ -140,10 +140,10 @@ fn look(connection: &Connection, found: &mut Checkup) -> rusqlite::Result<()> {
         return Ok(());
     }
     let mut select = connection.prepare(&format!("PRAGMA integrity_check({FAULTS_MAX})"))?;
-    let told = select.query_map([], |row| row.get::<_, String>(0))?;
+    let lines = select.query_map([], |row| row.get::<_, String>(0))?;
     // Of the text indexes more is said below.
-    let is_fault = |told: &String| told != "ok" && !told.to_lowercase().contains("fts5");
-    found.faults.extend(told.collect::<Result<Vec<_>, _>>()?.into_iter().filter(is_fault));
+    let is_fault = |line: &String| line != "ok" && !line.to_lowercase().contains("fts5");
+    found.faults.extend(lines.collect::<Result<Vec<_>, _>>()?.into_iter().filter(is_fault));
     let tables =
         [("history", "lines"), ("conversation", "conversations"), ("message", "messages"), ("tool_call", "tool calls")];
     for (table, what) in tables {

@@ -160,7 +160,7 @@ fn call_object(conversation: i64, seq: u32, number: u32, call: &StoredCall) -> V
 /// A call as text: the request and the result.
 fn call_text(call: &StoredCall) -> String {
     let StoredCall { tool, arguments, result, success, receipt, .. } = call;
-    let told = match serde_json::from_str::<Value>(result) {
+    let text = match serde_json::from_str::<Value>(result) {
         Ok(value) => {
             let text = |part: &Value| part.as_str().unwrap_or_default().to_owned();
             let (output, error) = (text(&value["output"]), text(&value["error"]["message"]));
@@ -170,8 +170,8 @@ fn call_text(call: &StoredCall) -> String {
     };
     let end = if *success { "" } else { " (not done)" };
     let receipt = receipt.as_ref().map(|id| format!(", {id}")).unwrap_or_default();
-    let told = if told.is_empty() { String::new() } else { format!("\n\n{}", fenced(told.trim_end())) };
-    format!("### Tool {tool}{end}{receipt}\n\n{}{told}", fenced(arguments))
+    let text = if text.is_empty() { String::new() } else { format!("\n\n{}", fenced(text.trim_end())) };
+    format!("### Tool {tool}{end}{receipt}\n\n{}{text}", fenced(arguments))
 }
 
 fn quoted(text: &str) -> String {

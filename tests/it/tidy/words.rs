@@ -1,8 +1,9 @@
 //! Plain words in comments and names: a doc comment begins with a noun or a verb, a type is a noun, and a function is named for
 //! what it does or gives.
 
+use super::inside::without_tests;
 use super::source::{Token, find_words};
-use super::{files, hold};
+use super::{SourceFile, files, hold};
 
 /// First words of doc comments that make a riddle: the sentence begins before it has named its thing.
 const RIDDLES: [&str; 13] =
@@ -19,6 +20,49 @@ const EXCEPTIONS: [(&str, &str); 5] = [
     ("src/policy/programs.rs", "Given"),
     ("src/policy/shell.rs", "Made"),
 ];
+
+/// Rooms whose variables aren't named plainly yet.
+const UNSWEPT: [&str; 14] = [
+    "acp", "agent", "bash", "gateway", "git", "mcp", "policy", "sandbox", "serve", "sessions", "steps", "tools",
+    "tree", "turn",
+];
+
+#[test]
+fn variables_are_named_for_what_they_hold() {
+    let mut problems = Vec::new();
+    let is_swept = |file: &&SourceFile| file.module().is_some_and(|module| !UNSWEPT.contains(&module[0]));
+    for file in files("src").iter().filter(is_swept).filter(|file| !file.is_tests()) {
+        let found = vague_variables(&without_tests(&file.tokens));
+        problems.extend(found.iter().map(|(line, name)| format!("{}:{line}: {name}", file.path)));
+    }
+    hold("a variable is named for what it holds", &problems);
+}
+
+/// Returns the variables that `let` or a closure with one parameter names vaguely, with their lines.
+fn vague_variables(tokens: &[Token]) -> Vec<(usize, &'static str)> {
+    let word = |at: usize| tokens.get(at).map_or("", |token| token.text.as_str());
+    let mut found = Vec::new();
+    for at in 0..tokens.len() {
+        let name = match word(at) {
+            "let" if word(at + 1) == "mut" => word(at + 2),
+            "let" => word(at + 1),
+            "|" if word(at + 2) == "|" => word(at + 1),
+            _ => continue,
+        };
+        // `made` is the word of a builder's loop in too many places to refuse it.
+        found
+            .extend(VAGUE.into_iter().filter(|vague| *vague == name && name != "made").map(|it| (tokens[at].line, it)));
+    }
+    found
+}
+
+#[test]
+fn vague_variables_are_found() {
+    let code = "let told = 1; let mut kept = 2; it.map(|said| said); let notice = told; f(taken); x.kept;";
+    let tokens = super::source::tokens(code);
+    let names: Vec<&str> = vague_variables(&tokens).into_iter().map(|(_, name)| name).collect();
+    assert_eq!(names, ["told", "kept", "said"]);
+}
 
 #[test]
 fn doc_comments_begin_with_a_noun_or_a_verb() {

@@ -92,7 +92,7 @@ impl Asked {
         let sessions = runtime.sessions(&workspace);
         // Without a home the repository isn't at fault.
         let sessions = if state_directory(runtime.env()).is_none() { Ok(sessions?) } else { sessions };
-        sessions.iter().flat_map(Sessions::mended).for_each(|told| errln!("reedclaw: {}", sanitise(told)));
+        sessions.iter().flat_map(Sessions::mended).for_each(|notice| errln!("reedclaw: {}", sanitise(notice)));
         Ok(sessions.map(|sessions| Self { runtime, workspace, sessions }))
     }
 
@@ -136,7 +136,7 @@ impl Asked {
             }
             "fork" => {
                 let forked = match matches.get_one::<u64>("kept") {
-                    Some(kept) => sessions.fork_kept(&id, *kept, turn()),
+                    Some(tip) => sessions.fork_kept(&id, *tip, turn()),
                     None => sessions.fork(&id, turn()),
                 };
                 outln!("{}", forked.map_err(session_failure)?.id());
@@ -148,8 +148,8 @@ impl Asked {
             "merge" => return self.merge(&id, matches),
             "apply" => return self.apply(&id, matches),
             "abandon" => {
-                let kept = sessions.abandon(&id).map_err(session_failure)?;
-                errln!("reedclaw: session {} is off the list; its commits are kept as {kept}", short_id(&id));
+                let reference = sessions.abandon(&id).map_err(session_failure)?;
+                errln!("reedclaw: session {} is off the list; its commits are kept as {reference}", short_id(&id));
             }
             _ => {
                 if !agreed(matches.get_flag("yes"), &format!("Remove session {} with all its turns?", short_id(&id))) {
@@ -174,8 +174,7 @@ impl Asked {
         });
         let mut begun = begun?;
         outln!("{}", begun.id());
-        let told = begun.take_told();
-        told.iter().chain(&left).for_each(|told| errln!("reedclaw: {}", sanitise(told)));
+        begun.take_told().iter().chain(&left).for_each(|notice| errln!("reedclaw: {}", sanitise(notice)));
         Ok(ExitCode::SUCCESS)
     }
 
@@ -215,12 +214,12 @@ impl Asked {
             if leave > 1 && !agreed(matches.get_flag("yes"), &question) {
                 return Err(without_yes());
             }
-            let kept = session.rewind(turn).map_err(session_failure)?;
-            errln!("reedclaw: session {id} is at turn {turn}; the newest commit is kept as {kept}");
+            let reference = session.rewind(turn).map_err(session_failure)?;
+            errln!("reedclaw: session {id} is at turn {turn}; the newest commit is kept as {reference}");
             return Ok(());
         };
-        let kept = rewind_half(&mut session, turn, half).map_err(session_failure)?;
-        errln!("reedclaw: session {id}: {}; the newest commit is kept as {kept}", half_words(turn, half));
+        let reference = rewind_half(&mut session, turn, half).map_err(session_failure)?;
+        errln!("reedclaw: session {id}: {}; the newest commit is kept as {reference}", half_words(turn, half));
         Ok(())
     }
 
@@ -282,13 +281,17 @@ impl Asked {
         let text = self.runtime.agent().redacted(text);
         let mut session = self.sessions.open(id).map_err(session_failure)?;
         if name == "amend" {
-            let kept = amend(&mut session, Some(text.as_str()).filter(|it| !it.is_empty())).map_err(session_failure)?;
+            let reference =
+                amend(&mut session, Some(text.as_str()).filter(|it| !it.is_empty())).map_err(session_failure)?;
             let turn = session.meta().turns;
-            errln!("reedclaw: turn {turn} of session {} has the changes now; {kept} has it as it was", short_id(id));
+            errln!(
+                "reedclaw: turn {turn} of session {} has the changes now; {reference} has it as it was",
+                short_id(id)
+            );
             return Ok(());
         }
-        let kept = session.reword(turn, &text).map_err(session_failure)?;
-        errln!("reedclaw: session {} has the new message; the newest commit is kept as {kept}", short_id(id));
+        let reference = session.reword(turn, &text).map_err(session_failure)?;
+        errln!("reedclaw: session {} has the new message; the newest commit is kept as {reference}", short_id(id));
         Ok(())
     }
 
@@ -459,8 +462,8 @@ impl Asked {
     /// Opens a session, and prints what an earlier process or a power cut has left of it.
     fn open(&mut self, workspace: &Path, wanted: &str) -> Result<(), Failure> {
         self.runtime.open_session(workspace, wanted)?;
-        let told = self.runtime.on_git_mut().map(|it| it.session.take_told()).unwrap_or_default();
-        told.iter().for_each(|told| errln!("reedclaw: {}", sanitise(told)));
+        let notices = self.runtime.on_git_mut().map(|it| it.session.take_told()).unwrap_or_default();
+        notices.iter().for_each(|notice| errln!("reedclaw: {}", sanitise(notice)));
         Ok(())
     }
 
@@ -498,8 +501,8 @@ impl Asked {
         }
         if !changes.files.is_empty() {
             let is_wanted = agreed(matches.get_flag("yes"), "Commit these changes to the session?");
-            let told = self.runtime.end_own_command(&command, is_wanted)?;
-            errln!("reedclaw: {}", sanitise(&told));
+            let notice = self.runtime.end_own_command(&command, is_wanted)?;
+            errln!("reedclaw: {}", sanitise(&notice));
             if !is_wanted {
                 return Err(without_yes());
             }

@@ -107,12 +107,12 @@ fn back_definitions() -> [Command; 3] {
 }
 
 fn fork_definition() -> Command {
-    let kept = Arg::new("kept").long("kept").value_name("K").value_parser(value_parser!(u64));
+    let tip = Arg::new("kept").long("kept").value_name("K").value_parser(value_parser!(u64));
     Command::new("fork")
         .about("Begins a session that goes on from a turn of another, and prints its id")
         .arg(id())
         .arg(turn("The turn; the default is the newest"))
-        .arg(kept.help("Goes on from the tip that `log` lists as kept K"))
+        .arg(tip.help("Goes on from the tip that `log` lists as kept K"))
 }
 
 /// The commands about the conversation.

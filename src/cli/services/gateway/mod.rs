@@ -346,8 +346,8 @@ fn serve(matches: &ArgMatches, at: &Stores) -> Result<u8, Failure> {
         .hint("mend it first; reedclaw config validate shows what is wrong"));
     }
     let database = at.with_directory(at.database_of(|| Ok(settings.database.clone()))?)?;
-    let said = |name: &str, else_: &String| matches.get_one::<String>(name).unwrap_or(else_).clone();
-    let options = Options { listen: said("listen", &settings.listen), mode: said("mode", &settings.mode), database };
+    let word = |name: &str, else_: &String| matches.get_one::<String>(name).unwrap_or(else_).clone();
+    let options = Options { listen: word("listen", &settings.listen), mode: word("mode", &settings.mode), database };
     let parts = Parts {
         settings: runtime.settings().clone(),
         env: runtime.env().clone(),

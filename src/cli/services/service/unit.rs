@@ -311,8 +311,8 @@ impl Unit {
         if done.status.success() {
             return Ok(());
         }
-        let said = String::from_utf8_lossy(&done.stderr);
-        Err(Failure::unavailable(format!("{program} {}: {}", words.join(" "), said.trim())).hint(FOREGROUND))
+        let errors = String::from_utf8_lossy(&done.stderr);
+        Err(Failure::unavailable(format!("{program} {}: {}", words.join(" "), errors.trim())).hint(FOREGROUND))
     }
 }
 

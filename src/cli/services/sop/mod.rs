@@ -754,9 +754,9 @@ impl Watcher for SopSeen {
 }
 
 fn inputs(matches: &ArgMatches) -> Result<BTreeMap<String, String>, Failure> {
-    let given = matches.get_many::<String>("input").into_iter().flatten();
+    let words = matches.get_many::<String>("input").into_iter().flatten();
     let mut inputs = BTreeMap::new();
-    for text in given {
+    for text in words {
         let (name, value) = text
             .split_once('=')
             .ok_or_else(|| Failure::user(format!("{text:?} is no input")).hint("--input NAME=VALUE"))?;

@@ -90,7 +90,7 @@ impl Repl {
             Some(on_git) => Ok(on_git.session.sessions().clone()),
             None => {
                 let sessions = self.runtime.sessions(&tooling::workspace(self))?;
-                sessions.mended().iter().for_each(|told| self.console.notice(&escape_visible(told)));
+                sessions.mended().iter().for_each(|notice| self.console.notice(&escape_visible(notice)));
                 Ok(sessions)
             }
         }
@@ -179,8 +179,8 @@ impl Repl {
             (false, _, Some((branch, _))) => self.runtime.start_session_on(&workspace, branch, title)?,
             (false, from, None) => self.runtime.start_session(&workspace, from.map(|it| it.0), title)?,
         }
-        let told = self.runtime.on_git_mut().map(|it| it.session.take_told()).unwrap_or_default();
-        told.iter().for_each(|told| self.console.notice(&escape_visible(told)));
+        let notices = self.runtime.on_git_mut().map(|it| it.session.take_told()).unwrap_or_default();
+        notices.iter().for_each(|notice| self.console.notice(&escape_visible(notice)));
         if let Some(on_git) = self.runtime.on_git() {
             let (id, name) = (on_git.session.id(), on_git.session.reference());
             // A person with many sessions knows it.
@@ -194,8 +194,8 @@ impl Repl {
                 "session {} begins at {base}; your files stay as they are, each turn becomes a commit on {name}",
                 short_id(id)
             ));
-            if !with_changes && let Some(told) = left_behind(&self.runtime.git_options(), sessions, COUNTING_TIME) {
-                self.console.notice(&told);
+            if !with_changes && let Some(notice) = left_behind(&self.runtime.git_options(), sessions, COUNTING_TIME) {
+                self.console.notice(&notice);
             }
             if is_branch && is_first {
                 self.console.notice(
@@ -227,11 +227,11 @@ impl Repl {
     /// Tells where the session is, and what a turn that was cut off has left.
     fn tell_session(&mut self) {
         let Some(on_git) = self.runtime.on_git_mut() else { return };
-        let told = on_git.session.take_told();
+        let notices = on_git.session.take_told();
         let meta = on_git.session.meta();
         let turns = counted(usize::try_from(meta.turns).unwrap_or(usize::MAX), "turn");
         self.console.notice(&format!("session {}: {}, {turns}", short_id(&meta.id), escape_visible(&meta.title)));
-        told.iter().for_each(|told| self.console.notice(&escape_visible(told)));
+        notices.iter().for_each(|notice| self.console.notice(&escape_visible(notice)));
         if let Ok(Some(count @ 1..)) = on_git.session.sessions().moved(meta) {
             let branch = meta.base_branch.as_deref().unwrap_or_default().trim_start_matches("refs/heads/");
             let (branch, commits) = (escape_visible(branch), counted(count, "commit"));
@@ -263,9 +263,9 @@ impl Repl {
         let log = view.log().map_err(session_failure)?;
         let mut rows = log_rows(&view, &log).map_err(session_failure)?;
         let id = view.meta().map_err(session_failure)?.id;
-        let kept = kept_rows(&self.git_sessions()?.kept_tips(&id).map_err(session_failure)?, &log);
-        let kept_words = if kept.is_empty() { "" } else { "; :fork --kept K goes on from what was left" };
-        rows.extend(kept);
+        let left = kept_rows(&self.git_sessions()?.kept_tips(&id).map_err(session_failure)?, &log);
+        let kept_words = if left.is_empty() { "" } else { "; :fork --kept K goes on from what was left" };
+        rows.extend(left);
         self.console.write(&table(&rows, self.console.width_columns()));
         self.console.notice(&format!(":session show N, :rewind N, :fork N{kept_words}"));
         Ok(())
@@ -361,11 +361,11 @@ impl Repl {
         }
         let Some(mut on_git) = self.runtime.take_on_git() else { return Flow::Continue };
         let done = on_git.session.rewind(u64::try_from(turn).unwrap_or(u64::MAX));
-        let taken = self.runtime.take_session(on_git.session);
-        match (done, taken) {
-            (Ok(kept), Ok(())) => {
+        let reopened = self.runtime.take_session(on_git.session);
+        match (done, reopened) {
+            (Ok(reference), Ok(())) => {
                 self.console.notice(&format!(
-                    "Back at turn {turn}, files and conversation; {} kept as {kept}; :session undo returns there.",
+                    "Back at turn {turn}, files and conversation; {} kept as {reference}; :session undo returns there.",
                     match later.len() {
                         1 => "the later turn is".to_owned(),
                         count => format!("{count} later turns are"),
@@ -389,8 +389,8 @@ impl Repl {
         };
         let turn = u64::try_from(turn).unwrap_or(u64::MAX);
         let done = rewind_half(&mut on_git.session, turn, half);
-        let taken = self.runtime.take_session(on_git.session);
-        match (done, taken) {
+        let reopened = self.runtime.take_session(on_git.session);
+        match (done, reopened) {
             (Ok(_), Ok(())) => self.console.notice(&format!("{}; :session undo returns", half_words(turn, half))),
             (Err(error), _) => self.console.failure(&session_failure(error)),
             (_, Err(failure)) => self.console.failure(&failure),
@@ -403,9 +403,9 @@ impl Repl {
         let (old, sessions) = (on_git.session.id().to_owned(), on_git.session.sessions().clone());
         let words = fork_words(argument)
             .map_err(|message| Failure::user(message).hint(":fork [N] [--kept K]; :session log lists both"));
-        let forked = words.and_then(|(turn, kept)| {
-            let forked = match kept {
-                Some(kept) => sessions.fork_kept(&old, kept, turn),
+        let forked = words.and_then(|(turn, tip)| {
+            let forked = match tip {
+                Some(tip) => sessions.fork_kept(&old, tip, turn),
                 None => sessions.fork(&old, turn),
             };
             forked.map_err(session_failure)
@@ -457,8 +457,8 @@ impl Repl {
         let text = self.runtime.agent().redacted(text);
         let none = || Failure::user("no session is on").hint(":session lists them");
         let on_git = self.runtime.on_git_mut().ok_or_else(none)?;
-        let kept = on_git.session.reword(turn, &text).map_err(session_failure)?;
-        self.console.notice(&format!("the commit has its new message; :session undo returns to {kept}"));
+        let reference = on_git.session.reword(turn, &text).map_err(session_failure)?;
+        self.console.notice(&format!("the commit has its new message; :session undo returns to {reference}"));
         Ok(())
     }
 
@@ -467,9 +467,9 @@ impl Repl {
         let text = self.runtime.agent().redacted(text);
         let none = || Failure::user("no session is on").hint(":session lists them");
         let on_git = self.runtime.on_git_mut().ok_or_else(none)?;
-        let kept = amend(&mut on_git.session, Some(&text).filter(|it| !it.is_empty()).map(String::as_str));
-        let kept = kept.map_err(session_failure)?;
-        self.console.notice(&format!("the newest turn's commit is made anew; :session undo returns to {kept}"));
+        let reference = amend(&mut on_git.session, Some(&text).filter(|it| !it.is_empty()).map(String::as_str));
+        let reference = reference.map_err(session_failure)?;
+        self.console.notice(&format!("the newest turn's commit is made anew; :session undo returns to {reference}"));
         Ok(())
     }
 
@@ -511,10 +511,10 @@ impl Repl {
         }
         let is_wanted = match ask_yes_or_no(&mut self.terminal, "Commit these changes to the session?") {
             Err(flow) => return flow,
-            Ok(said) => said == Some(true),
+            Ok(reply) => reply == Some(true),
         };
         match self.runtime.end_own_command(command, is_wanted) {
-            Ok(told) => self.console.notice(&told),
+            Ok(notice) => self.console.notice(&notice),
             Err(failure) => self.console.failure(&failure),
         }
         Flow::Continue
@@ -542,7 +542,7 @@ impl Repl {
             _ if status != 0 => self.console.notice(&format!("the editor ended with status {status}: nothing changed")),
             Ok(new) if new == old.as_deref().unwrap_or_default() => self.console.notice("nothing changed"),
             Ok(new) => match self.runtime.edit_session_file(path, old.as_deref(), &new) {
-                Ok(told) => self.console.notice(&escape_visible(&told)),
+                Ok(notice) => self.console.notice(&escape_visible(&notice)),
                 Err(failure) => self.console.failure(&failure),
             },
             Err(error) => self.console.notice(&format!("the editor's file can't be read: {error}")),
@@ -709,8 +709,8 @@ impl Repl {
         if self.runtime.on_git().is_some_and(|it| it.session.id() == id) {
             self.session_leave()?;
         }
-        let kept = sessions.abandon(&id).map_err(session_failure)?;
-        self.console.notice(&format!("session {} is off the list; its commits stay as {kept}", short_id(&id)));
+        let reference = sessions.abandon(&id).map_err(session_failure)?;
+        self.console.notice(&format!("session {} is off the list; its commits stay as {reference}", short_id(&id)));
         Ok(())
     }
 
