@@ -5,15 +5,16 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use super::renames::{Renamed, renames};
-use crate::app::{Doubt, OwnChanges, RepositoryTool, Tested, ToolAsked, ToolCall};
+use crate::app::{Doubt, OwnChanges, RepositoryTool, Tested, ToolAsked, ToolCall, session_failure};
 use crate::base::text::{age, counted, one_line};
 use crate::config::{Env, state_directory};
 use crate::git::{Changed, Mode, Oid, Program, short};
 use crate::host;
+use crate::proto::Failure;
 use crate::proto::tool::Outcome;
 use crate::render::diff::unified;
 use crate::render::text::escape_visible;
-use crate::sessions::wire::CallFile;
+use crate::sessions::wire::{CallFile, TurnFile};
 use crate::sessions::{
     Half, How, Listed, LogEntry, MergePlan, MergeWish, SessionError, Sessions, ToApply, View, plan_merge, short_id,
 };
@@ -62,6 +63,71 @@ pub fn session_rows(sessions: &Sessions, all: &[Listed], here: Option<&str>) -> 
     all.iter().map(row).collect()
 }
 
+/// The sessions of a repository; with `is_whole` those too that were abandoned.
+///
+/// # Errors
+/// The repository can't be read.
+pub fn list(sessions: &Sessions, is_whole: bool) -> Result<Vec<Listed>, Failure> {
+    let mut all = sessions.list().map_err(session_failure)?;
+    all.extend(sessions.list_foreign().map_err(session_failure)?);
+    if is_whole {
+        all.extend(sessions.list_left().map_err(session_failure)?);
+    }
+    Ok(all)
+}
+
+/// The turns of a session as rows of a table, then the kept tips that they don't lead to; the second part says whether there
+/// are such.
+///
+/// # Errors
+/// The session can't be read.
+pub fn whole_log(sessions: &Sessions, id: &str, view: &View) -> Result<(Vec<Vec<String>>, bool), Failure> {
+    let log = view.log().map_err(session_failure)?;
+    let mut rows = log_rows(view, &log).map_err(session_failure)?;
+    let left = kept_rows(&sessions.kept_tips(id).map_err(session_failure)?, &log);
+    let has_left = !left.is_empty();
+    rows.extend(left);
+    Ok((rows, has_left))
+}
+
+/// A turn of a session.
+#[derive(Debug)]
+pub struct Turn {
+    /// Its number.
+    pub number: u64,
+    /// Its question, answer and calls.
+    pub record: TurnFile,
+    /// The changes of its files, in the unified form.
+    pub difference: String,
+}
+
+/// Reads a turn, or the newest one.
+///
+/// # Errors
+/// There is no such turn, or it can't be read.
+pub fn turn(view: &View, number: Option<u64>) -> Result<Turn, Failure> {
+    let number = number.map_or_else(|| view.meta().map(|it| it.turns), Ok).map_err(session_failure)?;
+    let record = view.record(number).map_err(session_failure)?;
+    let changes = view.changes_of(number).map_err(session_failure)?;
+    Ok(Turn { number, record, difference: difference(&changes, &|side| view.text(side)) })
+}
+
+/// The open files of a session as rows of a table: name, size in tokens.
+#[must_use]
+pub fn open_rows(open: &[(String, usize)]) -> Vec<Vec<String>> {
+    let row =
+        |(name, tokens): &(String, usize)| vec![escape_visible(name), format!("about {}", counted(*tokens, "token"))];
+    open.iter().map(row).collect()
+}
+
+/// The user's git.
+///
+/// # Errors
+/// It isn't installed.
+pub fn git_program(env: &Env) -> Result<Program, Failure> {
+    Program::find(env).ok_or_else(|| Failure::unavailable("git isn't installed").hint("install git"))
+}
+
 /// Returns whether a word of `:session` takes the id of a session.
 #[must_use]
 pub fn takes_session(word: &str) -> bool {
@@ -84,8 +150,7 @@ fn held_by(it: &Listed) -> String {
 }
 
 /// The tips of a session that are kept and that `log`, its commits, don't lead to, as rows like those of [`log_rows`].
-#[must_use]
-pub fn kept_rows(tips: &[(u64, LogEntry)], log: &[LogEntry]) -> Vec<Vec<String>> {
+fn kept_rows(tips: &[(u64, LogEntry)], log: &[LogEntry]) -> Vec<Vec<String>> {
     let now_s = host::now_unix_ms() / 1000;
     let is_left = |(_, it): &&(u64, LogEntry)| log.iter().all(|other| other.id != it.id);
     let row = |(number, it): &(u64, LogEntry)| {
@@ -123,7 +188,7 @@ pub fn lines_words(lines: Option<[u64; 2]>) -> String {
 ///
 /// # Errors
 /// A tree can't be read.
-pub fn log_rows(view: &View, log: &[LogEntry]) -> Result<Vec<Vec<String>>, SessionError> {
+fn log_rows(view: &View, log: &[LogEntry]) -> Result<Vec<Vec<String>>, SessionError> {
     let now_s = host::now_unix_ms() / 1000;
     let row = |it: &LogEntry| {
         // The commit that begins a fork names the turn that it goes on from.

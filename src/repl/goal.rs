@@ -431,29 +431,33 @@ impl Repl {
     fn ask_about_plan(&mut self, run: &Run) -> Result<Option<Vec<Event>>, Flow> {
         let lines = go_lines(run);
         lines.iter().for_each(|line| self.console.line(&escape_visible(line)));
-        let choice = self.put_question(
-            "go [g]  edit [e]  no [n, Enter]  later [l]",
-            |keys| match keys {
-                b"g" | b"G" => Some(Choice::Yes),
-                b"e" | b"E" => Some(Choice::Edit),
-                b"n" | b"N" | b"\r" | b"\n" | b"\x1b" => Some(Choice::No),
-                b"l" | b"L" | b"\x03" => Some(Choice::Later),
-                _ => None,
-            },
-            Choice::Later,
-        )?;
-        self.console.line(match choice {
-            Choice::Yes => "go",
-            Choice::No => "no",
-            Choice::Later => "later",
-            Choice::Edit => "edit",
-        });
-        Ok(match choice {
+        Ok(match self.choose("go [g]  edit [e]  no [n, Enter]  later [l]", b'g', "go")? {
             Choice::Yes => Some(vec![Event::Go { checks: run.proposed.clone() }]),
             Choice::No => Some(refused_plan()),
             Choice::Later => None,
             Choice::Edit => Some(self.edit_plan(run)?.map(|text| Event::Planned { text }).into_iter().collect()),
         })
+    }
+
+    /// Asks by keys, of which `yes_key` means yes, and writes the answer down; only a question that offers it can be answered
+    /// by `e`.
+    fn choose(&mut self, offered: &str, yes_key: u8, yes: &str) -> Result<Choice, Flow> {
+        let may_edit = offered.contains("[e]");
+        let choice = |keys: &[u8]| match keys {
+            [key] if key.eq_ignore_ascii_case(&yes_key) => Some(Choice::Yes),
+            b"e" | b"E" if may_edit => Some(Choice::Edit),
+            b"n" | b"N" | b"\r" | b"\n" | b"\x1b" => Some(Choice::No),
+            b"l" | b"L" | b"\x03" => Some(Choice::Later),
+            _ => None,
+        };
+        let choice = self.put_question(offered, choice, Choice::Later)?;
+        self.console.line(match choice {
+            Choice::Yes => yes,
+            Choice::No => "no",
+            Choice::Later => "later",
+            Choice::Edit => "edit",
+        });
+        Ok(choice)
     }
 
     /// Opens the plan in the person's editor; returns the new one if it has a task.
@@ -482,23 +486,8 @@ impl Repl {
         if count > PREVIEW_LINES_MAX {
             self.console.line(&format!("  | and {} more lines", count - PREVIEW_LINES_MAX));
         }
-        let choice = self.put_question(
-            "once [y]  no [n, Enter]  later [l]",
-            |keys| match keys {
-                b"y" | b"Y" => Some(Choice::Yes),
-                b"n" | b"N" | b"\r" | b"\n" | b"\x1b" => Some(Choice::No),
-                b"l" | b"L" | b"\x03" => Some(Choice::Later),
-                _ => None,
-            },
-            Choice::Later,
-        )?;
-        self.console.line(match choice {
-            Choice::Yes => "once",
-            Choice::No => "no",
-            Choice::Later | Choice::Edit => "later",
-        });
         let digest = halt.digest.clone();
-        Ok(match choice {
+        Ok(match self.choose("once [y]  no [n, Enter]  later [l]", b'y', "once")? {
             Choice::Yes => Some(vec![Event::Approved { digest }]),
             Choice::No => Some(vec![Event::Denied { digest, why: String::new() }]),
             Choice::Later | Choice::Edit => None,

@@ -78,16 +78,7 @@ struct Outgoing {
 
 /// Sends what is shared until it is over.
 pub(super) fn publish(queue: &Queue, link: &Link, connection: &mut Connection, redactor: &Redactor) {
-    let mut out = Outgoing {
-        redactor: redactor.clone(),
-        stars: Stars::default(),
-        pieces: Default::default(),
-        waiting: VecDeque::new(),
-        waiting_bytes: 0,
-        numbered: 0,
-        lost: 0,
-        question: None,
-    };
+    let mut out = Outgoing::new(redactor);
     let (mut accepted, mut spoken, mut again) = (0, Instant::now(), None::<Duration>);
     loop {
         let wait = match again {
@@ -215,6 +206,19 @@ fn resume(
 }
 
 impl Outgoing {
+    fn new(redactor: &Redactor) -> Self {
+        Self {
+            redactor: redactor.clone(),
+            stars: Stars::default(),
+            pieces: Default::default(),
+            waiting: VecDeque::new(),
+            waiting_bytes: 0,
+            numbered: 0,
+            lost: 0,
+            question: None,
+        }
+    }
+
     /// Puts the question that is open in front, unless it waits to be sent.
     fn ask_again(&mut self) {
         let Some(question) = &self.question else { return };
@@ -437,19 +441,6 @@ fn answer(queue: &Queue, link: &Link, data: &Value) {
 mod tests {
     use super::*;
 
-    fn outgoing(redactor: &Redactor) -> Outgoing {
-        Outgoing {
-            redactor: redactor.clone(),
-            stars: Stars::default(),
-            pieces: Default::default(),
-            waiting: VecDeque::new(),
-            waiting_bytes: 0,
-            numbered: 0,
-            lost: 0,
-            question: None,
-        }
-    }
-
     fn all(out: &Outgoing) -> String {
         out.waiting.iter().map(|it| it.text.as_str()).collect::<Vec<_>>().join("\n")
     }
@@ -457,7 +448,7 @@ mod tests {
     #[test]
     fn scenario_55_secrets_are_hidden_in_every_frame_before_it_is_sent() {
         let redactor = Redactor::new([("a key", "s3cr3t-value")]);
-        let mut out = outgoing(&redactor);
+        let mut out = Outgoing::new(&redactor);
         let frames = [
             json!({"k": "l", "text": "curl -H s3cr3t-value", "to": "shell"}),
             json!({"k": "q", "digest": "d1", "card": {"action": "echo s3cr3t-value", "changes": [{"new": "s3cr3t-value"}]}}),
@@ -478,7 +469,7 @@ mod tests {
         // What a line sets is a secret from then on, also if the line itself isn't shown.
         for (line, is_hidden) in [("export MY_API_KEY=hunter2hunter2zz", false), (" DB_PASSWORD=correct-horse-9", true)]
         {
-            let mut out = outgoing(&redactor);
+            let mut out = Outgoing::new(&redactor);
             let frame = json!({"k": "l", "text": line, "to": "shell", "hidden": is_hidden});
             let shown = format!("{}\n", line.split('=').nth(1).unwrap_or_default()).into_bytes();
             let items = [Item::Frame(1, frame), Item::Output(2, shown)];
@@ -502,7 +493,7 @@ mod tests {
     #[test]
     fn while_nobody_takes_frames_the_oldest_output_goes_and_is_counted() {
         let redactor = Redactor::default();
-        let mut out = outgoing(&redactor);
+        let mut out = Outgoing::new(&redactor);
         out.push(json!({"k": "l", "text": "first"}), 0);
         out.numbered = 1;
         for _ in 0..200 {

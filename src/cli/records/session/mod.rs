@@ -25,9 +25,9 @@ use crate::config::state_directory;
 use crate::git::{Changed, Mode, Oid, Program, short};
 use crate::host;
 use crate::ops::sessions::{
-    against, applied_lines, call_lines, changes_at, difference, doubt_lines, first_questions, former_names, half_words,
-    kept_rows, log_rows, merge_words, output_of, own_change_lines, own_command, plan_lines, range_and_path,
-    session_rows, test_lines, tool_lines, tool_rows,
+    Turn, against, applied_lines, call_lines, changes_at, difference, doubt_lines, first_questions, former_names,
+    git_program, half_words, list, merge_words, open_rows, output_of, own_change_lines, own_command, plan_lines,
+    range_and_path, session_rows, test_lines, tool_lines, tool_rows, turn, whole_log,
 };
 use crate::proto::Failure;
 use crate::render::text::{escape_visible, table};
@@ -224,11 +224,7 @@ impl Asked {
     }
 
     fn list(&self, is_whole: bool, is_json: bool) -> Result<ExitCode, Failure> {
-        let mut all = self.sessions.list().map_err(session_failure)?;
-        all.extend(self.sessions.list_foreign().map_err(session_failure)?);
-        if is_whole {
-            all.extend(self.sessions.list_left().map_err(session_failure)?);
-        }
+        let all = list(&self.sessions, is_whole)?;
         if is_json {
             print_lines(all.iter().map(|it| lines::listed(&self.sessions, it).to_string()));
         } else {
@@ -301,13 +297,11 @@ impl Asked {
 
     fn log(&self, id: &str, is_json: bool) -> Result<(), Failure> {
         let view = self.view(id)?;
-        let log = view.log().map_err(session_failure)?;
         if !is_json {
-            let mut rows = log_rows(&view, &log).map_err(session_failure)?;
-            rows.extend(kept_rows(&self.sessions.kept_tips(id).map_err(session_failure)?, &log));
-            print_table(&rows);
+            print_table(&whole_log(&self.sessions, id, &view)?.0);
             return Ok(());
         }
+        let log = view.log().map_err(session_failure)?;
         let line = |it: &LogEntry| {
             let files = view.files_of(it).map_err(session_failure)?;
             Ok(lines::entry(id, it, files))
@@ -317,13 +311,11 @@ impl Asked {
         Ok(())
     }
 
-    fn show(&self, id: &str, turn: Option<u64>, is_json: bool) -> Result<(), Failure> {
-        let view = self.view(id)?;
-        let turn = turn.map_or_else(|| view.meta().map(|it| it.turns), Ok).map_err(session_failure)?;
-        let record = view.record(turn).map_err(session_failure)?;
+    fn show(&self, id: &str, wanted: Option<u64>, is_json: bool) -> Result<(), Failure> {
+        let Turn { number, record, difference } = turn(&self.view(id)?, wanted)?;
         if is_json {
             let record = serde_json::to_value(&record).unwrap_or_default();
-            let record = json!({"v": VERSION, "kind": "record", "session": id, "turn": turn, "record": record});
+            let record = json!({"v": VERSION, "kind": "record", "session": id, "turn": number, "record": record});
             outln!("{}", shown_json(record.to_string()));
             return Ok(());
         }
@@ -331,7 +323,6 @@ impl Asked {
             outln!("Turn 0 begins the session: nothing was asked.");
             return Ok(());
         }
-        let changes = view.changes_of(turn).map_err(session_failure)?;
         outln!("? {}", strip_controls(record.question.as_bytes()));
         for line in record.calls.iter().flat_map(call_lines) {
             outln!("{}", escape_visible(&line));
@@ -343,7 +334,7 @@ impl Asked {
         for doubt in &record.doubts {
             outln!("Looks like a secret: {}", escape_visible(doubt));
         }
-        out!("{}", sanitise(&difference(&changes, &|side| view.text(side))));
+        out!("{}", sanitise(&difference));
         Ok(())
     }
 
@@ -413,7 +404,7 @@ impl Asked {
     }
 
     fn program(&self) -> Result<Program, Failure> {
-        Program::find(self.runtime.env()).ok_or_else(|| Failure::unavailable("git isn't installed").hint("install git"))
+        git_program(self.runtime.env())
     }
 
     fn sync(&self, id: &str, matches: &ArgMatches) -> Result<ExitCode, Failure> {
@@ -430,20 +421,14 @@ impl Asked {
         let synced = match (matches.get_flag("rebase"), matches.get_flag("with-changes")) {
             (true, _) => replay(&mut session, branch, &program),
             (_, true) => sync_changes(&mut session, &program, &self.runtime.key_guard()).map(|(synced, left_out)| {
-                left_out.iter().for_each(|told| errln!("reedclaw: {}", sanitise(told)));
+                left_out.iter().for_each(|notice| errln!("reedclaw: {}", sanitise(notice)));
                 synced
             }),
             _ => sync(&mut session, branch, &program),
         };
         let synced = match synced {
-            Err(SessionError::Conflicts(paths)) => {
-                if is_json {
-                    conflicts(&paths);
-                }
-                report(&session_failure(SessionError::Conflicts(paths)));
-                return Ok(ExitCode::from(exit::CONFLICTS));
-            }
-            synced => synced.map_err(session_failure)?,
+            Ok(synced) => synced,
+            Err(error) => return in_conflict(id, is_json, error),
         };
         let from = short(synced.from);
         if is_json {
@@ -526,10 +511,7 @@ impl Asked {
             print_lines(open.iter().map(|(name, tokens)| lines::open_file(&id, name, *tokens).to_string()));
             return Ok(ExitCode::SUCCESS);
         }
-        let row = |(name, tokens): &(String, usize)| {
-            vec![escape_visible(name), format!("about {}", counted(*tokens, "token"))]
-        };
-        print_table(&open.iter().map(row).collect::<Vec<_>>());
+        print_table(&open_rows(&open));
         Ok(ExitCode::SUCCESS)
     }
 
@@ -596,14 +578,7 @@ impl Asked {
         };
         let plan = match plan_merge(&self.sessions, id, wish, &program) {
             Ok(plan) => plan,
-            Err(SessionError::Conflicts(paths)) => {
-                if is_json {
-                    print_lines(paths.iter().map(|it| lines::conflict(id, it).to_string()));
-                }
-                report(&session_failure(SessionError::Conflicts(paths)));
-                return Ok(ExitCode::from(exit::CONFLICTS));
-            }
-            Err(error) => return Err(session_failure(error)),
+            Err(error) => return in_conflict(id, is_json, error),
         };
         if is_json {
             self.print_changes(id, &plan.files, &plan.twins, &|side| plan.text(side));
@@ -636,14 +611,7 @@ impl Asked {
         let (is_json, has_yes) = (matches.get_flag("json"), matches.get_flag("yes"));
         let plan = match self.runtime.plan_apply(&self.sessions, id) {
             Ok(plan) => plan,
-            Err(SessionError::Conflicts(paths)) => {
-                if is_json {
-                    print_lines(paths.iter().map(|it| lines::conflict(id, it).to_string()));
-                }
-                report(&session_failure(SessionError::Conflicts(paths)));
-                return Ok(ExitCode::from(exit::CONFLICTS));
-            }
-            Err(error) => return Err(session_failure(error)),
+            Err(error) => return in_conflict(id, is_json, error),
         };
         let view = self.view(id)?;
         let mut changes = view.changes().map_err(session_failure)?;
@@ -669,6 +637,16 @@ impl Asked {
         errln!("reedclaw: {}", sanitise(&applied.to_string()));
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// Reports the files that both sides changed, as lines of JSON too; any other error is returned.
+fn in_conflict(id: &str, is_json: bool, error: SessionError) -> Result<ExitCode, Failure> {
+    let SessionError::Conflicts(paths) = error else { return Err(session_failure(error)) };
+    if is_json {
+        print_lines(paths.iter().map(|it| lines::conflict(id, it).to_string()));
+    }
+    report(&session_failure(SessionError::Conflicts(paths)));
+    Ok(ExitCode::from(exit::CONFLICTS))
 }
 
 fn print_table(rows: &[Vec<String>]) {

@@ -10,11 +10,12 @@ use std::time::Duration;
 use crate::app::{Approvals, OwnCommand, Ruling, doubts, left_behind, session_failure};
 use crate::ask::{Asking, ask_yes_or_no};
 use crate::base::text::{counted, one_line};
-use crate::git::{Program, short};
+use crate::git::short;
 use crate::host::PrivateCopy;
 use crate::ops::sessions::{
-    against, applied_lines, call_lines, changes_at, difference, fork_words, half_words, kept_rows, log_rows,
-    merge_wish, merge_words, output_of, own_change_lines, own_command, plan_lines, range_and_path, session_rows,
+    Turn, against, applied_lines, call_lines, changes_at, difference, fork_words, git_program, half_words, list,
+    merge_wish, merge_words, open_rows, output_of, own_change_lines, own_command, plan_lines, range_and_path,
+    session_rows, turn, whole_log,
 };
 use crate::proto::Failure;
 use crate::render::patch::parse;
@@ -63,7 +64,7 @@ impl Repl {
             "message" => self.session_message(rest),
             "amend" => self.session_amend(rest),
             "run" => return self.session_run(rest),
-            "sync" => self.git_program().and_then(|program| sync::sync_session(self, rest, &program)),
+            "sync" => git_program(self.runtime.env()).and_then(|program| sync::sync_session(self, rest, &program)),
             "apply" => return self.session_apply(),
             "undo" => self.session_undo(Session::undo),
             "redo" => self.session_undo(Session::redo),
@@ -117,18 +118,12 @@ impl Repl {
     }
 
     fn session_list(&self, argument: &str) -> Result<(), Failure> {
-        let sessions = self.git_sessions()?;
-        let mut all = sessions.list().map_err(session_failure)?;
-        all.extend(sessions.list_foreign().map_err(session_failure)?);
-        match argument {
-            "" => {}
-            "--all" => all.extend(sessions.list_left().map_err(session_failure)?),
-            other => {
-                return Err(
-                    Failure::user(format!("list doesn't know {}", escape_visible(other))).hint(":session list [--all]")
-                );
-            }
+        if !matches!(argument, "" | "--all") {
+            let message = format!("list doesn't know {}", escape_visible(argument));
+            return Err(Failure::user(message).hint(":session list [--all]"));
         }
+        let sessions = self.git_sessions()?;
+        let all = list(&sessions, argument == "--all")?;
         if all.is_empty() {
             self.console.notice("no session yet; :session start begins one");
             return Ok(());
@@ -145,7 +140,7 @@ impl Repl {
         let sessions = self.runtime.sessions(&workspace);
         // In a home, and in `/`, tools work elsewhere: neither is a project.
         let is_here = workspace == state::read(&self.state).cwd && workspace.parent().is_some();
-        let program = self.git_program().ok();
+        let program = git_program(self.runtime.env()).ok();
         let (Err(_), true, Some(program)) = (sessions, is_here && !is_in_repository(&workspace), program) else {
             return Ok(());
         };
@@ -260,12 +255,9 @@ impl Repl {
 
     fn session_log(&self) -> Result<(), Failure> {
         let view = self.session_view()?;
-        let log = view.log().map_err(session_failure)?;
-        let mut rows = log_rows(&view, &log).map_err(session_failure)?;
         let id = view.meta().map_err(session_failure)?.id;
-        let left = kept_rows(&self.git_sessions()?.kept_tips(&id).map_err(session_failure)?, &log);
-        let kept_words = if left.is_empty() { "" } else { "; :fork --kept K goes on from what was left" };
-        rows.extend(left);
+        let (rows, has_left) = whole_log(&self.git_sessions()?, &id, &view)?;
+        let kept_words = if has_left { "; :fork --kept K goes on from what was left" } else { "" };
         self.console.write(&table(&rows, self.console.width_columns()));
         self.console.notice(&format!(":session show N, :rewind N, :fork N{kept_words}"));
         Ok(())
@@ -273,22 +265,22 @@ impl Repl {
 
     fn session_show(&mut self, argument: &str) -> Flow {
         let shown = self.session_view().and_then(|view| {
-            let turn = match argument {
-                "" => view.meta().map_err(session_failure)?.turns,
-                number => number
-                    .parse()
-                    .map_err(|_| Failure::user(format!("{number} is no turn")).hint(":session log lists them"))?,
+            let number = match argument {
+                "" => None,
+                number => Some(
+                    number
+                        .parse()
+                        .map_err(|_| Failure::user(format!("{number} is no turn")).hint(":session log lists them"))?,
+                ),
             };
-            let record = view.record(turn).map_err(session_failure)?;
-            let changes = view.changes_of(turn).map_err(session_failure)?;
-            Ok((record, difference(&changes, &|side| view.text(side))))
+            turn(&view, number)
         });
         match shown {
             Err(failure) => self.console.failure(&failure),
-            Ok((record, _)) if record.kind == "base" => {
-                self.console.notice("turn 0 begins the session: nothing was asked")
+            Ok(Turn { record, .. }) if record.kind == "base" => {
+                self.console.notice("turn 0 begins the session: nothing was asked");
             }
-            Ok((record, text)) => {
+            Ok(Turn { record, difference, .. }) => {
                 self.console.outside(&format!("? {}\n", record.question));
                 let calls = record.calls.iter().flat_map(call_lines);
                 calls.for_each(|line| self.console.outside(&format!("{line}\n")));
@@ -299,7 +291,7 @@ impl Repl {
                     .for_each(|it| self.console.notice(&format!("in no commit: {}", escape_visible(it))));
                 let doubts = record.doubts.iter();
                 doubts.for_each(|it| self.console.notice(&format!("looks like a secret: {}", escape_visible(it))));
-                return changes::browse(self, parse(&text), Vec::new());
+                return changes::browse(self, parse(&difference), Vec::new());
             }
         }
         Flow::Continue
@@ -318,7 +310,8 @@ impl Repl {
             return Ok(difference(&changes, &|side| view.text(side)));
         };
         let (sessions, id) = (self.git_sessions()?, &view.meta().map_err(session_failure)?.id);
-        let mut plan = against(&sessions, id, range, branch, &self.git_program()?).map_err(session_failure)?;
+        let mut plan =
+            against(&sessions, id, range, branch, &git_program(self.runtime.env())?).map_err(session_failure)?;
         let files = changes_at(std::mem::take(&mut plan.files), path).map_err(session_failure)?;
         Ok(difference(&files, &|side| plan.text(side)))
     }
@@ -559,11 +552,7 @@ impl Repl {
             self.console.notice("no file is open; :session context PATH lets one go with every question");
             return Ok(());
         }
-        let row = |(name, tokens): &(String, usize)| {
-            vec![escape_visible(name), format!("about {}", counted(*tokens, "token"))]
-        };
-        let rows: Vec<Vec<String>> = open.iter().map(row).collect();
-        self.console.write(&table(&rows, self.console.width_columns()));
+        self.console.write(&table(&open_rows(&open), self.console.width_columns()));
         self.console.notice(":session context -PATH closes one");
         Ok(())
     }
@@ -592,10 +581,6 @@ impl Repl {
         };
         let mut all = sessions.list().ok()?.into_iter().filter(|it| it.meta.turns == turns);
         all.find(|it| is_last(&it.meta.id)).map(|it| short_id(&it.meta.id).to_owned())
-    }
-
-    fn git_program(&self) -> Result<Program, Failure> {
-        Program::find(self.runtime.env()).ok_or_else(|| Failure::user("git isn't installed").hint("install git"))
     }
 
     fn session_apply(&mut self) -> Flow {
@@ -653,7 +638,7 @@ impl Repl {
                 Failure::user(message).hint("[--squash|--merge|--rebase|--pick N,N] [--into BRANCH] [--keep-record]")
             })
             .and_then(|wish| {
-                let program = self.git_program()?;
+                let program = git_program(self.runtime.env())?;
                 let view = self.session_view()?;
                 let id = view.meta().map_err(session_failure)?.id;
                 let sessions = self.git_sessions()?;

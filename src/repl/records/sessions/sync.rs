@@ -17,7 +17,7 @@ pub(super) fn sync_session(repl: &mut Repl, argument: &str, program: &Program) -
     let (what, synced) = match (argument, replayed) {
         ("--with-changes", _) => {
             let (synced, left_out) = sync_changes(session, program, &guard).map_err(session_failure)?;
-            left_out.iter().for_each(|told| repl.console.notice(&escape_visible(told)));
+            left_out.iter().for_each(|notice| repl.console.notice(&escape_visible(notice)));
             ("your uncommitted files".to_owned(), Ok(synced))
         }
         (_, Some(_)) => (String::new(), replay(session, branch, program)),
