@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn it_stops_until_it_is_cleared() {
+    fn a_stop_lasts_until_it_is_cleared() {
         let (_dir, estop) = estop();
         assert_eq!(estop.check(), Ok(()));
         estop.clear().unwrap();

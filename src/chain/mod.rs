@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_is_told_in_words() {
+    fn a_block_has_a_reason_in_words() {
         let pending = Lock { state: "pending".into(), ..a_lock() };
         for (locks, end) in [(vec![], "canvas.edit"), (vec![pending], "; the nearest waits for an approver")] {
             let facts = Facts { locks: Some(locks), ..Facts::default() };

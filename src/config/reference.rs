@@ -180,7 +180,7 @@ mod tests {
 
     /// Without a list all tools are offered. The table said "none", on which a reader would rely.
     #[test]
-    fn a_list_of_tools_that_isnt_given_means_all_tools() {
+    fn a_missing_list_of_tools_means_all_tools() {
         let table = settings_table();
         let lists: Vec<&str> = table.lines().filter(|line| line.starts_with("| `tools_allow.")).collect();
         assert_eq!(lists.len(), 6);

@@ -487,7 +487,7 @@ mod tests {
     }
     /// `AGENTS.md` was protected, and the file that it led to wasn't.
     #[test]
-    fn what_a_link_with_a_protected_name_leads_to_is_protected() {
+    fn the_target_of_a_link_with_a_protected_name_is_protected() {
         let top = tempfile::tempdir().expect("a directory");
         let top = fs::canonicalize(top.path()).expect("a path");
         for directory in ["tools/hooks", "k", "bare"] {

@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_allowed_in_one_directory_is_not_in_another_and_a_no_counts_in_all() {
+    fn a_yes_counts_in_one_directory_and_a_no_in_all() {
         let top = tempfile::tempdir().expect("a directory");
         let pins = Pins::at(top.path());
         let at = |place: String| json!({"program": "/usr/bin/one", "cwd": place});

@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_gets_its_input_and_its_failure_is_told() {
+    fn a_program_gets_its_input_and_its_failure_is_returned() {
         let dir = tempfile::tempdir().expect("a directory");
         let file = dir.path().join("heard");
         let env = crate::host::environment();

@@ -515,7 +515,7 @@ mod tests {
     }
 
     #[test]
-    fn how_far_a_request_goes() {
+    fn an_address_decides_how_far_a_request_goes() {
         for (url, reach) in [
             ("http://127.0.0.1:1", Reach::Machine),
             ("http://192.168.1.4:8080", Reach::Network),

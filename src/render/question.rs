@@ -269,7 +269,7 @@ mod tests {
 
     /// A warning that a command changed protected files was drawn as the model's text.
     #[test]
-    fn a_question_of_reedclaws_own_stands_outside_the_gutter() {
+    fn a_question_of_reedclaws_own_is_outside_the_gutter() {
         let text = "It changed .envrc: new. Restore it?";
         let own = asked_rows(OWN_HEADING, text, &["restore".into()], Look::plain(80));
         assert_eq!(own, [OWN_HEADING, &format!("  {text}"), "  1. restore"]);

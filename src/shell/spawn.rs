@@ -432,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn zsh_is_told_of_no_start_up_files_by_our_own() {
+    fn options_about_zshs_start_up_files_are_found() {
         let table: [(&[&str], &str, &[&str]); 6] = [
             (&["-f"], "-f", &[]),
             (&["-fx"], "-f", &["-x"]),

@@ -429,7 +429,7 @@ fn keys_typed_together_with_a_bound_key_are_not_lost() {
 
 /// The prompt was drawn over it.
 #[test]
-fn what_a_bound_key_prints_stays_above_the_line() {
+fn output_of_a_bound_key_stays_above_the_line() {
     let rc = r#"bind -x '"\ey": echo one-$((1+1))'
 bind -x '"\ez": printf "two-%s\n" $((1+1)) "$READLINE_LINE"'
 "#;

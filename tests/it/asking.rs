@@ -152,7 +152,7 @@ fn a_commands_lines_follow_a_gutter_and_mixed_scripts_are_marked() {
 
 /// A line that a command printed stood in the question as ReedClaw's own words.
 #[test]
-fn what_a_command_printed_stands_to_the_right_of_the_gutter() {
+fn output_of_a_command_is_right_of_the_gutter() {
     let home = scene(&["sh take.sh"], "");
     let plan = home.path().join("plan.txt");
     fs::write(&plan, "private\n").expect("a file");

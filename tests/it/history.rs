@@ -151,7 +151,7 @@ fn a_printed_expansion_leads_to_a_prompt_at_which_sentences_are_sentences() {
 }
 
 #[test]
-fn lines_that_bash_is_told_not_to_keep_are_not_kept() {
+fn lines_that_bash_leaves_out_of_its_history_are_not_stored() {
     let session = Session::spawn(plain());
     session.run("HISTIGNORE='*vaultword*:ls'");
     session.run("echo vaultword-7");

@@ -59,7 +59,7 @@ fn pictures_go_to_a_model_that_takes_them() {
 }
 
 #[test]
-fn a_picture_that_was_sent_is_said_to_be_there() {
+fn a_picture_that_was_sent_is_reported_as_there() {
     let server = Server::start();
     let home = home(&server, "images = true", "");
     let session = Session::spawn(Spawn::reedclaw().home(home.path()).cwd(&home.path().join("work")));

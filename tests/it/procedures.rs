@@ -160,7 +160,7 @@ fn an_approval_without_covers_covers_the_calls_up_to_the_next_one() {
 }
 
 #[test]
-fn whoever_waits_hears_of_the_end_that_another_process_brought_about() {
+fn a_waiting_process_sees_an_end_by_another_process() {
     let home = home(&[], "");
     let ask = "[[steps]]\nid = \"ask\"\nkind = \"approval\"\nprompt = \"Go on?\"\n";
     procedure(home.path(), "asks", ask);

@@ -57,7 +57,7 @@ fn values_that_will_be_refused_are_marked_in_the_question() {
 
 /// The question and the line about what applies agree with what happens.
 #[test]
-fn what_is_refused_or_not_used_is_not_said_to_apply() {
+fn refused_or_unused_settings_are_not_listed_as_applied() {
     let text = "return {\n meta = {undo = function() end},\n models = {m = {aliases = {\"n\"}}},\n \
                 context = {max_turns = 7},\n keys = {f7 = {meta = \":why\"}},\n}\n";
     let config = "return { models = { m = { endpoint = \"http://127.0.0.1:1\" }, n = { endpoint = \"http://127.0.0.1:1\" } }, \
@@ -304,7 +304,7 @@ fn files_of_other_users_pipes_and_directories_are_refused() {
 }
 
 #[test]
-fn it_is_merged_key_by_key_over_the_users_own() {
+fn a_projects_config_is_merged_key_by_key_over_the_users_own() {
     let own = "return { context = { max_turns = 11, token_budget = 9000 },\n  \
                models = { a = { endpoint = 'http://127.0.0.1:1', temperature = 0.1, key_env = 'K' } } }";
     let project = "return { context = { max_turns = 7 }, models = { a = { temperature = 0.9 },\n  \

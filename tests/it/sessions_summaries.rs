@@ -101,7 +101,7 @@ fn summaries_are_made_once_for_each_content_and_go_with_questions() {
 }
 
 #[test]
-fn where_a_budget_forbids_summaries_the_names_of_files_take_their_place() {
+fn names_of_files_replace_summaries_that_a_budget_forbids() {
     if !require(&["git"]) {
         return;
     }

@@ -125,7 +125,7 @@ fn one_inside_another_keeps_apart() {
 }
 
 #[test]
-fn it_works_inside_tmux_and_screen_and_script() {
+fn a_session_works_inside_tmux_screen_and_script() {
     if !crate::need::require(&["tmux", "script"]) {
         return;
     }

@@ -60,7 +60,7 @@ new.txt  +1 −0  new file, ends without a newline
 }
 
 #[test]
-fn it_can_be_listened_to_and_drawn_without_unicode() {
+fn a_sheet_can_be_read_out_and_drawn_without_unicode() {
     let old = numbered(9);
     let change = [change("a.md", Some(&old), Some(&old.replace("line 9", "\tnine")))];
     let spoken = drawn(&change, Look { accessible: true, ..Look::plain(80) });

@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn all_that_was_told_is_in_the_store_when_it_is_dropped() {
+    fn dropping_the_writer_stores_every_line_first() {
         let writer = writer();
         let mut thread = WriterThread::start(writer.clone());
         for (time, status) in (0..50).zip(0..) {
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn who_reads_sees_what_is_still_to_be_written() {
+    fn a_reader_sees_lines_that_are_still_to_be_written() {
         let writer = writer();
         let mut unwoken = WriterThread { writer: writer.clone(), wake: None, thread: None, tickets: 0 };
         let first = unwoken.append(entry(1));

@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_terminal_that_has_gone_has_said_neither_yes_nor_no() {
+    fn a_closed_terminal_answers_neither_yes_nor_no() {
         let no = Answer::No(String::new());
         assert_eq!([word(None), word(Some(&no)), word(Some(&Answer::Once))], ["none", "no", "once"]);
     }

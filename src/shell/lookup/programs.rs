@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn it_can_live_on_a_thread_of_its_own() {
+    fn a_search_for_programs_may_live_on_another_thread() {
         fn sendable<T: Send + 'static>(_: &T) {}
         sendable(&Programs::new());
     }

@@ -127,7 +127,7 @@ fn a_new_file_in_place_of_the_one_that_a_program_reads_halts_the_run() {
 
 /// It changed the file while the check ran, and the run was verified.
 #[test]
-fn what_continues_in_the_background_ends_before_the_checks() {
+fn background_jobs_end_before_the_checks() {
     let call = |arguments: Value| json!([{"tool_call": {"name": "shell", "arguments": arguments}}]);
     let job = "while test ! -e go; do sleep 0.05; done; echo bad > made";
     let task = json!({"when": "Rules: do only", "rounds": [

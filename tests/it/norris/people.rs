@@ -248,7 +248,7 @@ fn a_run_that_has_ended_is_shown_and_not_worked_on_again() {
 }
 
 #[test]
-fn where_a_model_may_only_look_nothing_is_granted_and_a_failing_model_is_named() {
+fn a_readonly_model_gets_no_grant_and_a_failing_model_is_named() {
     let write = shell("TASK 1: write it", &["echo 1 > made"], "it is there");
     let home = home(&[plan(&["write it"]), write], "security = { autonomy = \"readonly\" }");
     let begin = ["norris", "make it", "--check", "test -e made", "--grant-write", "made"];
