@@ -166,7 +166,7 @@ fn every_setting_has_a_comment_in_the_reference() {
                 continue;
             }
             if value == "{" {
-                tables.push(if ["[\"local\"]", "cloud", "git", "builds"].contains(&key) {
+                tables.push(if ["[\"local\"]", "cloud", "git", "builds", "reviewer"].contains(&key) {
                     "NAME".into()
                 } else {
                     key.into()
