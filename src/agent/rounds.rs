@@ -172,7 +172,7 @@ impl Turn<'_, '_, '_> {
                 },
             };
             let read = response.usage.as_ref().map(Usage::total_in).filter(|tokens| *tokens > 0);
-            let counted = read.map(|tokens| Counted { tokens, estimated: estimated(&request) });
+            let counted = read.map(|tokens| Counted { tokens, estimated: estimated(request) });
             progress.counted = counted.or(progress.counted);
             progress.is_cut = is_cut(&response);
             match wanted {

@@ -42,16 +42,15 @@ fn variables_are_named_for_what_they_hold() {
 fn vague_variables(tokens: &[Token]) -> Vec<(usize, &'static str)> {
     let word = |at: usize| tokens.get(at).map_or("", |token| token.text.as_str());
     let mut found = Vec::new();
-    for at in 0..tokens.len() {
-        let name = match word(at) {
+    for (at, token) in tokens.iter().enumerate() {
+        let name = match token.text.as_str() {
             "let" if word(at + 1) == "mut" => word(at + 2),
             "let" => word(at + 1),
             "|" if word(at + 2) == "|" => word(at + 1),
             _ => continue,
         };
         // `made` is the word of a builder's loop in too many places to refuse it.
-        found
-            .extend(VAGUE.into_iter().filter(|vague| *vague == name && name != "made").map(|it| (tokens[at].line, it)));
+        found.extend(VAGUE.into_iter().filter(|vague| *vague == name && name != "made").map(|it| (token.line, it)));
     }
     found
 }
