@@ -18,7 +18,6 @@
 mod asked;
 mod calls;
 mod choice;
-mod first_look;
 pub mod goal;
 mod person;
 pub mod procedure;
@@ -427,7 +426,7 @@ impl Agent {
             is_in_run: self.is_in_run,
             by_lines: !has_tools && self.is_in_run,
         };
-        let Turned { end, trail, has_no_tools, counted, shortfall } = turn.run(request, question);
+        let Turned { end, trail, has_no_tools, counted, shortfall } = turn.run(request);
         self.learnt.entry(provider.name().to_owned()).or_default().learn(counted, shorter.refused);
         asked.settle_rest();
         let Asked { text, sink, record, secrets, person, .. } = asked;

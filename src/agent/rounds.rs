@@ -7,7 +7,6 @@ use super::asked::Asked;
 use super::calls::repeats::Repeats;
 use super::calls::result_text::worded;
 use super::calls::runner::ToolRunner;
-use super::first_look;
 use super::goal::helper::helped;
 use super::recorder::PastCall;
 use super::texts::compact::estimated;
@@ -125,34 +124,13 @@ struct Progress {
 
 impl Turn<'_, '_, '_> {
     /// Asks until the answer is text.
-    pub(super) fn run(mut self, mut request: Request, question: &str) -> Turned {
+    pub(super) fn run(mut self, mut request: Request) -> Turned {
         let mut progress = Progress { question_at: request.messages.len(), ..Progress::default() };
-        let looked = self.look_first(&mut request, question, &mut progress);
-        let end = looked.and_then(|()| self.answered(&mut request, &mut progress));
-        let trail = request.messages.split_off(progress.question_at.min(request.messages.len()));
-        let Progress { has_no_tools, counted, shortfall, .. } = progress;
-        Turned { end, trail, has_no_tools, counted, shortfall }
-    }
-
-    /// Reads the files that a question to a small model names.
-    fn look_first(&mut self, request: &mut Request, question: &str, progress: &mut Progress) -> Result<(), Broken> {
-        // The question of a run's task is ours, and names the files that it needs.
-        let is_wanted = self.is_small && !self.is_in_run && self.limits.rounds_max > 1 && !request.tools.is_empty();
-        let Some(runner) = self.runner.as_deref_mut().filter(|_| is_wanted) else { return Ok(()) };
-        let calls = first_look::reads(question, request.messages.len(), runner);
-        if calls.is_empty() {
-            return Ok(());
-        }
-        request.messages.push(Item::Assistant { text: String::new(), calls: calls.clone(), state: None });
-        self.carry_out_all(&calls, request, progress)
-    }
-
-    fn answered(&mut self, request: &mut Request, progress: &mut Progress) -> Result<Response, Broken> {
-        loop {
-            self.make_ready(request, progress);
-            let end = self.provider.chat(request, self.asked);
+        let end = loop {
+            self.make_ready(&mut request, &mut progress);
+            let end = self.provider.chat(&request, self.asked);
             let wanted = match &end {
-                Ok(response) if !self.asked.is_too_long => self.wanted(request, response, progress),
+                Ok(response) if !self.asked.is_too_long => self.wanted(&request, response, &progress),
                 _ => Wanted::Nothing,
             };
             match wanted {
@@ -166,13 +144,13 @@ impl Turn<'_, '_, '_> {
                     break Err(too_long(self.limits));
                 }
                 Ok(response) => response,
-                Err(error) => match self.mended(&error, request, progress) {
+                Err(error) => match self.mended(&error, &mut request, &mut progress) {
                     Ok(()) => continue,
                     Err(broken) => break Err(broken),
                 },
             };
             let read = response.usage.as_ref().map(Usage::total_in).filter(|tokens| *tokens > 0);
-            let counted = read.map(|tokens| Counted { tokens, estimated: estimated(request) });
+            let counted = read.map(|tokens| Counted { tokens, estimated: estimated(&request) });
             progress.counted = counted.or(progress.counted);
             progress.is_cut = is_cut(&response);
             match wanted {
@@ -181,7 +159,7 @@ impl Turn<'_, '_, '_> {
                     break Ok(response);
                 }
                 Wanted::Again(words) if !std::mem::replace(&mut progress.was_asked_again, true) => {
-                    append(request, words);
+                    append(&mut request, words);
                     self.asked.is_between_rounds = true;
                 }
                 Wanted::Again(_) => break Err(no_answer(&response)),
@@ -189,20 +167,23 @@ impl Turn<'_, '_, '_> {
                     // Calls that were written as text are in no state that goes back.
                     let state = response.state.filter(|_| !response.calls.is_empty());
                     request.messages.push(Item::Assistant { text, calls: calls.clone(), state });
-                    if let Err(broken) = self.carry_out_all(&calls, request, progress) {
+                    if let Err(broken) = self.carry_out_all(&calls, &mut request, &mut progress) {
                         break Err(broken);
                     }
                 }
                 Wanted::Lines(calls) => {
                     request.messages.push(Item::Assistant { text: response.text, calls: Vec::new(), state: None });
                     let first = request.messages.len();
-                    if let Err(broken) = self.carry_out_all(&calls, request, progress) {
+                    if let Err(broken) = self.carry_out_all(&calls, &mut request, &mut progress) {
                         break Err(broken);
                     }
-                    as_message(request, first, &calls);
+                    as_message(&mut request, first, &calls);
                 }
             }
-        }
+        };
+        let trail = request.messages.split_off(progress.question_at.min(request.messages.len()));
+        let Progress { has_no_tools, counted, shortfall, .. } = progress;
+        Turned { end, trail, has_no_tools, counted, shortfall }
     }
 
     /// Gets a request ready to be sent: without secrets, and short enough.
@@ -267,7 +248,6 @@ impl Turn<'_, '_, '_> {
             }
         }
         if self.lacks_tools(request, error) {
-            first_look::take_back(request, progress.question_at);
             progress.has_no_tools = self.without_tools(request, error);
             return Ok(());
         }

@@ -83,7 +83,6 @@ mod sessions_real;
 mod sessions_summaries;
 mod sessions_tools;
 mod skills;
-mod small_models;
 mod sop;
 mod sop_kills;
 mod sshd;
