@@ -148,7 +148,7 @@ pub(super) fn ask_about(runtime: &mut Runtime, person: &mut AtEditor<'_>, brough
 /// Asks whether a model may call the tools of a server, if it runs. Of one that doesn't, the question says why.
 ///
 /// # Errors
-/// What was allowed can't be stored.
+/// The permission can't be stored.
 fn ask_about_tools(servers: &Servers, person: &AtEditor<'_>, name: &str) -> Result<(), Failure> {
     let Some(Done::Ask { server, tools, lines }) = ask_to_allow_started(servers, name) else { return Ok(()) };
     let title = format!("Let the model call the tools of {name}");

@@ -155,7 +155,7 @@ impl Registry {
         self.tools.iter().chain(&self.served).filter(|entry| !entry.is_ours).map(|entry| &entry.spec)
     }
 
-    /// The tools that a model is told of, with their briefs for a small one.
+    /// The tools that a model is offered, with their briefs for a small one.
     pub fn offered(&self, set: ToolSet, is_small: bool, can_ask: bool) -> impl Iterator<Item = (&Spec, Option<Brief>)> {
         let is_offered = move |entry: &&Entry| {
             !entry.is_ours && self.is_within(entry) && set.has(entry.tool.offer(), is_small, can_ask)
