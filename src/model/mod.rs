@@ -43,7 +43,7 @@ pub use endpoint::{
 };
 pub use error::{Fault, ModelError};
 pub use exchange::server::Server;
-pub use exchange::stream::{Piece, Stream, start};
+pub use exchange::stream::{Piece, Stream};
 pub use probe::list_models;
 pub use provider::{Capabilities, ChatEvent, Count, Countable, Crossing, Provider, Reach, Sending, Sink};
 pub use request::{

@@ -15,6 +15,8 @@ pub(crate) enum Step {
     Await,
     /// Holds the connection until the client closes it, then reports that (`Script::closed`).
     Hold,
+    /// Reads the next request on the same connection.
+    Next,
     /// As `Hold`, and sends these bytes every few milliseconds meanwhile.
     Drip(Vec<u8>),
 }
@@ -50,6 +52,9 @@ pub(crate) fn serve(exchanges: Vec<Vec<Step>>) -> Script {
                     }
                     Step::Await => {
                         let _ = gone.recv();
+                    }
+                    Step::Next => {
+                        let _ = request_sender.send(read_request(&mut socket));
                     }
                     Step::Hold => {
                         let _ = socket.set_read_timeout(Some(Duration::from_secs(60)));

@@ -6,10 +6,12 @@ use std::net::TcpListener;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::exchange::connections::Connections;
 use super::script::{Script, Step, done, response, serve, sse_head, text_event};
+use super::wire::Without;
 use super::{
     Cancel, Count, Countable, Endpoint, Fault, Item, ModelError, Piece, Protocol, Provider, Request, Response, Secret,
-    Server, Stop, StopReason, Stream, start,
+    Server, Stop, StopReason, Stream,
 };
 use crate::proto::{FailureKind, Message, Role};
 
@@ -20,6 +22,10 @@ fn question() -> Request {
         Message { role: Role::System, content: "be brief".into() },
         Message { role: Role::User, content: "hé?".into() },
     ])
+}
+
+fn start(endpoint: &Endpoint, request: &Request) -> Stream {
+    super::exchange::stream::start(endpoint, request, Without::default(), &Connections::default(), None)
 }
 
 fn drain(stream: &mut Stream) -> (String, Result<Response, Box<ModelError>>) {

@@ -1,5 +1,6 @@
 //! One request to a server and its response: bytes, events, repeats.
 
+pub(super) mod connections;
 pub(super) mod decode;
 mod halves;
 pub(super) mod retry;

@@ -9,8 +9,9 @@ use crate::model::cancel::Cancel;
 use crate::model::count::{self, Counter};
 use crate::model::endpoint::{Endpoint, Protocol};
 use crate::model::error::{Fault, ModelError, seconds};
+use crate::model::exchange::connections::Connections;
 use crate::model::exchange::retry;
-use crate::model::exchange::stream::{Piece, start_without};
+use crate::model::exchange::stream::{Piece, Stream, start};
 use crate::model::provider::{Capabilities, ChatEvent, Count, Countable, Provider, Sending, Sink};
 use crate::model::request::{Request, Response};
 use crate::model::window;
@@ -27,13 +28,14 @@ pub struct Server {
     endpoint: Endpoint,
     without: Mutex<Without>,
     counter: Counter,
+    pub(in crate::model) connections: Connections,
 }
 
 impl Server {
     /// Makes the provider of an endpoint.
     #[must_use]
     pub fn new(endpoint: Endpoint) -> Self {
-        Self { endpoint, without: Mutex::default(), counter: Counter::default() }
+        Self { endpoint, without: Mutex::default(), counter: Counter::default(), connections: Connections::default() }
     }
 
     /// The endpoint with its key, which is read now if it isn't known yet.
@@ -90,7 +92,8 @@ impl Server {
         *without != before
     }
 
-    /// Asks once. `has_begun` becomes true with the first piece of text.
+    /// Asks once, or again on a new connection if the server had closed the one that was left open. `has_begun` becomes true with the first
+    /// piece of text.
     fn once(
         &self,
         endpoint: &Endpoint,
@@ -98,11 +101,26 @@ impl Server {
         sink: &mut dyn Sink,
         has_begun: &mut bool,
     ) -> Result<Response, Fault> {
-        let without = *self.without.lock();
-        if sink.cancel().is_cancelled() {
-            return Err(Fault::Cancelled);
+        let mut open = self.connections.take();
+        loop {
+            if sink.cancel().is_cancelled() {
+                return Err(Fault::Cancelled);
+            }
+            let mut stream = start(endpoint, request, *self.without.lock(), &self.connections, open.take());
+            let end = Self::follow(&mut stream, endpoint, sink, has_begun);
+            if !stream.found_it_closed() {
+                return end;
+            }
         }
-        let mut stream = start_without(endpoint, request, without);
+    }
+
+    /// Passes on what a stream brings until it ends.
+    fn follow(
+        stream: &mut Stream,
+        endpoint: &Endpoint,
+        sink: &mut dyn Sink,
+        has_begun: &mut bool,
+    ) -> Result<Response, Fault> {
         if endpoint.may_say_it_works() {
             let (asked, cancel) = (endpoint.clone(), sink.cancel().clone());
             stream.wait_while(move || count::is_working(&asked, &cancel));
@@ -138,6 +156,12 @@ impl Server {
         };
         sink.cancel().attach(None);
         end
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.connections.close();
     }
 }
 

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use crate::model::cancel::Waker;
 use crate::model::endpoint::{Ask, Endpoint};
 use crate::model::error::{Fault, ModelError};
+use crate::model::exchange::connections::{Connections, InUse};
 use crate::model::exchange::worker::{self, Job};
 use crate::model::request::{Request, Response};
 use crate::model::wire::{self, Without};
@@ -48,7 +49,10 @@ pub(in crate::model) enum StreamEvent {
 pub struct Stream {
     heard: Receiver<StreamEvent>,
     waker: Waker,
-    agent: Option<ureq::Agent>,
+    question: Option<InUse>,
+    connections: Connections,
+    /// `true` if the question went out on a connection of an earlier one.
+    reuses: bool,
     identity: ModelError,
     phase: Phase,
     first_byte_timeout: Duration,
@@ -81,14 +85,15 @@ enum Phase {
     Ended(Result<Box<Response>, Fault>),
 }
 
-/// Sends the request and returns the stream of the answer at once; a failure appears in the stream.
-#[must_use]
-pub fn start(endpoint: &Endpoint, request: &Request) -> Stream {
-    start_without(endpoint, request, Without::default())
-}
-
-/// As [`start`], without the fields that the server has refused.
-pub(in crate::model) fn start_without(endpoint: &Endpoint, request: &Request, without: Without) -> Stream {
+/// Sends the request, without the fields that the server has refused, and returns the stream of the answer at once; a failure appears in
+/// the stream. The question goes out on the open connection `open` if there is one; after the answer it belongs to `connections`.
+pub(in crate::model) fn start(
+    endpoint: &Endpoint,
+    request: &Request,
+    without: Without,
+    connections: &Connections,
+    open: Option<ureq::Agent>,
+) -> Stream {
     let (sender, heard) = sync_channel(PIECES_WAITING_MAX);
     let wake = sender.clone();
     let mut asked = Stream {
@@ -97,7 +102,9 @@ pub(in crate::model) fn start_without(endpoint: &Endpoint, request: &Request, wi
         waker: Waker::new(move || {
             let _ = wake.try_send(StreamEvent::Woken);
         }),
-        agent: None,
+        question: None,
+        connections: connections.clone(),
+        reuses: open.is_some(),
         identity: ModelError::of(endpoint, Fault::ClosedEarly),
         phase: Phase::Asked,
         first_byte_timeout: endpoint.first_byte_timeout,
@@ -106,7 +113,7 @@ pub(in crate::model) fn start_without(endpoint: &Endpoint, request: &Request, wi
         works: None,
         is_extended: false,
     };
-    if let Err(fault) = asked.launch(endpoint, request, without, sender) {
+    if let Err(fault) = asked.launch(endpoint, request, without, sender, open) {
         asked.phase = Phase::Ended(Err(fault));
     }
     asked
@@ -202,14 +209,27 @@ impl Stream {
         request: &Request,
         without: Without,
         sender: SyncSender<StreamEvent>,
+        open: Option<ureq::Agent>,
     ) -> Result<(), Fault> {
         let internal = |why: String| Fault::Internal { why };
         let model = request.model.as_deref().unwrap_or(&endpoint.model);
         let address = endpoint.address(if request.whole { Ask::Whole(model) } else { Ask::Stream(model) })?;
         let body = wire::body(request, endpoint, without).map_err(|error| internal(error.to_string()))?;
-        let agent = worker::agent(endpoint, &address)?;
-        self.agent = Some(agent.clone());
-        let job = Job { agent, url: address.url, body, endpoint: endpoint.clone(), trace: request.trace.clone() };
+        let agent = match open {
+            Some(agent) => agent,
+            None => worker::agent(endpoint, &address)?,
+        };
+        let question = InUse::new(agent.clone());
+        self.question = Some(question.clone());
+        let job = Job {
+            agent,
+            question,
+            connections: self.connections.clone(),
+            url: address.url,
+            body,
+            endpoint: endpoint.clone(),
+            trace: request.trace.clone(),
+        };
         thread::Builder::new()
             .name("model-request".to_owned())
             .spawn(move || worker::run(job, sender))
@@ -235,14 +255,26 @@ impl Stream {
     }
 
     fn hang_up(&mut self) {
-        if let Some(agent) = self.agent.take() {
-            agent.shutdown();
+        if let Some(question) = self.question.take() {
+            question.hang_up();
         }
+    }
+
+    /// Returns whether the server had closed the connection of an earlier question, on which this one went out.
+    pub(in crate::model) fn found_it_closed(&self) -> bool {
+        self.reuses && matches!(self.phase, Phase::Ended(Err(Fault::ClosedEarly)))
     }
 }
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        self.hang_up();
+        match &self.phase {
+            Phase::Ended(Ok(_)) => {
+                if let Some(question) = &self.question {
+                    self.connections.leave(question);
+                }
+            }
+            _ => self.hang_up(),
+        }
     }
 }

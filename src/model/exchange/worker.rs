@@ -9,6 +9,7 @@ use ureq::http::{HeaderMap, Response};
 
 use crate::model::endpoint::{Address, Endpoint};
 use crate::model::error::{Fault, one_line};
+use crate::model::exchange::connections::{Connections, IDLE_MAX, InUse};
 use crate::model::exchange::decode::{Decoder, Progress};
 use crate::model::exchange::stream::StreamEvent;
 use crate::model::request::Response as Answer;
@@ -18,17 +19,21 @@ use crate::model::wire::{Fresh, Problem};
 const READ_BYTES: usize = 16 * 1024;
 /// Bytes of a refusal's body that are read to find the server's words.
 const REFUSAL_BYTES_MAX: u64 = 64 * 1024;
+/// Bytes after the end of an answer that are read for the end of its response; a connection with more is closed.
+const REST_BYTES_MAX: usize = 64 * 1024;
 
 /// All that the thread needs.
 pub(in crate::model) struct Job {
     pub agent: ureq::Agent,
+    pub question: InUse,
+    pub connections: Connections,
     pub url: String,
     pub body: Vec<u8>,
     pub endpoint: Endpoint,
     pub trace: Option<String>,
 }
 
-/// Makes the HTTP client of one question. One each, because ending a question closes all of its client's connections.
+/// Makes an HTTP client with one connection.
 ///
 /// # Errors
 /// [`Fault::Tls`] if the authorities for https can't be read.
@@ -41,7 +46,8 @@ pub(in crate::model) fn agent(endpoint: &Endpoint, address: &Address) -> Result<
         .http_status_as_error(false)
         // A redirect would turn the question into a GET, or send it to another address than the configured one.
         .max_redirects(0)
-        .max_idle_connections(0)
+        .max_idle_connections(1)
+        .max_idle_age(IDLE_MAX)
         .user_agent(concat!("reedclaw/", env!("CARGO_PKG_VERSION")))
         .accept("text/event-stream, application/json")
         .timeout_resolve(Some(endpoint.connect_timeout))
@@ -63,10 +69,32 @@ pub(in crate::model) fn agent(endpoint: &Endpoint, address: &Address) -> Result<
 /// Runs the request and says how it ended, whatever happens.
 pub(in crate::model) fn run(job: Job, sender: SyncSender<StreamEvent>) {
     let mut line = Line { sender, ended: false };
-    if let Some(end) = exchange(&job, &line) {
-        line.end(end.map_err(|fault| redact(&job.endpoint, fault)));
-    } else {
-        line.ended = true;
+    match exchange(&job, &line) {
+        Some(Ok((answer, rest))) => {
+            line.end(Ok(answer));
+            if reads_to_end(rest) {
+                job.connections.give_back(&job.question);
+            }
+        }
+        Some(Err(fault)) => line.end(Err(redact(&job.endpoint, fault))),
+        None => line.ended = true,
+    }
+}
+
+/// Reads what follows an answer; returns whether the response has ended, so that its connection can be used again.
+fn reads_to_end(mut rest: BodyReader) -> bool {
+    let mut buffer = [0; 1024];
+    let mut bytes = 0;
+    loop {
+        match rest.read(&mut buffer) {
+            Ok(0) => return true,
+            Ok(count) => bytes += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => return false,
+        }
+        if bytes > REST_BYTES_MAX {
+            return false;
+        }
     }
 }
 
@@ -96,8 +124,11 @@ impl Drop for Line {
     }
 }
 
-/// One request and its response; `None` if the caller has gone.
-fn exchange(job: &Job, line: &Line) -> Option<Result<Box<Answer>, Fault>> {
+/// A response's body as it comes.
+type BodyReader = ureq::BodyReader<'static>;
+
+/// One request and its response, with the part of its body that follows the answer; `None` if the caller has gone.
+fn exchange(job: &Job, line: &Line) -> Option<Result<(Box<Answer>, BodyReader), Fault>> {
     let endpoint = &job.endpoint;
     if endpoint.key.as_ref().is_some_and(|key| !key.reveal().bytes().all(|byte| byte.is_ascii_graphic())) {
         return Some(Err(Fault::BadKey));
@@ -121,7 +152,11 @@ fn exchange(job: &Job, line: &Line) -> Option<Result<Box<Answer>, Fault>> {
     }
 }
 
-fn read_answer(response: Response<ureq::Body>, endpoint: &Endpoint, line: &Line) -> Option<Result<Box<Answer>, Fault>> {
+fn read_answer(
+    response: Response<ureq::Body>,
+    endpoint: &Endpoint,
+    line: &Line,
+) -> Option<Result<(Box<Answer>, BodyReader), Fault>> {
     let mut reader = response.into_body().into_reader();
     let mut decoder = Decoder::new(endpoint.protocol);
     let mut buffer = vec![0; READ_BYTES];
@@ -147,7 +182,7 @@ fn read_answer(response: Response<ureq::Body>, endpoint: &Endpoint, line: &Line)
             line.say(StreamEvent::Alive)?;
         }
         if let Some(end) = step {
-            return Some(end.map(|()| Box::new(decoder.response(&endpoint.name))));
+            return Some(end.map(|()| (Box::new(decoder.response(&endpoint.name)), reader)));
         }
     }
 }

@@ -355,3 +355,59 @@ fn a_server_lists_its_models_in_any_of_the_usual_forms() {
         Fault::Garbage { .. }
     ));
 }
+
+/// A whole streamed answer whose connection may be used again.
+fn chunked(text: &str) -> Step {
+    let json = serde_json::json!({"choices": [{"index": 0, "delta": {"content": text}, "finish_reason": null}]});
+    let body = format!("data: {json}\n\ndata: [DONE]\n\n");
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
+    Step::Send(format!("{head}{:x}\r\n{body}\r\n0\r\n\r\n", body.len()).into_bytes())
+}
+
+/// Waits until the connection of the last answer may be used again.
+fn wait_for_connection(server: &Server) {
+    let begun = Instant::now();
+    while server.connections.free() == 0 {
+        assert!(begun.elapsed() < Duration::from_secs(60), "the connection isn't given back");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn the_next_question_goes_out_on_the_same_connection() {
+    // The script accepts one connection only.
+    let script = serve(vec![vec![chunked("one"), Step::Next, chunked("two"), Step::Next, chunked("three")]]);
+    let server = Server::new(Endpoint::new("m", &script.url, "x"));
+    for text in ["one", "two", "three"] {
+        let answer = server.chat(&question("q"), &mut Ear::new(false)).expect("an answer");
+        assert_eq!(answer.text, text);
+        wait_for_connection(&server);
+    }
+}
+
+#[test]
+fn a_connection_that_the_server_closes_is_replaced_silently() {
+    // The server closes it when the second question is on its way, then before the third one is sent.
+    let script = serve(vec![vec![chunked("one"), Step::Next], vec![chunked("two")], vec![chunked("three")]]);
+    let mut endpoint = Endpoint::new("m", &script.url, "x");
+    endpoint.retries = 0;
+    let server = Server::new(endpoint);
+    for text in ["one", "two", "three"] {
+        let mut ear = Ear::new(false);
+        assert_eq!(server.chat(&question("q"), &mut ear).expect("an answer").text, text);
+        assert!(ear.notices().is_empty(), "{:?}", ear.notices());
+        if text == "one" {
+            wait_for_connection(&server);
+        }
+    }
+}
+
+#[test]
+fn a_response_that_does_not_end_holds_up_no_question() {
+    let script = serve(vec![vec![sse_head(), text_event("one"), done(), Step::Hold], vec![chunked("two")]]);
+    let server = Server::new(Endpoint::new("m", &script.url, "x"));
+    let mut ear = Ear::new(false);
+    assert_eq!(server.chat(&question("q"), &mut ear).expect("an answer").text, "one");
+    drop(server);
+    script.closed.recv_timeout(Duration::from_secs(120)).expect("the connection is closed");
+}

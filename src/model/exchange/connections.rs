@@ -1,0 +1,168 @@
+//! Connections that stay open after an answer, so that the next question to the same server needs no look-up of its name and no
+//! handshake. Each HTTP client has one connection, because ending a question closes all connections of its client.
+
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, SystemTime};
+
+use parking_lot::Mutex;
+
+/// Longest time for which a connection stays open without a question: enough for a tool between two questions.
+pub(in crate::model) const IDLE_MAX: Duration = Duration::from_secs(15);
+/// Longest time for the end of a response after the end of its answer, once another question is asked.
+const END_MAX: Duration = Duration::from_secs(1);
+/// Connections that stay open to one server.
+const FREE_MAX: usize = 4;
+
+/// The open connections to one server.
+#[derive(Clone, Debug, Default)]
+pub(in crate::model) struct Connections(Arc<Mutex<State>>);
+
+#[derive(Debug, Default)]
+struct State {
+    /// Clients whose connection is open and unused, and since when. By the wall clock, which counts the time that a machine
+    /// sleeps.
+    free: Vec<(ureq::Agent, SystemTime)>,
+    /// Questions whose answer is whole but whose response hasn't ended yet.
+    ending: Vec<(InUse, SystemTime)>,
+    /// `true` while a thread waits to close what nobody uses.
+    closes: bool,
+}
+
+/// The HTTP client of a question. Of its two owners, the caller and the request's thread, the first one decides what becomes of it.
+#[derive(Clone, Debug)]
+pub(in crate::model) struct InUse(Arc<Mutex<Option<ureq::Agent>>>);
+
+impl InUse {
+    pub(in crate::model) fn new(agent: ureq::Agent) -> Self {
+        Self(Arc::new(Mutex::new(Some(agent))))
+    }
+
+    /// Closes the connection at once, whatever is on its way.
+    pub(in crate::model) fn hang_up(&self) {
+        if let Some(agent) = self.0.lock().take() {
+            agent.shutdown();
+        }
+    }
+}
+
+impl Connections {
+    /// Takes a client with an open connection, if there is one.
+    pub(in crate::model) fn take(&self) -> Option<ureq::Agent> {
+        let mut state = self.0.lock();
+        let now = SystemTime::now();
+        state.ending.retain(|(question, since)| {
+            let in_time = is_younger(*since, now, END_MAX);
+            if !in_time {
+                question.hang_up();
+            }
+            in_time
+        });
+        state.drop_old(now);
+        state.free.pop().map(|(agent, _)| agent)
+    }
+
+    /// Leaves a question whose answer is whole to its thread, which reads the end of the response.
+    pub(in crate::model) fn leave(&self, question: &InUse) {
+        if question.0.lock().is_some() {
+            self.0.lock().ending.push((question.clone(), SystemTime::now()));
+        }
+    }
+
+    /// Takes over the connection of a response that has been read to its end. The calling thread may have to stay for a while, to
+    /// close what nobody uses.
+    pub(in crate::model) fn give_back(&self, question: &InUse) {
+        let Some(agent) = question.0.lock().take() else { return };
+        let mut state = self.0.lock();
+        let now = SystemTime::now();
+        state.ending.retain(|(other, _)| !Arc::ptr_eq(&other.0, &question.0));
+        state.drop_old(now);
+        if state.free.len() < FREE_MAX {
+            state.free.push((agent, now));
+        }
+        if std::mem::replace(&mut state.closes, true) {
+            return;
+        }
+        drop(state);
+        self.close_when_idle();
+    }
+
+    /// Closes all connections but those of questions that are on their way.
+    pub(in crate::model) fn close(&self) {
+        let mut state = self.0.lock();
+        state.free.clear();
+        for (question, _) in state.ending.drain(..) {
+            question.hang_up();
+        }
+    }
+
+    /// Returns how many connections are open and unused.
+    #[cfg(test)]
+    pub(in crate::model) fn free(&self) -> usize {
+        self.0.lock().free.len()
+    }
+
+    fn close_when_idle(&self) {
+        loop {
+            thread::sleep(IDLE_MAX);
+            let mut state = self.0.lock();
+            state.drop_old(SystemTime::now());
+            if state.free.is_empty() {
+                state.closes = false;
+                return;
+            }
+        }
+    }
+}
+
+impl State {
+    fn drop_old(&mut self, now: SystemTime) {
+        self.free.retain(|(_, since)| is_younger(*since, now, IDLE_MAX));
+    }
+}
+
+/// Returns whether less than `most` has passed. A clock that was set back says no.
+fn is_younger(since: SystemTime, now: SystemTime, most: Duration) -> bool {
+    now.duration_since(since).is_ok_and(|age| age < most)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::UNIX_EPOCH;
+
+    fn agent() -> ureq::Agent {
+        ureq::Agent::new_with_defaults()
+    }
+
+    #[test]
+    fn connections_stay_open_for_a_while_and_not_through_a_sleep() {
+        let open = Connections::default();
+        open.0.lock().free.push((agent(), SystemTime::now()));
+        assert!(open.take().is_some());
+        assert!(open.take().is_none(), "each has one user");
+        for since in [UNIX_EPOCH, SystemTime::now() + Duration::from_secs(3600)] {
+            open.0.lock().free.push((agent(), since));
+            assert!(open.take().is_none(), "{since:?}");
+        }
+    }
+
+    #[test]
+    fn a_response_that_does_not_end_is_closed_when_another_question_comes() {
+        let open = Connections::default();
+        let (new, old) = (InUse::new(agent()), InUse::new(agent()));
+        open.0.lock().ending.extend([(new.clone(), SystemTime::now()), (old.clone(), UNIX_EPOCH)]);
+        assert!(open.take().is_none());
+        assert!(new.0.lock().is_some() && old.0.lock().is_none());
+    }
+
+    #[test]
+    fn a_connection_that_was_closed_is_not_given_back() {
+        let open = Connections::default();
+        let question = InUse::new(agent());
+        question.hang_up();
+        open.give_back(&question);
+        open.leave(&question);
+        assert!(open.0.lock().free.is_empty() && open.0.lock().ending.is_empty());
+    }
+}
