@@ -81,7 +81,7 @@ class Client:
     """A connection that stays open."""
 
     def __init__(self, gateway, token):
-        self.connection = http.client.HTTPConnection(gateway.host, timeout=60)
+        self.token, self.connection = token, http.client.HTTPConnection(gateway.host, timeout=60)
         self.headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
 
     def ask(self, method, path, body=None):

@@ -44,6 +44,14 @@ impl PartialEq for Atom {
     }
 }
 
+impl Atom {
+    /// Its canonical form, by its id.
+    fn text(&self, id: &str) -> &str {
+        // Values that were folded in have one.
+        self.text.get_or_init(|| atom_text(id, self).unwrap_or_default())
+    }
+}
+
 /// A canvas at a revision.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct State {
@@ -70,6 +78,13 @@ impl State {
         self.atoms.iter().map(|(id, atom)| atom_value(id, atom)).collect()
     }
 
+    /// The same as canonical JSON. Only atoms that have changed are written anew.
+    #[must_use]
+    pub fn atoms_text(&self) -> String {
+        let texts: Vec<&str> = self.atoms.iter().map(|(id, atom)| atom.text(id)).collect();
+        format!("[{}]", texts.join(","))
+    }
+
     /// Reads a state from the value that [`Self::atoms_value`] wrote.
     #[must_use]
     pub fn read(rev: i64, atoms: &Value) -> Option<Self> {
@@ -91,8 +106,7 @@ impl State {
             if number > 0 {
                 hasher.update(b",");
             }
-            // Values that were folded in have a canonical form.
-            hasher.update(atom.text.get_or_init(|| atom_text(id, atom).unwrap_or_default()).as_bytes());
+            hasher.update(atom.text(id).as_bytes());
         }
         hasher.update(format!("],\"rev\":{}}}", self.rev).as_bytes());
         hasher.finish_hex()
@@ -137,14 +151,25 @@ pub fn check_kinds(next: &State, ops: &[Value]) -> Result<(), OpError> {
 /// # Errors
 /// The first operation that can't be applied.
 pub fn fold(state: &State, ops: &[Value]) -> Result<State, OpError> {
-    let mut next = State { rev: state.rev + 1, atoms: state.atoms.clone() };
+    let mut next = state.clone();
+    fold_in(&mut next, ops)?;
+    Ok(next)
+}
+
+/// The same in place, for whoever needs no state before: the whole board isn't copied for each command. After an error the state
+/// is of no use.
+///
+/// # Errors
+/// The first operation that can't be applied.
+pub fn fold_in(state: &mut State, ops: &[Value]) -> Result<(), OpError> {
     if ops.is_empty() || ops.len() > OPS_MAX {
         return Err(OpError { index: 0, why: format!("a command has 1 to {OPS_MAX} operations") });
     }
+    state.rev += 1;
     for (index, op) in ops.iter().enumerate() {
-        apply(&mut next, op).map_err(|why| OpError { index, why })?;
+        apply(state, op).map_err(|why| OpError { index, why })?;
     }
-    Ok(next)
+    Ok(())
 }
 
 /// Returns the places that a command changes, as pairs of an atom and a path; an atom alone stands for all of it.

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::http::inputs::query;
 use super::identity::{ids, is_id};
 use super::stream::cursor;
+use crate::base::canonical::canonical;
 use crate::canvas::{State, fold};
 use crate::proto::team::Mode;
 
@@ -110,6 +111,7 @@ proptest! {
             prop_assert_eq!(again.hash(), next.hash());
             let read = State::read(next.rev, &next.atoms_value()).expect("what was written");
             prop_assert_eq!(read.hash(), next.hash());
+            prop_assert_eq!(next.atoms_text(), canonical(&next.atoms_value(), 64).expect("a text"));
             state = next;
         }
     }

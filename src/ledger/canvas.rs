@@ -2,6 +2,8 @@
 //! shortcut, and count only if the log says the same.
 
 use super::sql::{Connection, OptionalExtension as _, Row, params};
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
 use super::more::anchor::base;
@@ -62,7 +64,7 @@ pub enum Committed {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Snapshot {
     /// Its state.
-    pub state: State,
+    pub state: Arc<State>,
     /// The position of the newest commit.
     pub position: i64,
     /// The hash of the state.
@@ -88,7 +90,7 @@ impl Canvases<'_> {
                 return Ok(Committed::Done(answer, true));
             }
             let known = self.current(transaction, who, id)?;
-            let state = known.as_ref().map(|it| it.state.clone()).unwrap_or_default();
+            let state = known.map(|it| it.state).unwrap_or_default();
             if command.base_rev > state.rev {
                 return Ok(Committed::Ahead(state.rev));
             }
@@ -111,7 +113,7 @@ impl Canvases<'_> {
                     let text = answer.to_string();
                     transaction
                         .execute(sql, params![who.tenant, kind, command.key, who.user, request_hash, text, now])?;
-                    latest = Some((next, position, state_hash));
+                    latest = Some((Arc::new(next), position, state_hash));
                     Ok(Committed::Done(answer, false))
                 }
             }
@@ -139,6 +141,11 @@ impl Canvases<'_> {
     /// # Errors
     /// There is none in this project, or the database fails.
     pub fn canvas(&self, who: &Identity, id: &str) -> Result<Snapshot, LedgerError> {
+        let (position, state_hash) = newest(&*self.0.view(&who.tenant)?, who, id)?.ok_or(LedgerError::NotFound)?;
+        let known = self.0.boards.get(&who.tenant, id);
+        if let Some((state, ..)) = known.filter(|(_, at, hash)| (*at, hash) == (position, &state_hash)) {
+            return Ok(Snapshot { state, position, state_hash });
+        }
         // A wrong snapshot is removed on the way, so this may write.
         let found = self.0.write(&who.tenant, |transaction| self.current(transaction, who, id))?;
         found.ok_or(LedgerError::NotFound)
@@ -161,22 +168,14 @@ impl Canvases<'_> {
 
     /// The newest state: that in memory or the newest snapshot that the log confirms, and the commits after it.
     fn current(&self, transaction: &Connection, who: &Identity, id: &str) -> Result<Option<Snapshot>, LedgerError> {
-        let sql = "SELECT project, last_position, state_hash FROM canvas WHERE tenant = ?1 AND canvas_id = ?2";
-        let row = |row: &Row<'_>| -> crate::ledger::sql::Result<(String, i64, String)> {
-            Ok((row.get(0)?, row.get(1)?, row.get(2)?))
-        };
-        let found = transaction.query_row(sql, params![who.tenant, id], row).optional()?;
-        let Some((project, position, state_hash)) = found else { return Ok(None) };
-        if project != who.project {
-            return Err(LedgerError::NotFound);
-        }
+        let Some((position, state_hash)) = newest(transaction, who, id)? else { return Ok(None) };
         let known = self.0.boards.get(&who.tenant, id).filter(|(_, at, _)| *at <= position);
         if let Some((state, at, hash)) = known {
             if (at, &hash) == (position, &state_hash) {
                 return Ok(Some(Snapshot { state, position, state_hash }));
             }
             // Another gateway has changed it. A state that isn't what the log says is forgotten.
-            let state = folded(transaction, &who.tenant, id, (state, at))?;
+            let state = Arc::new(folded(transaction, &who.tenant, id, (Arc::unwrap_or_clone(state), at))?);
             if state.hash() == state_hash {
                 self.0.boards.put(&who.tenant, id, (state.clone(), position, state_hash.clone()));
                 return Ok(Some(Snapshot { state, position, state_hash }));
@@ -184,7 +183,7 @@ impl Canvases<'_> {
             self.0.boards.forget(&who.tenant, id);
         }
         let start = shortcut(transaction, who, id)?.unwrap_or_default();
-        let state = folded(transaction, &who.tenant, id, start)?;
+        let state = Arc::new(folded(transaction, &who.tenant, id, start)?);
         if state.hash() == state_hash {
             self.0.boards.put(&who.tenant, id, (state.clone(), position, state_hash.clone()));
         }
@@ -198,7 +197,7 @@ impl Canvases<'_> {
         transaction: &Connection,
         who: &Identity,
         last: i64,
-    ) -> Result<Vec<(String, State, i64)>, LedgerError> {
+    ) -> Result<Vec<(String, Arc<State>, i64)>, LedgerError> {
         let sql = "SELECT canvas_id, project FROM canvas WHERE tenant = ?1 ORDER BY canvas_id";
         let rows = transaction.prepare_cached(sql)?.query_map([&who.tenant], |row| Ok((row.get(0)?, row.get(1)?)))?;
         let mut found = Vec::new();
@@ -236,12 +235,11 @@ pub(super) fn verify_canvases(connection: &Connection, tenant: &str) -> Result<O
             position = event.position;
             let body = event.body();
             let ops = body["ops"].as_array().cloned().unwrap_or_default();
-            let folded = canvas::fold(&state, &ops).ok().filter(|next| body["state_hash"] == next.hash());
-            let Some(next) = folded else {
+            let is_folded = canvas::fold_in(&mut state, &ops).is_ok() && body["state_hash"] == state.hash();
+            if !is_folded {
                 let why = format!("its operations don't give the state that it names (canvas {id})");
                 return Ok(Some(Broken { position, why }));
-            };
-            state = next;
+            }
         }
         if (state.rev, state.hash()) != (rev, state_hash) {
             let why = format!("the row of the canvas {id} names another revision or hash than its log");
@@ -310,12 +308,40 @@ fn folded(
     id: &str,
     (mut state, after): (State, i64),
 ) -> Result<State, LedgerError> {
-    for event in commits(connection, tenant, id, after)? {
-        let ops = event.body()["ops"].as_array().cloned().unwrap_or_default();
-        state = canvas::fold(&state, &ops)
-            .map_err(|error| LedgerError::Database(format!("the canvas {id} can't be folded: {error}")))?;
+    // By version, as the index has them; of the rest of each event nothing is needed.
+    let sql = "SELECT stream_version, body FROM event WHERE tenant = ?1 AND stream = ?2 AND event_type = ?3 AND position > ?4 \
+               AND stream_version > ?5 ORDER BY stream_version LIMIT ?6";
+    let (stream, page) = (stream(id), i64::try_from(PAGE).unwrap_or(i64::MAX));
+    let mut version = 0;
+    loop {
+        let mut statement = connection.prepare_cached(sql)?;
+        let values = params![tenant, stream, COMMIT, after, version, page];
+        let rows = statement.query_map(values, |row| Ok((row.get::<i64>(0)?, row.get::<String>(1)?)))?;
+        let before = version;
+        for row in rows {
+            let (at, body) = row?;
+            let mut body: Value = serde_json::from_str(&body).unwrap_or_default();
+            let ops = body["ops"].take();
+            canvas::fold_in(&mut state, ops.as_array().map_or(&[], Vec::as_slice))
+                .map_err(|error| LedgerError::Database(format!("the canvas {id} can't be folded: {error}")))?;
+            version = at;
+        }
+        if version == before {
+            return Ok(state);
+        }
     }
-    Ok(state)
+}
+
+/// The position of a canvas's newest commit and the hash of its state; `None` if there is no such canvas.
+fn newest(connection: &Connection, who: &Identity, id: &str) -> Result<Option<(i64, String)>, LedgerError> {
+    let sql = "SELECT project, last_position, state_hash FROM canvas WHERE tenant = ?1 AND canvas_id = ?2";
+    let row = |row: &Row<'_>| -> crate::ledger::sql::Result<(String, i64, String)> {
+        Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+    };
+    match connection.prepare_cached(sql)?.query_row(params![who.tenant, id], row).optional()? {
+        Some((project, ..)) if project != who.project => Err(LedgerError::NotFound),
+        found => Ok(found.map(|(_, position, state_hash)| (position, state_hash))),
+    }
 }
 
 /// A stored snapshot and the position of its commit.
@@ -387,7 +413,7 @@ fn commit(
                DO UPDATE SET rev = ?4, last_position = ?5, state_hash = ?6";
     transaction.execute(sql, params![who.tenant, id, who.project, next.rev, position, state_hash])?;
     if next.rev % SNAPSHOT_EVERY == 0 {
-        let atoms = canonical(&next.atoms_value(), super::DEPTH_MAX + 8)?;
+        let atoms = next.atoms_text();
         let sql = "INSERT INTO canvas_snapshot VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (tenant, canvas_id, rev) \
                    DO UPDATE SET atoms = ?4, state_hash = ?5, position = ?6";
         transaction.execute(sql, params![who.tenant, id, next.rev, atoms, state_hash, position])?;

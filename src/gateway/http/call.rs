@@ -18,6 +18,8 @@ use crate::gateway::stream::{RunStream, Stream};
 use crate::ledger::{Mark, Who};
 use crate::proto::team::Identity;
 
+/// The type of JSON.
+pub const JSON: &str = "application/json";
 /// Most items of a list.
 pub const LIMIT_MAX: usize = 500;
 /// Items of a list unless `limit` says otherwise.

@@ -33,7 +33,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Sleep, sleep, timeout};
 
-use super::call::{Content, Progress, Reply, Sent};
+use super::call::{Content, JSON, Progress, Reply, Sent};
 use super::openapi::{self, EVENTS};
 use super::problem::{Answered, Problem};
 use super::route::{Needs, Route};
@@ -352,8 +352,13 @@ async fn handled(
 /// Refuses, in debug builds, an answer that the OpenAPI document doesn't describe.
 fn as_promised(route: &Route, reply: Reply) -> Answered<Reply> {
     #[cfg(debug_assertions)]
-    if let Content::Json(value) = &reply.content {
-        let problems = super::answers::problems(route, value);
+    {
+        let value = match &reply.content {
+            Content::Json(value) => Some(value.clone()),
+            Content::Text(JSON, text) => Some(serde_json::from_str(text).unwrap_or_default()),
+            _ => None,
+        };
+        let problems = value.map(|value| super::answers::problems(route, &value)).unwrap_or_default();
         if !problems.is_empty() {
             let message = format!("the answer isn't as its schema has it: {}", problems.join("; "));
             return Err(Problem::new(500, "internal", message));
@@ -401,7 +406,7 @@ fn respond(gateway: &Arc<Gateway>, reply: Reply) -> Response {
     let (kind, body) = match reply.content {
         // The last of these was waited for before.
         Content::Empty | Content::Later(..) => (None, Body::empty()),
-        Content::Json(value) => (Some("application/json"), Body::from(value.to_string())),
+        Content::Json(value) => (Some(JSON), Body::from(value.to_string())),
         Content::Text(kind, text) => (Some(kind), Body::from(text)),
         Content::Bytes(kind, bytes) => (Some(kind), Body::from(bytes)),
         Content::Download(kind, bytes) => (Some(kind), Body::from(bytes)),
@@ -435,7 +440,7 @@ fn share_body(gateway: &Arc<Gateway>, wanted: ShareStream) -> Body {
 fn respond_problem(problem: &Problem, request_id: &str) -> Response {
     let mut response = Response::new(Body::from(problem.to_value(request_id).to_string()));
     *response.status_mut() = StatusCode::from_u16(problem.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    set_headers(&mut response, Some("application/json"), &problem.details.headers);
+    set_headers(&mut response, Some(JSON), &problem.details.headers);
     response
 }
 

@@ -387,7 +387,7 @@ struct CallersBoards {
 }
 
 impl CallersBoards {
-    fn state(&self, canvas: &str) -> Answered<State> {
+    fn state(&self, canvas: &str) -> Answered<Arc<State>> {
         let known = is_id(canvas).then(|| self.gateway.ledger.canvases().canvas(&self.who, canvas));
         Ok(known.ok_or_else(Problem::not_found)??.state)
     }
@@ -409,7 +409,7 @@ impl Canvases for CallersBoards {
                     .canvases()
                     .check_canvas(&self.who, canvas)
                     .map_err(|error| of_problem(error.into()))?;
-                State::default()
+                Arc::default()
             }
             Err(problem) => return Err(of_problem(problem)),
         };

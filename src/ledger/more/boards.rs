@@ -2,6 +2,7 @@
 //! hash of a state here is compared with that of the newest commit before it counts.
 
 use parking_lot::Mutex;
+use std::sync::Arc;
 
 use crate::canvas::State;
 
@@ -11,7 +12,7 @@ const BOARDS_MAX: usize = 64;
 const ATOMS_MAX: usize = 100_000;
 
 /// A state, the position of its commit, and its hash.
-type Known = (State, i64, String);
+pub type Known = (Arc<State>, i64, String);
 
 /// The canvases, the one that was used last at the end.
 #[derive(Default)]

@@ -3,14 +3,13 @@
 
 use serde_json::{Value, json};
 
-use crate::base::canonical::canonical;
 use crate::base::time::utc_ms;
 use crate::canvas::State;
 use crate::ledger::more::anchor::{Anchor, KIND};
 use crate::ledger::safety::budget::put_together;
 use crate::ledger::spine::append_in;
 use crate::ledger::sql::{Begin, Connection, params};
-use crate::ledger::{DEPTH_MAX, Ledger, LedgerError, now_ms};
+use crate::ledger::{Ledger, LedgerError, now_ms};
 use crate::proto::team::{EventDraft, Identity};
 
 /// Rows that one statement removes, so that no writer waits long.
@@ -188,7 +187,7 @@ fn store_base(
     state: &State,
     position: i64,
 ) -> Result<(), LedgerError> {
-    let atoms = canonical(&state.atoms_value(), DEPTH_MAX + 8)?;
+    let atoms = state.atoms_text();
     let sql = "INSERT INTO canvas_snapshot VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (tenant, canvas_id, rev) \
                DO UPDATE SET atoms = ?4, state_hash = ?5, position = ?6";
     transaction.execute(sql, params![tenant, canvas, state.rev, atoms, state.hash(), position])?;

@@ -5,7 +5,7 @@ use std::time::Instant;
 use serde_json::{Value, json};
 
 use crate::gateway::api::engine::events::follow;
-use crate::gateway::http::call::{Call, Reply};
+use crate::gateway::http::call::{Call, JSON, Reply};
 use crate::gateway::http::problem::{Answered, Problem};
 use crate::gateway::http::rates;
 use crate::gateway::identity::is_id;
@@ -85,10 +85,11 @@ pub fn snapshot(call: &Call<'_>) -> Answered<Reply> {
     let (who, id) = (call.who()?, canvas_id(call)?);
     let found = call.gateway.ledger.canvases().canvas(who, id)?;
     let epoch = call.gateway.ledger.head(who)?.1;
-    Ok(Reply::ok(json!({
-        "canvas_id": id, "rev": found.state.rev, "last_event_id": format!("{epoch}-{}", found.position),
-        "atoms": found.state.atoms_value(), "state_hash": found.state.hash(),
-    })))
+    let rest = json!({"canvas_id": id, "rev": found.state.rev, "last_event_id": format!("{epoch}-{}", found.position),
+        "state_hash": found.state_hash})
+    .to_string();
+    // Each atom's text is at hand, and that of a large board needn't become values first.
+    Ok(Reply::text(JSON, format!("{{\"atoms\":{},{}", found.state.atoms_text(), &rest[1..])))
 }
 
 /// `GET /canvas/{canvas_id}/replay`: commits in order as NDJSON, up to the head that stood when it began.
