@@ -66,6 +66,7 @@ mod reading;
 mod real;
 mod receipts;
 mod redact;
+mod refused;
 mod reviewed;
 mod route;
 mod routing;
