@@ -1,6 +1,6 @@
 -- Prices of models, in US dollars for a million tokens: what `:cost` and budgets in money count by.
 --
--- They hold at the host that is named, and nowhere else; a date behind a model's name changes nothing. What isn't here is
+-- They hold at the host that is named, and nowhere else; a date after a model's name changes nothing. What isn't here is
 -- unknown, not free. `prices` in your config comes first. input: read; cache_read: read from the provider's cache;
 -- cache_write: written into it (for five minutes, at Anthropic); output: written, thoughts too. Where the price of a cache
 -- isn't known, its tokens count as input. above: a request that reads more tokens than this costs `input_factor` and

@@ -201,7 +201,7 @@ impl Peer {
                 }
                 Ok(Line::End) | Err(_) => return,
             }
-            // A long message leaves no long buffer behind.
+            // A long message leaves no long buffer.
             line.shrink_to(line_bytes_max / 64);
         }
     }
@@ -362,7 +362,7 @@ mod tests {
         }
         let id = json!("a");
         let bad = parse(br#"{"id":"a","method":"x"}"#);
-        assert!(matches!(bad, Incoming::Bad { id: told, .. } if told == id), "the id is told where it is known");
+        assert!(matches!(bad, Incoming::Bad { id: sent, .. } if sent == id), "the id is sent if it is known");
         assert_eq!(parse(b" \r\n"), Incoming::Empty);
     }
 

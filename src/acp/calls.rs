@@ -60,8 +60,8 @@ pub(super) fn differences(changes: &[FileChange], root: &Path) -> Vec<Value> {
     };
     let hidden: Vec<String> = changes.iter().filter(hides).map(|change| escape_visible(&change.path)).collect();
     if !hidden.is_empty() {
-        let told = format!("Careful: invisible characters are in {}.", hidden.join(", "));
-        content.push(call_text(&told));
+        let warning = format!("Careful: invisible characters are in {}.", hidden.join(", "));
+        content.push(call_text(&warning));
     }
     if changes.len() > FILES_MAX {
         content.push(call_text(&format!("{} more files are not shown.", changes.len() - FILES_MAX)));

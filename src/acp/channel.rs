@@ -216,10 +216,10 @@ impl Editor {
 
     fn tool(&self, ToolEvent { id: model_id, tool, step }: &ToolEvent) {
         let mut face = self.face();
-        let told = match step {
+        let update = match step {
             Step::Requested { intent, planned } => {
                 let id = face.next("call");
-                let told = begun(&id, tool, intent, planned, &self.workspace);
+                let update = begun(&id, tool, intent, planned, &self.workspace);
                 face.voice = None;
                 face.call = Some(Call {
                     id,
@@ -228,7 +228,7 @@ impl Editor {
                     arguments: planned.arguments.clone(),
                     has_difference: !planned.changes.is_empty(),
                 });
-                told
+                update
             }
             Step::Approved => {
                 let Some(call) = &face.call else { return };
@@ -248,7 +248,7 @@ impl Editor {
             },
         };
         drop(face);
-        self.update(&told);
+        self.update(&update);
     }
 }
 

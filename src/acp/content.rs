@@ -28,7 +28,7 @@ pub(super) fn question(
     blocks: Vec<Block>,
 ) -> Result<(String, Vec<String>), RpcError> {
     let invalid = |message: &str| RpcError::new(INVALID_PARAMS, message);
-    let (mut text, mut told, mut left) = (String::new(), Vec::new(), ALL_BYTES_MAX);
+    let (mut text, mut notices, mut left) = (String::new(), Vec::new(), ALL_BYTES_MAX);
     let mut images = 0;
     for block in blocks {
         match block {
@@ -36,7 +36,7 @@ pub(super) fn question(
             Block::Image { data, uri } => {
                 images += 1;
                 let name = uri.as_deref().map_or_else(|| format!("picture {images}"), short);
-                told.extend(picture(runtime, &name, &data, images));
+                notices.extend(picture(runtime, &name, &data, images));
             }
             Block::Audio {} => return Err(invalid("audio can't be sent: this agent doesn't offer that")),
             Block::ResourceLink { uri, name } => {
@@ -50,7 +50,7 @@ pub(super) fn question(
                 pad(&mut text);
                 text.push_str(&name);
                 text.push(' ');
-                told.extend(attach(runtime, resource, &mut left));
+                notices.extend(attach(runtime, resource, &mut left));
             }
         }
     }
@@ -63,7 +63,7 @@ pub(super) fn question(
     if text.trim().is_empty() {
         return Err(invalid("the prompt is empty"));
     }
-    Ok((text.trim_end().to_owned(), told))
+    Ok((text.trim_end().to_owned(), notices))
 }
 
 /// Separates what comes from the text before.

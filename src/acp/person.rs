@@ -110,8 +110,9 @@ impl AtEditor<'_> {
         }
         let (id, replies) = self.editor.peer().request("elicitation/create", &params);
         let reply = self.wait(id, &replies, WAIT, &|| false)?;
-        let said = reply.pointer("/content/answer").and_then(Value::as_str).filter(|_| reply["action"] == "accept")?;
-        Some(said.to_owned()).filter(|said| !said.trim().is_empty())
+        let answer =
+            reply.pointer("/content/answer").and_then(Value::as_str).filter(|_| reply["action"] == "accept")?;
+        Some(answer.to_owned()).filter(|answer| !answer.trim().is_empty())
     }
 
     /// A question that is no call of a tool's, as one that a client can show.

@@ -28,7 +28,7 @@ pub(super) struct Brought {
     is_late: bool,
 }
 
-/// Adds a client's servers to a session; returns them, and why others can't be used. Nothing is started. Without forms nobody answers
+/// Adds a client's servers to a session; returns them, and why others can't be used. Nothing is started. Without forms there is no answer to
 /// the questions of servers.
 pub(super) fn take(runtime: &mut Runtime, wanted: &[Value], has_forms: bool) -> (Vec<Brought>, Vec<Failure>) {
     let (mut brought, mut problems) = (Vec::new(), Vec::new());
@@ -37,9 +37,9 @@ pub(super) fn take(runtime: &mut Runtime, wanted: &[Value], has_forms: bool) -> 
         servers.ask_nobody();
     }
     for server in wanted {
-        let said = server["name"].as_str().unwrap_or_default();
+        let title = server["name"].as_str().unwrap_or_default();
         let mut refuse = |why: &str| {
-            let message = format!("the editor's server {} isn't used: {why}", escape_visible(said));
+            let message = format!("the editor's server {} isn't used: {why}", escape_visible(title));
             problems.push(Failure::user(message));
         };
         let Some(servers) = &servers else {
@@ -50,7 +50,7 @@ pub(super) fn take(runtime: &mut Runtime, wanted: &[Value], has_forms: bool) -> 
             Err(why) => refuse(why),
             Ok(_) if brought.len() >= SERVERS_MAX => refuse("there are too many"),
             Ok(added) => {
-                let name = name(said, brought.len() + 1);
+                let name = name(title, brought.len() + 1);
                 if servers.add_named(&name, &added) {
                     brought.push(Brought { name, added, may_start: false, is_late: false });
                 } else {
@@ -85,8 +85,8 @@ fn added(server: &Value) -> Result<Added, &'static str> {
 }
 
 /// The name of a server as models see it: letters, digits, and hyphens.
-fn name(said: &str, number: usize) -> String {
-    let lower = said.to_ascii_lowercase();
+fn name(title: &str, number: usize) -> String {
+    let lower = title.to_ascii_lowercase();
     let plain: String =
         lower.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).take(NAME_CHARS_MAX).collect();
     let plain = plain.trim_matches('-');

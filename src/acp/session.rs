@@ -55,7 +55,7 @@ pub(super) struct Handle {
     most: Autonomy,
     /// A prompt is being answered: its request.
     prompt: Mutex<Option<Value>>,
-    /// The options, as they were told last.
+    /// The options, as the client knows them.
     models: Mutex<Vec<crate::agent::ModelInfo>>,
     /// The effort of thinking, as the option has it.
     thinking: Mutex<&'static str>,
@@ -174,7 +174,7 @@ impl Handle {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Opening {
     New,
-    /// With what was said.
+    /// With the text of the conversation.
     Load,
     /// Without it.
     Resume,
@@ -483,14 +483,14 @@ fn tell_usage(editor: &Editor, runtime: &mut Runtime, spent: Option<Spent>) {
 }
 
 /// Tells the title of the session, if it has changed, and has one made.
-fn tell_title(editor: &Editor, runtime: &mut Runtime, told: &mut String) {
+fn tell_title(editor: &Editor, runtime: &mut Runtime, shown: &mut String) {
     app::make_title(runtime.agent(), runtime.store());
     let Some(conversation) = runtime.agent().conversation() else { return };
     let stored = conversations::stored(&runtime.lock_store(), conversation);
     if let Ok(Some(stored)) = stored
-        && stored.title != *told
+        && stored.title != *shown
     {
-        told.clone_from(&stored.title);
+        shown.clone_from(&stored.title);
         editor.update(&json!({
             "sessionUpdate": "session_info_update", "title": sanitise(&stored.title), "updatedAt": utc(stored.updated),
         }));
@@ -498,11 +498,11 @@ fn tell_title(editor: &Editor, runtime: &mut Runtime, told: &mut String) {
 }
 
 /// Tells the commands, if there are others than before: servers of tools have brought prompts, or lost them.
-fn tell_commands(editor: &Editor, runtime: &mut Runtime, told: &mut Vec<Value>) {
+fn tell_commands(editor: &Editor, runtime: &mut Runtime, shown: &mut Vec<Value>) {
     let now = commands::available(runtime);
-    if now != *told {
+    if now != *shown {
         editor.update(&json!({"sessionUpdate": "available_commands_update", "availableCommands": now}));
-        *told = now;
+        *shown = now;
     }
 }
 

@@ -173,8 +173,8 @@ impl Sink for Asked<'_> {
     }
 
     fn consent(&mut self, crossing: &Crossing) -> bool {
-        if let Some(said) = self.consents.get(&crossing.to) {
-            return *said;
+        if let Some(answer) = self.consents.get(&crossing.to) {
+            return *answer;
         }
         let yes = self.person.consent(crossing);
         // To stop the whole question says nothing of the next one.

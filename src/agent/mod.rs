@@ -234,10 +234,10 @@ impl Agent {
             [only] => Some(only.name().to_owned()),
             _ => None,
         });
-        let kept = self.current.take().filter(|name| {
+        let chosen = self.current.take().filter(|name| {
             Some(name) != self.default_model.as_ref() && models.iter().any(|model| model.name() == name)
         });
-        self.current = kept.or_else(|| default_model.clone());
+        self.current = chosen.or_else(|| default_model.clone());
         self.default_model = default_model;
         self.models = Models::new(models);
         self.system_prompt.clone_from(&conversation.system_prompt);
@@ -432,15 +432,15 @@ impl Agent {
         let Asked { text, sink, record, secrets, person, .. } = asked;
         self.shortfall = shortfall;
         let _ = self.runner.as_mut().and_then(|runner| calls::guard::guarded(runner, person, sink));
-        let kept = secrets.redactor.redact(&text).text.into_owned();
+        let redacted = secrets.redactor.redact(&text).text.into_owned();
         if has_no_tools {
             self.toolless.insert(provider.name().to_owned());
         }
         // Without an answer the question isn't sent again, and nor are its calls.
-        if !kept.trim().is_empty() {
+        if !redacted.trim().is_empty() {
             keep_trail(&mut self.trails, sent, trail);
         }
-        close(&mut self.conversation, (end, shortfall), (text, &kept), sink, record);
+        close(&mut self.conversation, (end, shortfall), (text, &redacted), sink, record);
     }
 
     /// Takes over the turns that another session added to this conversation or rewound.
@@ -678,7 +678,7 @@ impl Learnt {
 fn close(
     conversation: &mut Conversation,
     (end, missing): (Result<Response, Broken>, Option<Shortfall>),
-    (text, kept): (String, &str),
+    (text, redacted): (String, &str),
     sink: &mut dyn FnMut(Event),
     mut record: Record<'_>,
 ) {
@@ -687,10 +687,10 @@ fn close(
             let message = shortfall(&response).unwrap_or("the model gave no answer");
             let hint = "ask in another way, or another model";
             let failure = Failure::unavailable(message.to_owned()).hint(hint);
-            close(conversation, (Err(Broken::Failed(failure)), missing), (text, kept), sink, record);
+            close(conversation, (Err(Broken::Failed(failure)), missing), (text, redacted), sink, record);
         }
         Ok(response) => {
-            conversation.answered(kept);
+            conversation.answered(redacted);
             if let Some(notice) = shortfall(&response) {
                 sink(Event::Notice(format!("[model] {notice}")));
             }
@@ -698,14 +698,14 @@ fn close(
             sink(Event::Answered { text, shortfall: missing });
         }
         Err(Broken::Cancelled) => {
-            conversation.cancelled(kept);
+            conversation.cancelled(redacted);
             record.keep(sink, |it| it.finished(Ending::Cancelled));
             sink(Event::Cancelled { text });
         }
         Err(Broken::Failed(failure)) => {
             let (kind, message) = (format!("{:?}", failure.kind), failure.message.as_str());
             tracing::warn!(event = "answer_failed", kind, message, shown = true);
-            conversation.broke_off(kept);
+            conversation.broke_off(redacted);
             record.keep(sink, |it| it.finished(Ending::Failed(&failure)));
             sink(Event::Failed { text, failure });
         }

@@ -1,4 +1,4 @@
-//! The person behind a question, as the agent sees them: the code that shows events also asks the person.
+//! The person who answers a question, as the agent sees them: the code that shows events also asks the person.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -112,9 +112,9 @@ impl<'a> Timed<'a> {
 
     fn timed<T>(&mut self, ask: impl FnOnce(&mut dyn Person) -> T) -> T {
         let began = Instant::now();
-        let said = ask(self.person);
+        let reply = ask(self.person);
         self.waited += began.elapsed();
-        said
+        reply
     }
 }
 

@@ -78,7 +78,7 @@ pub(super) struct Turn<'t, 'a, 's> {
     pub(super) shorter: &'t mut Shorter<'s>,
     pub(super) runner: Option<&'t mut ToolRunner>,
     pub(super) limits: &'t Limits,
-    /// Models of which it was said that they have no room for tools.
+    /// Models about which a notice has said that they have no room for tools.
     pub(super) roomless: &'t mut BTreeSet<String>,
     /// Instructions for a model without tools.
     pub(super) command_prompt: &'t str,
@@ -202,8 +202,8 @@ impl Turn<'_, '_, '_> {
             self.leave_out(request, progress.question_at, scale.estimated(window * 9 / 10));
         }
         self.asked.secrets.hide_in(request);
-        if let Some(told) = self.asked.secrets.take_told() {
-            (self.asked.sink)(Event::Notice(told));
+        if let Some(notice) = self.asked.secrets.take_notice() {
+            (self.asked.sink)(Event::Notice(notice));
         }
         self.asked.holds_calls = !request.tools.is_empty();
     }
@@ -551,10 +551,10 @@ fn carry_out(
 /// Runs the project's check if files were edited, and adds its result to the last result of the round.
 fn check(runner: &mut ToolRunner, conversation: Option<i64>, asked: &mut Asked<'_>, request: &mut Request) {
     let Asked { sink, cancel, person, .. } = asked;
-    if let Some(told) = runner.check(conversation, cancel, *person, *sink)
+    if let Some(report) = runner.check(conversation, cancel, *person, *sink)
         && let Some(Item::Tool(last)) = request.messages.last_mut()
     {
-        last.content.push_str(&format!("\n{told}"));
+        last.content.push_str(&format!("\n{report}"));
     }
 }
 

@@ -103,17 +103,17 @@ impl Secrets {
     }
 
     /// The secrets hidden since the last call, in one line.
-    pub fn take_told(&mut self) -> Option<String> {
+    pub fn take_notice(&mut self) -> Option<String> {
         let untold = std::mem::take(&mut self.untold);
         if untold.is_empty() {
             return None;
         }
         let one = |Finding { place, hidden }: &Finding| format!("{} in {place}, line {}", hidden.kind, hidden.line);
-        let mut told: Vec<String> = untold.iter().take(TOLD_MAX).map(one).collect();
+        let mut parts: Vec<String> = untold.iter().take(TOLD_MAX).map(one).collect();
         if untold.len() > TOLD_MAX {
-            told.push(format!("{} more", untold.len() - TOLD_MAX));
+            parts.push(format!("{} more", untold.len() - TOLD_MAX));
         }
-        Some(format!("[redact] hidden from the model: {}", told.join("; ")))
+        Some(format!("[redact] hidden from the model: {}", parts.join("; ")))
     }
 
     /// The hidden secrets, the oldest first.

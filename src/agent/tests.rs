@@ -114,8 +114,8 @@ fn a_question_is_answered_recorded_and_remembered() {
     assert_eq!(pieces, "yes sir");
     let recorded = log.0.lock().clone();
     assert_eq!((recorded[0].as_str(), recorded.last().map(String::as_str)), ("question one?", Some("Answered")));
-    let kept: String = recorded.iter().filter_map(|it| it.strip_prefix("piece ")).collect();
-    assert_eq!(kept, "yes sir");
+    let answer: String = recorded.iter().filter_map(|it| it.strip_prefix("piece ")).collect();
+    assert_eq!(answer, "yes sir");
     assert_eq!(sent(&server), ["system:sys", "user:one?"]);
 
     agent.note_outcome(&CommandOutcome {
@@ -337,9 +337,9 @@ fn the_small_model_summarises_the_older_part_and_it_can_be_undone() {
         sent(&server);
     }
     let events = ask(&mut agent, "and now?");
-    let told = notices(&events);
-    assert!(told.len() == 2 && told[0].contains("small summarises the oldest 4 turns"), "{told:?}");
-    assert!(told[1].contains("4 turns are a summary"), "{told:?}");
+    let lines = notices(&events);
+    assert!(lines.len() == 2 && lines[0].contains("small summarises the oldest 4 turns"), "{lines:?}");
+    assert!(lines[1].contains("4 turns are a summary"), "{lines:?}");
     let request = server.requests.recv().expect("the summary's request");
     assert!(request.contains("\"model\":\"small\"") && request.contains("question 3?"), "{request}");
     let asked = sent(&server);
@@ -377,8 +377,8 @@ fn three_failed_summaries_are_enough() {
         [(1, "tried again with the next"), (2, "tried again with the next"), (3, "no more are tried")]
     {
         let events = ask(&mut agent, "next?");
-        let told = notices(&events).join("\n");
-        assert!(told.contains(&format!("no summary ({number} of 3)")) && told.contains(words), "{told}");
+        let lines = notices(&events).join("\n");
+        assert!(lines.contains(&format!("no summary ({number} of 3)")) && lines.contains(words), "{lines}");
         assert!(matches!(events.last(), Some(Event::Answered { .. })), "{events:?}");
     }
     assert!(!notices(&ask(&mut agent, "next?")).join("").contains("summar"));
@@ -615,12 +615,12 @@ fn a_continued_conversation_has_its_calls_in_their_places() {
     let request = server.requests.recv().expect("a request");
     let body: serde_json::Value =
         serde_json::from_str(request.split_once("\r\n\r\n").expect("a body").1).expect("JSON");
-    let told = |message: &serde_json::Value| {
+    let shown = |message: &serde_json::Value| {
         let part = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
         let call = &message["tool_calls"][0];
         format!("{} {}{}", part(&message["role"]), part(&message["content"]), part(&call["function"]["arguments"]))
     };
-    let messages: Vec<String> = body["messages"].as_array().expect("messages").iter().map(told).collect();
+    let messages: Vec<String> = body["messages"].as_array().expect("messages").iter().map(shown).collect();
     assert_eq!(
         messages,
         [
@@ -667,8 +667,8 @@ fn no_way_into_a_request_leaves_a_secret_in_it() {
         assert!(!body.contains(secret), "{secret}: {body}");
     }
     assert!(notices(&events).iter().any(|it| it.starts_with("[redact] hidden from the model: ")), "{events:?}");
-    let told = notices(&ask(&mut agent, &format!("and {key} now?"))).join("\n");
-    assert!(told.contains("key of m in your question, line 1") && !told.contains("hunter2"), "told once: {told}");
+    let lines = notices(&ask(&mut agent, &format!("and {key} now?"))).join("\n");
+    assert!(lines.contains("key of m in your question, line 1") && !lines.contains("hunter2"), "told once: {lines}");
     assert!(!log.0.lock().iter().any(|it| it.contains(&format!("and {key}"))), "by now the record knows it too");
     let places: Vec<&str> = agent.findings().map(|it| it.place.as_str()).collect();
     for place in ["the instructions", "an earlier question", "an earlier answer", "AGENTS.md", "your question"] {

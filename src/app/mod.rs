@@ -179,7 +179,7 @@ pub enum ChannelKind {
     Serve,
     /// `reedclaw gateway`, HTTP.
     Gateway,
-    /// A trigger of a procedure: nobody is there.
+    /// A trigger of a procedure: no person is there.
     Service,
 }
 
@@ -330,7 +330,7 @@ impl Runtime {
         self.settings.security.autonomy = autonomy;
     }
 
-    /// Lets a tool's result be so long.
+    /// Sets the longest result of a tool.
     pub fn allow_output_bytes(&mut self, bytes: usize) {
         self.settings.limits.output_bytes = bytes;
     }

@@ -150,7 +150,7 @@ impl<'q, T> Pager<'q, T> {
         (self.top, self.is_seen) = (top, is_seen);
     }
 
-    /// Takes away what is drawn, or goes below it where that can't be.
+    /// Takes away what is drawn, or goes below it if that can't be.
     pub fn leave(&mut self, console: &Console) {
         let (rows, of_keys) = (std::mem::take(&mut self.drawn), self.row.rows());
         self.row.forget();

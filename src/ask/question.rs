@@ -454,7 +454,7 @@ mod tests {
         ask_yes_or_no(&mut Scripted::of(events), "?").map_err(Box::new)
     }
 
-    /// Silence was told as the person's own no.
+    /// Silence was recorded as the person's own no.
     #[test]
     fn a_call_that_nobody_answered_in_time_is_not_denied_by_the_person() {
         let question = Question {
@@ -491,7 +491,7 @@ mod tests {
         }
     }
 
-    /// Ctrl-C was dropped with the keys that nobody waited for any more.
+    /// Ctrl-C was dropped with the keys that came too late.
     #[test]
     fn ctrl_c_right_after_the_answer_stops_it() {
         let now = Instant::now();

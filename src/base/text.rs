@@ -181,7 +181,7 @@ mod tests {
     #[test]
     fn an_age_has_its_largest_unit() {
         let minute = 60_000;
-        for (milliseconds, told) in [
+        for (milliseconds, words) in [
             (-5, "now"),
             (59_999, "now"),
             (minute, "1 min"),
@@ -191,7 +191,7 @@ mod tests {
             (1_440 * minute, "1 d"),
             (40 * 1_440 * minute, "40 d"),
         ] {
-            assert_eq!(age(milliseconds), told);
+            assert_eq!(age(milliseconds), words);
         }
     }
 

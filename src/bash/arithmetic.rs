@@ -1,7 +1,7 @@
 //! Values of bash's arithmetic, as far as numbers and known variables go. An expression with a side effect isn't
 //! calculated.
 
-/// Calculates an expression; `None` where it isn't known.
+/// Calculates an expression; `None` if it isn't known.
 pub(crate) fn calculate(text: &str, look: &dyn Fn(&str) -> Option<i64>) -> Option<i64> {
     if text.len() > 256 {
         return None;

@@ -14,7 +14,7 @@ enum Unit<'a> {
     Part(&'a Part),
 }
 
-/// Expands braces. `None` where there are none, `Some(None)` where they give too much.
+/// Expands braces. `None` if there are none, `Some(None)` if they give too much.
 pub(crate) fn braces(parts: &[Part]) -> Option<Option<Vec<Vec<Part>>>> {
     let has = |c: char| parts.iter().any(|part| matches!(part, Part::Plain(text) if text.contains(c)));
     if !has('{') || !has('}') {
@@ -105,7 +105,7 @@ fn closing(units: &[Unit<'_>]) -> Option<(usize, Vec<usize>)> {
     None
 }
 
-/// The items of a sequence; `None` where there is none, `Some(None)` where it is too long.
+/// The items of a sequence; `None` if there is none, `Some(None)` if it is too long.
 fn sequence<'a>(inner: &[Unit<'a>]) -> Option<Option<Vec<Vec<Unit<'a>>>>> {
     let text: Option<String> =
         inner.iter().map(|unit| if let Unit::Plain(c) = unit { Some(*c) } else { None }).collect();

@@ -73,8 +73,8 @@ pub(crate) fn sliced(text: &str, offset: i64, length: Option<i64>) -> String {
         Some(length) if length < 0 => total.saturating_add(length),
         Some(length) => from.saturating_add(length).min(total),
     };
-    let taken = usize::try_from(to.saturating_sub(from)).unwrap_or(0);
-    text.chars().skip(usize::try_from(from).unwrap_or(0)).take(taken).collect()
+    let count = usize::try_from(to.saturating_sub(from)).unwrap_or(0);
+    text.chars().skip(usize::try_from(from).unwrap_or(0)).take(count).collect()
 }
 
 /// Changes the letters of a known value as `${name^}`, `${name,,}` do.

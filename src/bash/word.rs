@@ -432,7 +432,7 @@ pub(super) fn bracket_length(text: &str) -> Option<usize> {
     bracket_end(text, '[', ']')
 }
 
-/// The characters outside of quotes, with their places; one behind a backslash isn't among them.
+/// The characters outside of quotes, with their places; one after a backslash isn't among them.
 fn unquoted_chars(text: &str) -> impl Iterator<Item = (usize, char)> {
     let mut quote = None;
     let mut characters = text.char_indices();

@@ -13,11 +13,11 @@ pub struct ConsoleSettings {
     pub usage: bool,
     /// `true` if the prompt names user and host.
     pub who: WhoChoice,
-    /// A command that took longer than so many seconds has its duration in the prompt; 0: none has.
+    /// Seconds after which a command's duration is shown in the prompt; 0: never.
     pub duration_s: u64,
     /// The announcement of the end of a command to a person who is doing something else.
     pub notify: NotifyChoice,
-    /// Only if it took longer than so many seconds.
+    /// Only if it took longer than this number of seconds.
     pub notify_s: u64,
     /// `true` if the output is for a screen reader.
     pub accessible: bool,

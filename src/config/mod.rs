@@ -242,7 +242,7 @@ fn run(
     }
 }
 
-/// Reads the defaults. A path below the home is left out without a home; what is missing then is said where it is needed.
+/// Reads the defaults. A path below the home is left out without a home; what is missing then is reported where it is needed.
 fn defaults(sandbox: &Sandbox, env: &Env) -> Result<(Tree, Vec<Problem>), LoadError> {
     let value = sandbox.run_trusted(DEFAULT_LUA).map_err(|error| LoadError::Defaults { why: error.message })?;
     let mut problems = Problems::of("default.lua");

@@ -290,10 +290,10 @@ fn each_mistake_names_its_key_its_value_and_the_allowed_values() {
             r#"default_model: "c" is not one of the models ("a"); ignored"#,
         ),
     ] {
-        let told = lines(&Home::with(format!("return {config}")).load());
-        assert_eq!(told.len(), 1, "{config}: {told:?}");
-        assert!(told[0].starts_with("~/.config/reedclaw/config.lua:"), "{told:?}");
-        assert!(told[0].contains(want), "{config}: {told:?} lacks {want}");
+        let shown = lines(&Home::with(format!("return {config}")).load());
+        assert_eq!(shown.len(), 1, "{config}: {shown:?}");
+        assert!(shown[0].starts_with("~/.config/reedclaw/config.lua:"), "{shown:?}");
+        assert!(shown[0].contains(want), "{config}: {shown:?} lacks {want}");
     }
 }
 
@@ -344,10 +344,10 @@ fn a_secret_in_the_config_is_reported_and_never_shown() {
         "endpoint = 'http://me:s3cret@h/'",
     ] {
         let home = Home::with(format!("return {{ models = {{ a = {{ endpoint = 'http://h', {config} }} }} }}"));
-        let told = lines(&home.load());
-        assert_eq!(told.len(), 1, "{told:?}");
-        assert!(!told[0].contains("s3cret"), "{told:?}");
-        assert!(told[0].contains("key"), "{told:?}");
+        let shown = lines(&home.load());
+        assert_eq!(shown.len(), 1, "{shown:?}");
+        assert!(!shown[0].contains("s3cret"), "{shown:?}");
+        assert!(shown[0].contains("key"), "{shown:?}");
         let rows = home.load().layers.rows();
         assert!(rows.iter().all(|row| !row.value.contains("s3cret")), "{rows:?}");
     }
@@ -410,10 +410,10 @@ fn a_config_that_does_not_run_costs_only_itself() {
         let started = Instant::now();
         let loaded = home.load();
         assert!(started.elapsed() < Duration::from_secs(60), "{config}");
-        let told = lines(&loaded);
-        assert_eq!(told.len(), 1, "{config}: {told:?}");
-        assert!(told[0].contains(want), "{config}: {told:?} lacks {want}");
-        assert!(told[0].ends_with("; using the defaults, and tools are readonly until it can be read"), "{told:?}");
+        let shown = lines(&loaded);
+        assert_eq!(shown.len(), 1, "{config}: {shown:?}");
+        assert!(shown[0].contains(want), "{config}: {shown:?} lacks {want}");
+        assert!(shown[0].ends_with("; using the defaults, and tools are readonly until it can be read"), "{shown:?}");
         assert_eq!(loaded.settings.security.autonomy, crate::proto::action::Autonomy::Readonly);
         assert_eq!(loaded.settings.context.max_turns, 40);
     }
@@ -427,8 +427,8 @@ fn bytes_that_are_no_text_are_refused() {
         (b"return { prompt = '\xff' }", "is not UTF-8 text"),
         (&[b' '; 300 * 1024], "is larger than 256 KiB"),
     ] {
-        let told = lines(&Home::with(bytes).load());
-        assert!(told.len() == 1 && told[0].contains(want), "{told:?}");
+        let shown = lines(&Home::with(bytes).load());
+        assert!(shown.len() == 1 && shown[0].contains(want), "{shown:?}");
     }
     let loaded = Home::with("\u{feff}return { prompt = 'shell' }").load();
     assert_eq!((lines(&loaded).len(), loaded.settings.prompt), (0, PromptStyle::Shell));
@@ -440,7 +440,7 @@ fn a_config_behind_a_link_to_nothing_is_one_that_cant_be_read() {
     let home = Home::with("");
     home.write("work/config.lua", "return {}");
     let config = home.dir.path().join("home/.config");
-    for (link, told) in [
+    for (link, shown) in [
         (
             "reedclaw/config.lua",
             "~/.config/reedclaw/config.lua: is a link to something that isn't there; using the defaults",
@@ -452,7 +452,7 @@ fn a_config_behind_a_link_to_nothing_is_one_that_cant_be_read() {
         symlink("/mnt/absent/dotfiles", config.join(link)).expect("a link");
         let loaded = home.load();
         assert_eq!(loaded.settings.security.autonomy, crate::proto::action::Autonomy::Readonly, "{link}");
-        assert!(lines(&loaded)[0].contains(told), "{:?}", lines(&loaded));
+        assert!(lines(&loaded)[0].contains(shown), "{:?}", lines(&loaded));
         assert_eq!(Look::of_request(&home.request(), &loaded), None, "the user has a config");
     }
     fs::remove_file(config.join("reedclaw")).expect("removed");
@@ -634,8 +634,8 @@ fn no_key_that_grants_something_comes_from_a_project() {
         if grants {
             refused += 1;
             assert_eq!(effective.layers.rows(), before, "{}", row.path);
-            let told: Vec<String> = effective.problems.iter().map(ToString::to_string).collect();
-            assert!(told.iter().any(|line| line.contains(": refused: a project can't ")), "{}: {told:?}", row.path);
+            let shown: Vec<String> = effective.problems.iter().map(ToString::to_string).collect();
+            assert!(shown.iter().any(|line| line.contains(": refused: a project can't ")), "{}: {shown:?}", row.path);
         }
         // Whatever a project does, the user's own addresses and keys are the user's.
         let model = &effective.settings.models["a"];
@@ -719,10 +719,10 @@ fn a_files_changes_are_listed_without_running_it() {
     let overlay =
         Look::around(&request.cwd, None, None).expect("the file").read(&request.env).expect("a readable file");
     let (changes, is_complete) = overlay.changes(&home.load().layers);
-    let told: Vec<_> =
+    let shown: Vec<_> =
         changes.iter().map(|it| (it.line, it.key.as_str(), it.from.as_deref(), it.to.as_str())).collect();
     assert_eq!(
-        told,
+        shown,
         [
             (3, "context.max_turns", Some("11"), "2 * 3"),
             (4, "prompt", Some("\"default\""), "a function"),

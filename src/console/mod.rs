@@ -78,13 +78,13 @@ impl Console {
         self.options
     }
 
-    /// The terminal's width in columns; 80 where it doesn't say.
+    /// The terminal's width in columns; 80 if it doesn't say.
     #[must_use]
     pub fn width_columns(&self) -> usize {
         terminal_size().map_or(80, |(columns, _)| usize::from(columns))
     }
 
-    /// The terminal's height in rows; 24 where it doesn't say.
+    /// The terminal's height in rows; 24 if it doesn't say.
     #[must_use]
     pub fn height_rows(&self) -> usize {
         terminal_size().map_or(24, |(_, rows)| usize::from(rows))
@@ -123,7 +123,7 @@ impl Console {
         self.write(&format!("{start}{text}\n"));
     }
 
-    /// Writes text that the next line continues; the last of its rows has so many columns.
+    /// Writes text that the next line continues; `columns` is the width of its last row.
     pub fn write_open(&self, text: &str, columns: usize) {
         self.write(text);
         self.open_columns.store(columns, Ordering::Relaxed);

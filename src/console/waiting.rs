@@ -57,8 +57,8 @@ impl Waiting {
             }
             pause = STEP;
             let frames: &[char] = if options.unicode { &FRAMES } else { &ASCII_FRAMES };
-            let (said, since) = state.activity.as_ref().map_or(("", begun), |(said, since)| (said, *since));
-            let text = format!("{} {said}{} s", frames[step % frames.len()], since.elapsed().as_secs());
+            let (words, since) = state.activity.as_ref().map_or(("", begun), |(words, since)| (words, *since));
+            let text = format!("{} {words}{} s", frames[step % frames.len()], since.elapsed().as_secs());
             let text = if options.unicode { text } else { text.replace('…', "...") };
             // The lock is held while it is drawn: nothing can be written between the sign and its end.
             console.raw(format!("\r{}\x1b[K", console.paint(nu_ansi_term::Style::new().dimmed(), &text)).as_bytes());

@@ -1,4 +1,4 @@
-//! Files with holes, read without them: of a file that says it is 10 GiB long there may be nothing on the disk.
+//! Files with holes, read without them: a file of 10 GiB may have nothing on the disk.
 
 use std::fs::{File, Metadata};
 use std::io;

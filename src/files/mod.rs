@@ -576,7 +576,7 @@ pub fn normal(path: &Path) -> PathBuf {
 }
 
 /// The place to which a path leads from a directory, also where links lead to nothing; `None` if they lead in a circle. No link is
-/// followed in the path of the directory itself: whoever asks may expect a new one there.
+/// followed in the path of the directory itself: the caller may expect a new one there.
 #[must_use]
 pub fn end_of(directory: PathBuf, path: &Path) -> Option<PathBuf> {
     /// As many as Linux follows.

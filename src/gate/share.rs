@@ -97,7 +97,7 @@ mod tests {
         for wrong in ["", "[]", "{}", "{\"allowedCommands\": [1]}", "{\"allowedCommands\": [], \"x\": 1}"] {
             assert!(CommandList::parse(wrong).is_err(), "{wrong}");
         }
-        let told = CommandList::parse("{\"allowedCommands\": [1]}").expect_err("a number");
-        assert!(told.contains("a command is a string"), "{told}");
+        let error = CommandList::parse("{\"allowedCommands\": [1]}").expect_err("a number");
+        assert!(error.contains("a command is a string"), "{error}");
     }
 }

@@ -1,4 +1,4 @@
-//! Movements on a canvas that nobody stores: they reach those who look at it now, and are gone.
+//! Movements on a canvas, which aren't stored: they reach the clients that show it now.
 
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -61,7 +61,7 @@ impl Gestures {
         Hearing(Arc::clone(self), id)
     }
 
-    /// Gives a frame to everybody who looks at a canvas; whoever has no place for it misses it.
+    /// Gives a frame to all clients that show a canvas; one without room for it misses it.
     pub fn show(&self, who: &Identity, stream: &str, frame: &str) {
         let seen = self.seen.lock();
         let frame = Bytes::from(frame.to_owned());

@@ -23,7 +23,7 @@ use crate::proto::{Failure, Role};
 use crate::receipts;
 use crate::store::{ConversationId, Store};
 
-/// Homes that stay open although nobody uses them: each holds a database.
+/// Unused homes that stay open: each holds a database.
 const OPEN_MAX: usize = 32;
 /// Projects of a tenant that have a home. A project is any name in a header, so something must end their number.
 const PROJECTS_MAX: usize = 1_000;

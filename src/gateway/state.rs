@@ -126,7 +126,7 @@ impl Gateway {
         self.homes.of(&self.parts, who)
     }
 
-    /// The same, and `None` if no agent has worked there yet: who only looks leaves nothing behind.
+    /// The same, and `None` if no agent has worked there yet: looking makes no directory.
     pub(super) fn known_home(&self, who: &Identity) -> Answered<Option<Arc<Home>>> {
         self.homes.existing(&self.parts, who)
     }

@@ -182,7 +182,7 @@ impl Repo {
         }
     }
 
-    /// Does the same below `prefix`, where nobody else writes: a lock with an id in it is what a crash has left.
+    /// Does the same below `prefix`, where nothing else writes: a lock with an id in it is what a crash has left.
     pub fn clear_locks_below(&self, prefix: &str) {
         let entries = std::fs::read_dir(self.common_dir.join(prefix)).into_iter().flatten().flatten();
         for path in entries.map(|it| it.path()).filter(|it| it.extension().is_some_and(|it| it == "lock")) {
@@ -222,7 +222,7 @@ impl Held {
                     std::thread::park_timeout(pause);
                     pause = PAUSE_MAX.min(pause * 2);
                 }
-                taken => return Ok(Self { file: taken?, path }),
+                made => return Ok(Self { file: made?, path }),
             }
         }
     }

@@ -101,10 +101,10 @@ impl Program {
         command.args(sides);
         let ran = run(command)?;
         let failed = || {
-            let said = ran.err.lines().next().unwrap_or("it failed");
+            let line = ran.err.lines().next().unwrap_or("it failed");
             let is_shallow = bare.join("shallow").exists();
             let hint = if is_shallow { "; git fetch --deepen=100 gives this shallow clone older commits" } else { "" };
-            GitError::Other(format!("merge-tree: {said}{hint}"))
+            GitError::Other(format!("merge-tree: {line}{hint}"))
         };
         if !matches!(ran.status, Some(0 | 1)) {
             return Err(failed());
@@ -242,7 +242,7 @@ impl Program {
         place: &Path,
         (tree, message): (Oid, &str),
     ) -> Result<(Oid, String), GitError> {
-        let said = |ran: &Ran| {
+        let failed = |ran: &Ran| {
             let words = if ran.err.trim().is_empty() {
                 String::from_utf8_lossy(&ran.out).into_owned()
             } else {
@@ -261,7 +261,7 @@ impl Program {
             command.env("GIT_DIR", repo.git_dir()).env("GIT_WORK_TREE", &files);
             command.env("GIT_INDEX_FILE", place.join("index")).env("GIT_OPTIONAL_LOCKS", "0").args(arguments);
             let ran = run(command)?;
-            if ran.status == Some(0) { Ok(ran.out) } else { Err(said(&ran)) }
+            if ran.status == Some(0) { Ok(ran.out) } else { Err(failed(&ran)) }
         };
         let words = |text: &'static str| text.split(' ').map(OsStr::new).collect::<Vec<_>>();
         run_here(&[OsStr::new("read-tree"), OsStr::new(&tree.to_string())])?;

@@ -119,7 +119,7 @@ fn a_reference_moves_although_others_lock_it_or_remove_its_folder() {
     let name = "refs/heads/reedclaw/session/abc";
     let lock = scene.dir.path().join(".git").join(format!("{name}.lock"));
     scene.repo.swap(name, None, Some(first), &who()).expect("made");
-    // The library itself waits for a tenth of a second; whoever packs references on a busy machine needs longer.
+    // The library itself waits for a tenth of a second; packing references on a busy machine takes longer.
     std::fs::write(&lock, "").expect("a lock");
     std::thread::scope(|scope| {
         scope.spawn(|| {

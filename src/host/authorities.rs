@@ -162,13 +162,13 @@ mod tests {
 
     #[test]
     fn problems_of_certificates_are_reported_in_plain_words() {
-        for (why, said) in [
+        for (why, words) in [
             ("io: invalid peer certificate: UnknownIssuer", "vouches"),
             ("invalid peer certificate: certificate expired: …", "has expired"),
             ("certificate not valid for name \"a\"; certificate is only valid for DnsName(\"b\")", "DnsName(\"b\")"),
         ] {
             let (message, hint) = certificate_problem(why).expect("a problem");
-            assert!(message.contains(said) && !hint.is_empty(), "{message}");
+            assert!(message.contains(words) && !hint.is_empty(), "{message}");
         }
         assert_eq!(certificate_problem("connection reset"), None);
     }

@@ -41,7 +41,7 @@ impl Wire {
         Ok(Self(Kind::Unix(UnixStream::connect(path)?)))
     }
 
-    /// Connects to a port of a machine, trying each of its addresses for so long.
+    /// Connects to a port of a machine, trying each of its addresses for this time.
     ///
     /// # Errors
     /// The name has no address, or nothing answers at any of them.

@@ -36,7 +36,7 @@ pub struct Command {
     pub ops: Vec<Value>,
     /// The key by which the command may be repeated.
     pub key: String,
-    /// `true` if it may land on a newer revision if nobody touched the same places.
+    /// `true` if it may be applied to a newer revision that has the same places unchanged.
     pub may_merge: bool,
     /// `ui` or `agent`.
     pub source: &'static str,

@@ -44,7 +44,7 @@ pub use more::relay::Relay;
 pub use more::retention::{self, Retention};
 pub use more::shares::{GATEWAY_ENDED, NewShare, Resumed, Shares};
 pub use permits::{NewLicence, NewLock, Permits};
-pub use questions::{Asked, Given, Questions};
+pub use questions::{Asked, Questions, StoredAnswer};
 pub use row::Event;
 pub use runs::{NewRun, RunEnd, Runs};
 pub use safety::{Judged, NewLimit, Record, Safety, Subject};
@@ -87,7 +87,7 @@ pub enum LedgerError {
     /// The id or key was used for another request.
     #[error("{0} was used for another request")]
     IdempotencyMismatch(String),
-    /// A request with this key runs, or nobody knows how it ended.
+    /// A request with this key runs, or its end is unknown.
     #[error("a request with this key is {0}")]
     InProgress(&'static str),
     /// The content can't be stored.

@@ -1,4 +1,4 @@
-//! Questions to persons: one row each, answered once by whoever comes first, or expired. The row and the event that tells of
+//! Questions to persons: one row each, answered once, by the first answer, or expired. The row and the event that tells of
 //! it change together.
 
 use super::sql::{Connection, OptionalExtension as _, Row, params};
@@ -27,7 +27,7 @@ pub struct Asked {
 
 /// An answer as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Given {
+pub struct StoredAnswer {
     /// `true` if the call may run.
     pub is_yes: bool,
     /// The person.
@@ -74,7 +74,7 @@ impl Questions<'_> {
         })
     }
 
-    /// Answers a question, if nobody has yet and its time isn't over.
+    /// Answers a question, if it is open and its time isn't over.
     ///
     /// # Errors
     /// There is no such question in the tenant, it has another digest, it was answered, its time is over, or the database
@@ -124,7 +124,7 @@ impl Questions<'_> {
     ///
     /// # Errors
     /// There is no such question, its time is over, or the database fails.
-    pub fn answer_of(&self, who: &Identity, question_id: &str) -> Result<Option<Given>, LedgerError> {
+    pub fn answer_of(&self, who: &Identity, question_id: &str) -> Result<Option<StoredAnswer>, LedgerError> {
         {
             let connection = self.0.view(&who.tenant)?;
             let sql =
@@ -139,7 +139,7 @@ impl Questions<'_> {
             let (state, answer, by, note, deadline) = found.ok_or(LedgerError::NotFound)?;
             if state == "answered" {
                 let is_yes = answer.as_deref() == Some("once");
-                return Ok(Some(Given { is_yes, by: by.unwrap_or_default(), note: note.unwrap_or_default() }));
+                return Ok(Some(StoredAnswer { is_yes, by: by.unwrap_or_default(), note: note.unwrap_or_default() }));
             }
             if state != "open" {
                 return Err(LedgerError::Late);
@@ -152,7 +152,7 @@ impl Questions<'_> {
         Err(LedgerError::Late)
     }
 
-    /// Closes a question that nobody answered; one that was answered stays.
+    /// Closes an open question; one that was answered stays.
     ///
     /// # Errors
     /// The database fails.
@@ -168,7 +168,7 @@ impl Questions<'_> {
         })
     }
 
-    /// Closes the questions that an earlier process left open: nobody waits for their answers. Returns how many.
+    /// Closes the questions that an earlier process left open: nothing waits for their answers. Returns how many.
     ///
     /// # Errors
     /// The database fails.
@@ -245,11 +245,11 @@ struct OpenQuestion {
     asked_ms: i64,
     deadline_ms: i64,
     stream: String,
-    /// Whoever acts on it, in the run that it belongs to.
+    /// The person who acts on it, in the run that it belongs to.
     who: Identity,
 }
 
-/// Finds a question that nobody has answered and whose time isn't over.
+/// Finds an open question whose time isn't over.
 fn open_question(connection: &Connection, who: &Identity, question_id: &str) -> Result<OpenQuestion, LedgerError> {
     let sql = "SELECT state, by, digest, asked_ms, deadline_ms, stream, run_id FROM question \
                WHERE tenant = ?1 AND question_id = ?2";

@@ -17,7 +17,7 @@ pub(super) struct Page {
     pub options: Vec<(String, String)>,
 }
 
-/// Reads a page; `None` for one that only names another, or says nothing of itself.
+/// Reads a page; `None` for one that only names another, or is empty.
 pub(super) fn read(name: &str, source: &str) -> Option<Page> {
     if source.starts_with(".so ") {
         return None;

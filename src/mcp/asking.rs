@@ -45,14 +45,14 @@ const SECRETS: [&str; 16] = [
 const SECRET_PAIRS: [(&str, &str); 4] = [("access", "key"), ("api", "key"), ("private", "key"), ("secret", "key")];
 
 /// Something that the thread says to a caller.
-pub(super) enum Told {
+pub(super) enum CallerMessage {
     Done(Result<Reply, McpError>),
     Form { message: String, fields: Vec<Field>, answer: oneshot::Sender<FormAnswer> },
     Link { message: String, url: String, answer: oneshot::Sender<bool> },
     Progress { message: String, share: Option<f64> },
 }
 
-pub(super) type Caller = std::sync::mpsc::Sender<Told>;
+pub(super) type Caller = std::sync::mpsc::Sender<CallerMessage>;
 
 /// The calls that are under way at one server.
 #[derive(Clone, Default)]
@@ -112,7 +112,7 @@ impl Talks {
                 params.total.filter(|total| *total > 0.0).map(|total| (params.progress / total).clamp(0.0, 1.0));
             let mut message = params.message.clone().unwrap_or_default();
             message.truncate(message.floor_char_boundary(MESSAGE_BYTES_MAX));
-            let _ = talk.caller.send(Told::Progress { message, share });
+            let _ = talk.caller.send(CallerMessage::Progress { message, share });
         }
     }
 
@@ -143,7 +143,7 @@ async fn put(params: ElicitRequestParams, caller: &Caller) -> ElicitResult {
             let schema = serde_json::to_value(requested_schema).unwrap_or_default();
             let Some(fields) = fields(&schema) else { return declined() };
             let (answer, answered) = oneshot::channel();
-            let _ = caller.send(Told::Form { message: shortened(message), fields, answer });
+            let _ = caller.send(CallerMessage::Form { message: shortened(message), fields, answer });
             match answered.await.unwrap_or(FormAnswer::Cancelled) {
                 FormAnswer::Sent(content) => {
                     ElicitResult::new(ElicitationAction::Accept).with_content(Value::Object(content))
@@ -158,7 +158,7 @@ async fn put(params: ElicitRequestParams, caller: &Caller) -> ElicitResult {
                 return declined();
             }
             let (answer, answered) = oneshot::channel();
-            let _ = caller.send(Told::Link { message: shortened(message), url, answer });
+            let _ = caller.send(CallerMessage::Link { message: shortened(message), url, answer });
             match answered.await {
                 Ok(true) => ElicitResult::new(ElicitationAction::Accept),
                 Ok(false) => declined(),
@@ -319,7 +319,7 @@ mod tests {
         assert_eq!(super::fields(&json!({"properties": {"x": {"type": "object"}}})), None);
     }
 
-    fn talk() -> (Talks, Entry, ProgressToken, std::sync::mpsc::Receiver<Told>) {
+    fn talk() -> (Talks, Entry, ProgressToken, std::sync::mpsc::Receiver<CallerMessage>) {
         let ((caller, heard), talks) = (std::sync::mpsc::channel(), Talks::default());
         let token = ProgressToken(rmcp::model::NumberOrString::Number(1));
         let entry = talks.begin(token.clone(), caller);

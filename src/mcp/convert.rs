@@ -83,7 +83,7 @@ async fn pages<T>(
     for _ in 0..PAGES_MAX {
         let (items, cursor) = fetch(page).await?;
         all.extend(items);
-        // Too many items are told where they are left out.
+        // A note names the items that are left out.
         if cursor.is_none() || all.len() > ITEMS_MAX {
             return Ok((all, false));
         }

@@ -571,20 +571,20 @@ async fn refused(
         true => answer.bytes(REFUSAL_BYTES_MAX).await.unwrap_or_default(),
         false => Vec::new(),
     };
-    let said = match serde_json::from_slice::<ServerJsonRpcMessage>(&body) {
+    let refusal = match serde_json::from_slice::<ServerJsonRpcMessage>(&body) {
         Ok(JsonRpcMessage::Error(error)) => Some(error),
         _ => None,
     };
-    match (message, said) {
+    match (message, refusal) {
         // An older server doesn't know the question, and may answer it without its number.
-        (JsonRpcMessage::Request(request), said) if is_discover && is_refusal && !has_session => {
-            let error = said.map(|said| said.error);
+        (JsonRpcMessage::Request(request), refusal) if is_discover && is_refusal && !has_session => {
+            let error = refusal.map(|refusal| refusal.error);
             let error = error.unwrap_or_else(|| ErrorData::invalid_request(format!("HTTP status {status}"), None));
             Ok(StreamableHttpPostResponse::Json(ServerJsonRpcMessage::error(error, Some(request.id.clone())), None))
         }
-        (JsonRpcMessage::Request(request), Some(said)) if !matches!(status, 401 | 403) => {
-            let id = said.id.unwrap_or_else(|| request.id.clone());
-            Ok(StreamableHttpPostResponse::Json(ServerJsonRpcMessage::error(said.error, Some(id)), None))
+        (JsonRpcMessage::Request(request), Some(refusal)) if !matches!(status, 401 | 403) => {
+            let id = refusal.id.unwrap_or_else(|| request.id.clone());
+            Ok(StreamableHttpPostResponse::Json(ServerJsonRpcMessage::error(refusal.error, Some(id)), None))
         }
         _ => Err(StreamableHttpError::Client(answer.refusal().await)),
     }

@@ -29,7 +29,7 @@ use serde_json::{Map, Value};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::proto::served::{Asks, Manifest, Unasked};
-use asking::{Caller, Told};
+use asking::{Caller, CallerMessage};
 use cache::Cache;
 pub use oauth::{Browser, Dial, Visit};
 use serve::{Job, Request};
@@ -327,15 +327,17 @@ impl Mcp {
         loop {
             match answered.recv_timeout(LOOK) {
                 // What failed because nothing may run any more says so, whoever has seen that first.
-                Ok(Told::Done(Err(error))) => return Err((self.options.halted)().map_or(error, McpError::Halted)),
-                Ok(Told::Done(done)) => return done,
-                Ok(Told::Form { message, fields, answer }) => {
+                Ok(CallerMessage::Done(Err(error))) => {
+                    return Err((self.options.halted)().map_or(error, McpError::Halted));
+                }
+                Ok(CallerMessage::Done(done)) => return done,
+                Ok(CallerMessage::Form { message, fields, answer }) => {
                     let _ = answer.send(asks.form(server, &message, &fields));
                 }
-                Ok(Told::Link { message, url, answer }) => {
+                Ok(CallerMessage::Link { message, url, answer }) => {
                     let _ = answer.send(asks.link(server, &message, &url));
                 }
-                Ok(Told::Progress { message, share }) => asks.progress(&message, share),
+                Ok(CallerMessage::Progress { message, share }) => asks.progress(&message, share),
                 Err(RecvTimeoutError::Disconnected) => return Err(McpError::Lost),
                 Err(RecvTimeoutError::Timeout) => {}
             }

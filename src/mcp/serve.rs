@@ -21,7 +21,7 @@ use serde_json::{Map, Value};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{JoinSet, LocalSet};
 
-use super::asking::{Caller, Talks, Told, as_value};
+use super::asking::{Caller, CallerMessage, Talks, as_value};
 use super::cache::Cache;
 use super::connect::{Connection, NotConnected, Notice, connect};
 use super::http::HttpError;
@@ -268,7 +268,7 @@ impl Keeper {
             Job::Connect { answer, mut cancel } => {
                 if cancel.try_recv() == Err(oneshot::error::TryRecvError::Empty) {
                     let result = self.connected().await.map(|_| Reply::default());
-                    let _ = answer.send(Told::Done(result));
+                    let _ = answer.send(CallerMessage::Done(result));
                 }
             }
             Job::Ping { answer, cancel } => {
@@ -322,7 +322,7 @@ impl Keeper {
         let (peer, limits) = match connected {
             Ok(found) => found,
             Err(error) => {
-                let _ = answer.send(Told::Done(Err(error)));
+                let _ = answer.send(CallerMessage::Done(Err(error)));
                 return;
             }
         };
@@ -338,7 +338,7 @@ impl Keeper {
                 McpError::NeedsLogin(_) => McpError::NeedsLogin(name.clone()),
                 other => other,
             });
-            let _ = answer.send(Told::Done(result.and_then(convert::reply)));
+            let _ = answer.send(CallerMessage::Done(result.and_then(convert::reply)));
             calls.fetch_sub(1, Ordering::Relaxed);
         });
     }

@@ -351,7 +351,7 @@ fn noise_long_lines_and_double_tools_are_survived() {
     assert_eq!(manifest.left_out, ["a second tool called a", "the tool long: its definition is too long"]);
     for (what, why) in [("huge", "longer than 4 MiB"), ("nested", "nested more than 127 deep")] {
         let answer = act(&mcp, what);
-        assert!(matches!(&answer, Err(McpError::Refused(_, said)) if said.contains(why)), "{answer:?}");
+        assert!(matches!(&answer, Err(McpError::Refused(_, message)) if message.contains(why)), "{answer:?}");
     }
     assert_eq!(act(&mcp, "x").map(|reply| reply.is_error), Ok(false));
 }

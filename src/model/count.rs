@@ -43,7 +43,7 @@ struct ServerFacts {
     window: Option<u64>,
     /// Its template leaves tools out: the model would never see them.
     drops_tools: bool,
-    /// Its model takes pictures, if it says so.
+    /// `true` if its model accepts pictures; `None` if it doesn't report that.
     sees: Option<bool>,
 }
 

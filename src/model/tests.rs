@@ -363,13 +363,15 @@ fn a_llama_server_tells_its_window() {
 /// A template without a place for tools leaves them out in silence; llama.cpp says so of its own.
 #[test]
 fn a_llama_server_whose_template_has_no_tools_gets_none() {
-    for (said, tools) in [("{\"supports_tools\": false}", false), ("{\"supports_tools\": true}", true), ("{}", true)] {
-        let props = format!("{{\"default_generation_settings\": {{}}, \"chat_template_caps\": {said}}}");
+    for (settings, tools) in
+        [("{\"supports_tools\": false}", false), ("{\"supports_tools\": true}", true), ("{}", true)]
+    {
+        let props = format!("{{\"default_generation_settings\": {{}}, \"chat_template_caps\": {settings}}}");
         let server = serve(vec![vec![response("200 OK", "", &props)]]);
         let provider = Server::new(Endpoint { asks_server: true, ..Endpoint::new("m", &server.url, "x") });
         assert!(provider.capabilities().tools, "it wasn't asked");
         provider.learn(&Cancel::new());
-        assert_eq!(provider.capabilities().tools, tools, "{said}");
+        assert_eq!(provider.capabilities().tools, tools, "{settings}");
     }
 }
 

@@ -317,9 +317,9 @@ mod tests {
             budget.warnings(&Spending { turn: sum(0.0, count), day: sum(money, 0), ..Spending::default() })
         };
         assert_eq!(at(7.99, 79), []);
-        let told = at(8.5, 100);
-        assert_eq!(told.iter().map(|it| it.key).collect::<Vec<_>>(), ["per_turn", "per_day"]);
-        assert!(told[0].text.contains("100 of 100 tokens is spent for this question (100 %)"), "{told:?}");
-        assert!(told[1].text.contains("$8.50 of $10.00 is spent for today (85 %)"), "{told:?}");
+        let warnings = at(8.5, 100);
+        assert_eq!(warnings.iter().map(|it| it.key).collect::<Vec<_>>(), ["per_turn", "per_day"]);
+        assert!(warnings[0].text.contains("100 of 100 tokens is spent for this question (100 %)"), "{warnings:?}");
+        assert!(warnings[1].text.contains("$8.50 of $10.00 is spent for today (85 %)"), "{warnings:?}");
     }
 }

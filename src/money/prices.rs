@@ -11,7 +11,7 @@ use crate::proto::{Money, Usage};
 pub struct Price {
     /// Read.
     pub input: f64,
-    /// Read from the cache; as much as any other where it isn't known.
+    /// Read from the cache; as much as any other if it isn't known.
     pub cache_read: Option<f64>,
     /// Written into the cache; the same.
     pub cache_write: Option<f64>,
@@ -24,7 +24,7 @@ pub struct Price {
 /// The prices of all tokens of a request that reads many.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct LongPrice {
-    /// Holds for requests that read more than so many tokens.
+    /// Holds for requests that read more tokens than this.
     pub above_tokens: u64,
     /// Factor on the price of input, cached or not.
     pub input_factor: f64,
@@ -56,14 +56,14 @@ impl Price {
         scaled(read, input_factor).plus(scaled(of(usage.total_out(), self.output), output_factor))
     }
 
-    /// The most that a request can cost which reads so many tokens and writes so many.
+    /// The most that a request can cost that reads and writes these numbers of tokens.
     #[must_use]
     pub fn most(&self, input_tokens: u64, output_tokens: u64) -> Money {
         let (_, output_factor) = self.factors(input_tokens);
         self.most_in(input_tokens).plus(scaled(of(output_tokens, self.output), output_factor))
     }
 
-    /// The number of tokens that a sum pays for, after a request of so many tokens.
+    /// The number of tokens that a sum pays for, after a request of this number of tokens.
     #[must_use]
     pub fn output_for(&self, money: Money, input_tokens: u64) -> u64 {
         let (_, output_factor) = self.factors(input_tokens);
@@ -86,7 +86,7 @@ impl Price {
     }
 }
 
-/// So many tokens at so many dollars for a million, exact to the millionth of a millionth.
+/// The cost of tokens at a price for a million, exact to the millionth of a millionth.
 fn of(tokens: u64, per_million: f64) -> Money {
     Money::from_pico(tokens.saturating_mul(Money::from_usd(per_million / 1e6).pico()))
 }

@@ -83,7 +83,7 @@ impl End {
         }
     }
 
-    /// The reason; empty if the word says it all.
+    /// The reason; empty if the word is enough.
     #[must_use]
     pub fn why(&self) -> &str {
         match self {

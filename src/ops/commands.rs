@@ -207,7 +207,7 @@ pub enum Op {
     Help,
 }
 
-/// A command's form where it isn't that of the shell.
+/// A command's form if it isn't that of the shell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Form {
     /// Its name there.

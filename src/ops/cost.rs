@@ -177,7 +177,7 @@ fn short(tokens: u64) -> String {
     }
 }
 
-/// Says what requests to some models cost: what isn't known is said to be so, and a model that is near needs no price.
+/// Says what requests to some models cost: an unknown cost is named as unknown, and a local model needs no price.
 fn cost_words(by_model: &[(String, SpentSum)], is_near: &dyn Fn(&str) -> bool) -> String {
     let mut all = SpentSum::default();
     by_model.iter().for_each(|(_, sum)| all.add(sum));

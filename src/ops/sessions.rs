@@ -84,7 +84,7 @@ pub fn list(sessions: &Sessions, is_whole: bool) -> Result<Vec<Listed>, Failure>
 pub fn whole_log(sessions: &Sessions, id: &str, view: &View) -> Result<(Vec<Vec<String>>, bool), Failure> {
     let log = view.log().map_err(session_failure)?;
     let mut rows = log_rows(view, &log).map_err(session_failure)?;
-    let left = kept_rows(&sessions.kept_tips(id).map_err(session_failure)?, &log);
+    let left = kept_rows(&sessions.former_tips(id).map_err(session_failure)?, &log);
     let has_left = !left.is_empty();
     rows.extend(left);
     Ok((rows, has_left))

@@ -18,7 +18,7 @@ const COMPARED_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// The request of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wish {
-    /// The last so many steps.
+    /// This number of steps, the newest.
     Last(usize),
     /// One file.
     File(String),

@@ -224,15 +224,15 @@ fn take_line(walk: &mut Walk<'_, '_>) -> Text {
 }
 
 fn read(walk: &mut Walk<'_, '_>, words: &[Text]) {
-    let Some(given) = programs::read("read", words) else { return };
-    given.operands.iter().for_each(|name| walk.subscripts(name));
+    let Some(parsed) = programs::read("read", words) else { return };
+    parsed.operands.iter().for_each(|name| walk.subscripts(name));
     let line = take_line(walk);
     let fields: Vec<Text> = line.split(char::is_whitespace).into_iter().filter(|field| !field.is_empty()).collect();
-    if let Some(array) = given.values("array").next() {
+    if let Some(array) = parsed.values("array").next() {
         let items = fields.into_iter().enumerate().map(|(at, field)| (at.to_string(), field)).collect();
         return walk.shell.put(&array.shown(), Some(Var::Array(items)));
     }
-    let names = if given.operands.is_empty() { vec!["REPLY".into()] } else { given.operands };
+    let names = if parsed.operands.is_empty() { vec!["REPLY".into()] } else { parsed.operands };
     for (at, name) in names.iter().enumerate() {
         let value = match at + 1 == names.len() {
             true => Text::join(fields.get(at..).unwrap_or_default(), " "),

@@ -1,4 +1,4 @@
-//! One command: its name found out behind every plain disguise, builtins of the shell, and the acts of its plan.
+//! One command: its name under every plain disguise, builtins of the shell, and the acts of its plan.
 
 use std::rc::Rc;
 
@@ -317,7 +317,7 @@ impl Walk<'_, '_> {
         });
     }
 
-    /// Carries out what a plan says; gives what is printed.
+    /// Carries out a plan; returns what is printed.
     fn apply(&mut self, name: &str, acts: Vec<Act>) -> Text {
         let cwd = self.shell.cwd.clone();
         let mut printed = nothing();
@@ -540,14 +540,14 @@ impl Walk<'_, '_> {
     fn shell_program(&mut self, name: &str, words: &[Text]) -> Text {
         let words: Vec<Text> = words.iter().filter(|word| !word.head().starts_with('+')).cloned().collect();
         let words = words.as_slice();
-        let Some(given) = programs::read(name, words) else { return nothing() };
+        let Some(parsed) = programs::read(name, words) else { return nothing() };
         let (mut is_code, mut reads_input, mut only_parses) = (false, false, false);
-        for word in words.iter().take(words.len() - given.rest.len()) {
+        for word in words.iter().take(words.len() - parsed.rest.len()) {
             is_code |= word.as_str() == Some("--command") || word.has_letter('c') || word.has_letter('C');
             reads_input |= word.has_letter('s');
             only_parses |= word.has_letter('n') && name != "pwsh";
         }
-        for file in given.values("script").cloned().collect::<Vec<_>>() {
+        for file in parsed.values("script").cloned().collect::<Vec<_>>() {
             self.subshell(|walk| walk.script_file("bash", &file, &[]));
         }
         if let Some(file) = self.shell.vars.get("BASH_ENV").or_else(|| self.shell.vars.get("ENV")).map(Var::ways) {
@@ -557,7 +557,7 @@ impl Walk<'_, '_> {
             return nothing();
         }
         let input = self.input.clone();
-        match given.rest {
+        match parsed.rest {
             [code, rest @ ..] if is_code => {
                 let code = code.clone();
                 self.subshell(|walk| {

@@ -302,7 +302,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// An argument that isn't known: of a function that nobody calls here it may be anything, of the shell there is none.
+    /// An argument that isn't known: of a function that isn't called here it may be anything, of the shell there is none.
     fn argument(&self) -> Held {
         if self.budget.calls.is_empty() { Held::Unset } else { Held::One(vec![Source::Any.into()]) }
     }
@@ -399,8 +399,8 @@ impl Walk<'_, '_> {
                 let found = other(self);
                 let ways = match (held, found) {
                     (Held::One(ways), found) => {
-                        let kept = ways.into_iter().filter(|way| !way.is_empty() && !way.has_unset());
-                        Held::One(limited(kept.chain(flat(found)).collect()))
+                        let set = ways.into_iter().filter(|way| !way.is_empty() && !way.has_unset());
+                        Held::One(limited(set.chain(flat(found)).collect()))
                     }
                     (_, found) => found,
                 };
@@ -541,8 +541,8 @@ fn slice(held: Held, offset: Option<i64>, length: Option<Option<i64>>, first: us
     let length = length.flatten();
     match held {
         Held::Many(values) => {
-            let taken = values.into_iter().skip(usize::try_from(offset).unwrap_or(0).saturating_sub(first));
-            Held::Many(taken.take(length.map_or(usize::MAX, |length| usize::try_from(length).unwrap_or(0))).collect())
+            let rest = values.into_iter().skip(usize::try_from(offset).unwrap_or(0).saturating_sub(first));
+            Held::Many(rest.take(length.map_or(usize::MAX, |length| usize::try_from(length).unwrap_or(0))).collect())
         }
         held => each(held, |text| bash::sliced(text, offset, length)),
     }
@@ -567,9 +567,9 @@ fn trim(text: &Text, pattern: &Text, from_end: bool, longest: bool) -> Text {
     let matches = |part: &str| is_closed && anchored.may_match(&format!("x{part}"), false);
     for at in cuts {
         let (head, tail) = known.split_at(at);
-        let (matched, kept) = if from_end { (tail, head) } else { (head, tail) };
+        let (matched, rest) = if from_end { (tail, head) } else { (head, tail) };
         if matches(matched) {
-            return kept.into();
+            return rest.into();
         }
     }
     known.into()

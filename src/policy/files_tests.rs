@@ -19,7 +19,7 @@ fn a_model_doesnt_raise_the_autonomy_of_another() {
 #[test]
 fn changes_on_a_copy_are_rated_by_their_paths() {
     let rules = rules();
-    let kept = |writes: &[&str], deletes: &[&str], directories: &[&str], guarded: &[&str]| {
+    let rated = |writes: &[&str], deletes: &[&str], directories: &[&str], guarded: &[&str]| {
         let list = |paths: &[&str]| paths.iter().map(|path| (*path).to_owned()).collect();
         let action = Action::Keep {
             command: String::new(),
@@ -32,12 +32,12 @@ fn changes_on_a_copy_are_rated_by_their_paths() {
         };
         judge(&action, &Context { hold: Hold::Copy, ..Context::new(&rules) }).risk
     };
-    let keep = |writes: &[&str], deletes: &[&str]| kept(writes, deletes, &[], &[]);
+    let keep = |writes: &[&str], deletes: &[&str]| rated(writes, deletes, &[], &[]);
     // Directories alone were judged as no change.
-    assert_eq!(kept(&[], &[], &["d", ".git/hooks", ".github/workflows"], &[]), Risk::Medium);
-    assert_eq!(kept(&[], &[], &[".git/hooks"], &[".git/hooks"]), Risk::High);
+    assert_eq!(rated(&[], &[], &["d", ".git/hooks", ".github/workflows"], &[]), Risk::Medium);
+    assert_eq!(rated(&[], &[], &[".git/hooks"], &[".git/hooks"]), Risk::High);
     for blocked in ["../d", "d\u{202e}"] {
-        assert_eq!(kept(&[], &[], &[blocked], &[]), Risk::Blocked, "{blocked}");
+        assert_eq!(rated(&[], &[], &[blocked], &[]), Risk::Blocked, "{blocked}");
     }
     assert_eq!(keep(&["a", "b/c"], &["d"]), Risk::Medium);
     assert_eq!(keep(&["a", ".git/hooks/x"], &[]), Risk::High);
@@ -175,7 +175,7 @@ fn a_link_leads_where_it_leads() {
     assert_eq!(judge(&Action::Write { path: "out/passwd".into() }, &context).risk, Risk::Blocked);
     assert_eq!(judge(&Action::Shell { command: "echo x > out/passwd".into() }, &context).risk, Risk::Blocked);
     assert_eq!(judge(&Action::Write { path: "in/passwd".into() }, &context).risk, Risk::Medium);
-    // A directory that anybody may write is outside too, and `..` behind a link isn't where it seems to be.
+    // A directory that anybody may write is outside too, and `..` after a link isn't where it seems to be.
     for path in ["tmp/a", "tmp", "tmp/../a"] {
         assert_eq!(judge(&Action::Read { path: path.into() }, &context).risk, Risk::Blocked, "{path}");
         let among_others = Action::Open { paths: vec!["src/a.rs".into(), path.into()] };

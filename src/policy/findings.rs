@@ -51,7 +51,7 @@ impl<'m, 'a> Findings<'m, 'a> {
         self.note(Risk::Blocked, rule, text);
     }
 
-    /// Of the reasons after the first so many keeps what something is blocked for.
+    /// Of the reasons beyond the limit, keeps those for which something is blocked.
     pub(super) fn keep_blocked(&mut self, known: usize) {
         let mut at = 0;
         self.reasons.retain(|reason| {

@@ -159,7 +159,7 @@ proptest! {
     ) {
         let alone = risk(&text);
         prop_assert_eq!(alone, risk(&text));
-        // What stands behind a blocked line doesn't unblock it.
+        // Lines after a blocked line don't unblock it.
         prop_assert!(risk(&format!("mkfs /dev/sda\n{text}")) >= Risk::High, "{:?}", text);
     }
 

@@ -267,7 +267,7 @@ fn http(found: &mut Findings<'_, '_>, method: &str, url: &str) {
     }
 }
 
-/// The host of an address, in small letters; empty where there is none.
+/// The host of an address, in small letters; empty if there is none.
 fn host_of(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else { return String::new() };
     if !matches!(scheme.to_ascii_lowercase().as_str(), "http" | "https") {
@@ -297,7 +297,7 @@ fn file(found: &mut Findings<'_, '_>, context: &Context<'_>, action: &Action, pa
     if path.is_empty() || path.contains('\0') || path.len() > 4095 || path.split('/').any(|part| part.len() > 255) {
         return found.block("path", "that isn't a path");
     }
-    // What hid behind such a name is gone when a command has deleted it.
+    // What such a name hid is gone when a command has deleted it.
     let is_gone = is_keep && matches!(action, Action::Delete { .. });
     if let Some(c) = path.chars().find(|c| is_odd(*c)).filter(|_| !is_gone) {
         return found.block("odd-character", format!("the path holds the character U+{:04X}", u32::from(c)));
@@ -311,7 +311,7 @@ fn file(found: &mut Findings<'_, '_>, context: &Context<'_>, action: &Action, pa
     let writes = matches!(action, Action::Write { .. } | Action::Delete { .. });
     // The names of what a command changed are relative to the workspace.
     let cwd = if is_keep { context.rules.workspace.as_str() } else { context.cwd };
-    // As it is written: behind a link `..` is another directory.
+    // As it is written: after a link `..` is another directory.
     let written = if path.starts_with('/') { path.clone() } else { format!("{cwd}/{path}") };
     let leads_out = found.map.leads_out(&written);
     for place in shell::Shell::new(cwd).absolute(&path.as_str().into()) {

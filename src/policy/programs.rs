@@ -45,7 +45,7 @@ pub(super) struct Opt {
 }
 
 /// A command's words, read by a row.
-pub(super) struct Given<'a> {
+pub(super) struct Parsed<'a> {
     pub(super) row: &'static Row,
     /// The words after the subcommand.
     pub(super) words: &'a [Text],
@@ -58,7 +58,7 @@ pub(super) struct Given<'a> {
     pub(super) rest: &'a [Text],
 }
 
-impl<'a> Given<'a> {
+impl<'a> Parsed<'a> {
     fn new(row: &'static Row, words: &'a [Text], sub: &[&str]) -> Self {
         Self { row, words, sub: sub.join(" "), options: Vec::new(), operands: Vec::new(), rest: &[] }
     }
@@ -154,37 +154,37 @@ impl Row {
         })
     }
 
-    fn read<'a>(&'static self, words: &'a [Text], sub: &[&str]) -> Given<'a> {
-        let mut given = Given::new(self, words, sub);
+    fn read<'a>(&'static self, words: &'a [Text], sub: &[&str]) -> Parsed<'a> {
+        let mut parsed = Parsed::new(self, words, sub);
         let mut at = 0;
         while let Some(word) = words.get(at) {
             at += 1;
             let head = word.head();
             if word.as_str() == Some("--") {
-                if given.operands.is_empty() {
-                    given.rest = &words[at..];
+                if parsed.operands.is_empty() {
+                    parsed.rest = &words[at..];
                 }
-                given.operands.extend(words[at..].iter().cloned());
+                parsed.operands.extend(words[at..].iter().cloned());
                 break;
             }
             if head.len() < 2 || !head.starts_with('-') {
-                if given.operands.is_empty() {
-                    given.rest = &words[at - 1..];
+                if parsed.operands.is_empty() {
+                    parsed.rest = &words[at - 1..];
                 }
-                given.operands.push(word.clone());
+                parsed.operands.push(word.clone());
                 if self.stops_at_operand {
-                    given.operands.extend(words[at..].iter().cloned());
+                    parsed.operands.extend(words[at..].iter().cloned());
                     break;
                 }
                 continue;
             }
-            at += self.read_option(word, words.get(at), &mut given);
+            at += self.read_option(word, words.get(at), &mut parsed);
         }
-        given
+        parsed
     }
 
     /// Reads a word that is an option; gives how many more words belong to it.
-    fn read_option(&'static self, word: &Text, next: Option<&Text>, given: &mut Given<'_>) -> usize {
+    fn read_option(&'static self, word: &Text, next: Option<&Text>, parsed: &mut Parsed<'_>) -> usize {
         let head = word.head();
         let name = head.split('=').next().unwrap_or_default();
         let value = word.split_once('=').map(|(_, value)| value);
@@ -194,7 +194,7 @@ impl Row {
         {
             let takes_next = option.takes_value && value.is_none() && option.role != "attached";
             let value = if takes_next { next.cloned() } else { value };
-            given.options.push((option, value));
+            parsed.options.push((option, value));
             return usize::from(takes_next);
         }
         if head.starts_with("--") {
@@ -208,10 +208,10 @@ impl Row {
             if option.takes_value {
                 let rest = word.strip_prefix(&head[..end]).unwrap_or_default();
                 let takes_next = rest.is_empty() && option.role != "attached";
-                given.options.push((option, if takes_next { next.cloned() } else { Some(rest) }));
+                parsed.options.push((option, if takes_next { next.cloned() } else { Some(rest) }));
                 return usize::from(takes_next);
             }
-            given.options.push((option, None));
+            parsed.options.push((option, None));
         }
         0
     }
@@ -259,7 +259,7 @@ pub(super) fn handler_of(name: &str) -> &'static str {
 }
 
 /// Reads a command by the row that fits it best: the one with the longest subcommand.
-pub(super) fn read<'a>(name: &str, words: &'a [Text]) -> Option<Given<'a>> {
+pub(super) fn read<'a>(name: &str, words: &'a [Text]) -> Option<Parsed<'a>> {
     let table = table();
     let rows = table.by_name.get(name)?.iter().map(|at| &table.rows[*at]);
     let base = rows.clone().rfind(|row| row.subs.is_empty());
@@ -268,7 +268,7 @@ pub(super) fn read<'a>(name: &str, words: &'a [Text]) -> Option<Given<'a>> {
     }
     // Options in front of the subcommand are the program's own.
     let mut at = 0;
-    let mut front = base.map(|base| Given::new(base, words, &[]));
+    let mut front = base.map(|base| Parsed::new(base, words, &[]));
     let matching = |at: usize| {
         let fits = |sub: &&Vec<&'static str>| {
             if *sub == &["."] {
@@ -286,12 +286,12 @@ pub(super) fn read<'a>(name: &str, words: &'a [Text]) -> Option<Given<'a>> {
     };
     loop {
         if let Some((row, sub)) = matching(at) {
-            let taken = if sub.as_slice() == ["."] { 0 } else { sub.len() };
-            let mut given = row.read(&words[at + taken..], sub);
+            let sub_words = if sub.as_slice() == ["."] { 0 } else { sub.len() };
+            let mut parsed = row.read(&words[at + sub_words..], sub);
             if let Some(front) = front {
-                given.options.splice(0..0, front.options);
+                parsed.options.splice(0..0, front.options);
             }
-            return Some(given);
+            return Some(parsed);
         }
         let (Some(word), Some(front)) = (words.get(at), front.as_mut()) else { break };
         if word.head().len() < 2 || !word.head().starts_with('-') || word.as_str() == Some("--") {
@@ -318,10 +318,10 @@ mod tests {
             let row = Row::of(line).expect("six columns");
             let is_used = row.names.iter().any(|name| match row.subs.first() {
                 None => read(name, &texts("zz"))
-                    .is_some_and(|given| given.row.roles == row.roles && given.row.risk == row.risk),
+                    .is_some_and(|parsed| parsed.row.roles == row.roles && parsed.row.risk == row.risk),
                 Some(_) => row.subs.iter().any(|sub| {
                     read(name, &texts(&sub.join(" ")))
-                        .is_some_and(|given| given.sub == sub.join(" ") && given.row.risk == row.risk)
+                        .is_some_and(|parsed| parsed.sub == sub.join(" ") && parsed.row.risk == row.risk)
                 }),
             });
             assert!(is_used, "{line}");
@@ -333,13 +333,13 @@ mod tests {
     #[test]
     fn words_are_read_by_the_row_with_the_longest_subcommand() {
         let words = texts("-C sub stash list -p");
-        let given = read("git", &words).expect("a row");
-        assert!(given.values("dir").any(|dir| dir.as_str() == Some("sub")));
-        assert_eq!(given.sub, "stash list");
+        let parsed = read("git", &words).expect("a row");
+        assert!(parsed.values("dir").any(|dir| dir.as_str() == Some("sub")));
+        assert_eq!(parsed.sub, "stash list");
         let words = texts("-rf --recurs x -- -y");
-        let given = read("rm", &words).expect("a row");
-        assert!(given.has("tree"));
-        assert_eq!(given.operands, texts("x -y"));
+        let parsed = read("rm", &words).expect("a row");
+        assert!(parsed.has("tree"));
+        assert_eq!(parsed.operands, texts("x -y"));
         let words = texts("-n 5 nice x");
         assert_eq!(read("nice", &words).expect("a row").rest.len(), 2);
         assert!(read("no-such-program", &[]).is_none());

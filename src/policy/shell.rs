@@ -246,15 +246,15 @@ impl Budget {
 
 /// The files that this script wrote, as far as later commands read or run them.
 #[derive(Default)]
-pub(super) struct Made {
+pub(super) struct ScriptFiles {
     pub(super) files: BTreeMap<String, Text>,
     /// Other names of files: what each leads to.
     pub(super) links: BTreeMap<String, Text>,
-    /// Scripts behind `>(…)`.
+    /// Scripts of `>(…)`.
     pub(super) sinks: BTreeMap<String, Rc<Script>>,
 }
 
-impl Made {
+impl ScriptFiles {
     /// A path with the links that the script made followed.
     pub(super) fn follow(&self, path: Text) -> Text {
         let mut path = path;

@@ -8,7 +8,7 @@ use super::builtins;
 use super::findings::Findings;
 use super::piece::{Source, Text};
 use super::place::Map;
-use super::shell::{Budget, Made, Shell, Var, limited};
+use super::shell::{Budget, ScriptFiles, Shell, Var, limited};
 use crate::bash::{
     self, Assign, AssignValue, Command, Item, Joint, Kind, Pipeline, Redirect, RedirectOp, Script, Trouble, Word,
 };
@@ -24,7 +24,7 @@ pub(super) struct Walk<'m, 'a> {
     pub(super) shell: Shell,
     pub(super) budget: Budget,
     pub(super) found: Findings<'m, 'a>,
-    pub(super) created: Made,
+    pub(super) created: ScriptFiles,
     /// The text that the present command can read; `None` if that is the terminal.
     pub(super) input: Option<Text>,
 }
@@ -45,7 +45,7 @@ impl<'m, 'a> Walk<'m, 'a> {
             shell: Shell::new(context.cwd),
             budget: Budget::default(),
             found: Findings::new(map),
-            created: Made::default(),
+            created: ScriptFiles::default(),
             input: None,
         }
     }
@@ -125,7 +125,7 @@ impl<'m, 'a> Walk<'m, 'a> {
     pub(super) fn script(&mut self, script: &Script) -> Text {
         let mut printed = Text::default();
         for item in &script.items {
-            // What comes after an end is looked at all the same.
+            // What comes after an end is looked at too.
             self.shell.is_over = false;
             printed = joined(printed, &self.item(item));
         }
@@ -320,7 +320,7 @@ impl<'m, 'a> Walk<'m, 'a> {
         }
         self.found.effect(Effect::Define { name: format!("{name}()") });
         Rc::make_mut(&mut self.shell.functions).insert(name.to_owned(), Rc::clone(body));
-        // The shell lives on: what nobody calls here may be called later.
+        // The shell lives on: what isn't called here may be called later.
         let outer = self.shell.clone();
         self.shell.positional = None;
         self.budget.calls.push((Rc::clone(body), self.budget.spawns));
@@ -337,7 +337,7 @@ impl<'m, 'a> Walk<'m, 'a> {
     fn assigned(&mut self, assigns: &[Assign], ways: Vec<Vec<Text>>, is_bare: bool, is_redirected: bool) -> Text {
         let name = ways.first().and_then(|way| way.first()).map_or("", |name| name.lossy());
         let declares = matches!(name, "declare" | "typeset" | "local" | "export" | "readonly");
-        let kept: Vec<(String, Option<Var>)> = match is_bare || declares {
+        let before: Vec<(String, Option<Var>)> = match is_bare || declares {
             true => Vec::new(),
             false => assigns.iter().map(|it| (it.name.clone(), self.shell.vars.get(&it.name).cloned())).collect(),
         };
@@ -351,7 +351,7 @@ impl<'m, 'a> Walk<'m, 'a> {
             _ => self.each_way(ways),
         };
         self.shell.last_word = last_word.unwrap_or_default();
-        kept.into_iter().for_each(|(name, var)| self.shell.put(&name, var));
+        before.into_iter().for_each(|(name, var)| self.shell.put(&name, var));
         printed
     }
 
@@ -495,7 +495,7 @@ impl<'m, 'a> Walk<'m, 'a> {
         }
     }
 
-    /// Puts what a command printed where its redirections say; gives what comes back.
+    /// Puts a command's output where its redirections say; returns what is left of it.
     fn deliver(&mut self, printed: Text, outputs: &Outputs) -> Text {
         for (target, appends) in &outputs.files {
             self.store(target, &printed, *appends);

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::closed::Closed;
 use super::storage::put;
-use super::symbols::kept_file;
+use super::symbols::index_file;
 use super::tree::{self, Listed};
 use super::{Stamp, stamp};
 use crate::project::repository::git;
@@ -40,7 +40,7 @@ fn stamps(root: &Path, directories: &[String]) -> Vec<Stamp> {
 }
 
 fn file(directory: &Path, root: &Path) -> PathBuf {
-    kept_file(directory, root).with_extension("names")
+    index_file(directory, root).with_extension("names")
 }
 
 /// Time and duration, as text.

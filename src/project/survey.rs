@@ -16,7 +16,7 @@ use super::closed::Closed;
 use super::languages::{by_name, is_foreign};
 use super::repository::heat::{Bounds, heat};
 use super::storage::put;
-use super::symbols::kept_file;
+use super::symbols::index_file;
 use crate::project::repository::git;
 
 /// Time limit for the whole survey; its results by then count.
@@ -77,7 +77,7 @@ impl Pending {
 
 /// Returns the stored survey of a root at a commit, if the same paths were closed.
 pub(super) fn stored(directory: &Path, root: &Path, head: &str, closed: &Closed) -> Option<Survey> {
-    let text = git::read_bounded(&kept_file(directory, root), KEPT_BYTES_MAX)?;
+    let text = git::read_bounded(&index_file(directory, root), KEPT_BYTES_MAX)?;
     let mut lines = text.strip_prefix(MAGIC)?.strip_prefix('\n')?.split('\n');
     let is_same = lines.next()? == root.to_str()? && lines.next()? == head && lines.next()? == closed.line();
     let survey = Survey { languages: lines.next()?.to_owned(), hot: lines.next()?.to_owned() };
@@ -88,7 +88,7 @@ pub(super) fn stored(directory: &Path, root: &Path, head: &str, closed: &Closed)
 fn keep(directory: &Path, root: &Path, head: &str, closed: &Closed, survey: &Survey) {
     let Some(place) = root.to_str().filter(|place| !place.contains('\n')) else { return };
     let text = format!("{MAGIC}\n{place}\n{head}\n{}\n{}\n{}\n", closed.line(), survey.languages, survey.hot);
-    let _ = put(&kept_file(directory, root), text.as_bytes());
+    let _ = put(&index_file(directory, root), text.as_bytes());
 }
 
 fn make(root: &Path, closed: &Closed) -> Survey {

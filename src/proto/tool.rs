@@ -100,7 +100,7 @@ pub enum Answer {
     InMyShell,
     /// Don't. The model gets the person's reason, if there is one.
     No(String),
-    /// Don't, since nobody has answered: the reason.
+    /// Don't, because there was no answer: the reason.
     Unanswered(String),
 }
 

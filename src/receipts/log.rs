@@ -54,7 +54,7 @@ impl std::fmt::Debug for State {
 
 /// An intent that is in the log: the call may run, and is settled once.
 #[derive(Debug)]
-#[must_use = "a call without an outcome is told at the next start"]
+#[must_use = "a call without an outcome is reported at the next start"]
 pub struct Opened {
     id: ReceiptId,
     entry: Entry,

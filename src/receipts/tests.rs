@@ -61,7 +61,7 @@ fn a_receipt_edited_by_hand_is_named() {
     assert!(matches!(verdict(&options), Verdict::Broken { receipt: 2, .. }), "{:?}", verdict(&options));
 }
 
-/// A closed log of so many denied calls.
+/// A closed log of this number of denied calls.
 fn closed(options: &Options, receipts: u64) -> Vec<u8> {
     let log = Log::open(options.clone()).unwrap();
     (0..receipts).for_each(|number| drop(log.denied(&entry(number)).unwrap()));
@@ -152,10 +152,10 @@ fn a_log_cut_at_any_byte_is_reported_and_continues() {
             let text = fs::read_to_string(&options.path).unwrap();
             assert_eq!(text.contains("recovery"), cut != whole.len(), "{cut}");
             let torn = &whole[..cut][memchr::memrchr(b'\n', &whole[..cut]).map_or(0, |at| at + 1)..];
-            let kept: Vec<Vec<u8>> = fs::read_dir(options.torn_path())
+            let torn_parts: Vec<Vec<u8>> = fs::read_dir(options.torn_path())
                 .map(|entries| entries.map(|entry| fs::read(entry.unwrap().path()).unwrap()).collect())
                 .unwrap_or_default();
-            assert_eq!(kept.concat(), torn, "{cut}");
+            assert_eq!(torn_parts.concat(), torn, "{cut}");
             let _ = fs::remove_dir_all(options.torn_path());
             fs::write(options.head_path(), &head).unwrap();
             fs::write(options.anchors_path(), &anchors).unwrap();
@@ -244,11 +244,11 @@ fn a_sealed_log_cannot_be_rewritten_or_continued_after_a_cut() {
     let usual = plain.verification_key_path(&log_id);
     let away = dir.path().join("away.json");
     fs::rename(&usual, &away).unwrap();
-    let told = verify(&plain, &Check::default()).unwrap();
-    assert_eq!((told.verdict, told.notes.len(), told.warnings.len()), (Verdict::Whole, 0, 1));
+    let report = verify(&plain, &Check::default()).unwrap();
+    assert_eq!((report.verdict, report.notes.len(), report.warnings.len()), (Verdict::Whole, 0, 1));
     let check = Check { key: Some(away), ..Check::default() };
-    let told = verify(&plain, &check).unwrap();
-    assert_eq!((told.verdict, told.notes.len(), told.warnings.len()), (Verdict::Whole, 0, 0));
+    let report = verify(&plain, &check).unwrap();
+    assert_eq!((report.verdict, report.notes.len(), report.warnings.len()), (Verdict::Whole, 0, 0));
     // A key that can't be read checks nothing, and says so.
     for wrong in [dir.path().join("mistyped.json"), plain.path.clone()] {
         let refused = verify(&plain, &Check { key: Some(wrong), ..Check::default() }).unwrap_err();
@@ -260,8 +260,8 @@ fn a_sealed_log_cannot_be_rewritten_or_continued_after_a_cut() {
         if other.path.parent().unwrap().exists() {
             closed(&other, 3);
         }
-        let told = verify(&other, &check).unwrap();
-        assert!(matches!(&told.verdict, Verdict::Unconfirmed { why } if why.contains("another log")), "{told:?}");
+        let report = verify(&other, &check).unwrap();
+        assert!(matches!(&report.verdict, Verdict::Unconfirmed { why } if why.contains("another log")), "{report:?}");
     }
     // The key has moved on: a log that was cut into an older epoch takes no more.
     fs::write(&plain.path, lines_of(&whole)[..70].concat()).unwrap();
@@ -292,8 +292,8 @@ fn a_sealed_log_cannot_be_rewritten_or_continued_after_a_cut() {
     fs::remove_file(blind.anchors_path()).unwrap();
     fs::remove_file(plain.head_path()).unwrap();
     assert_eq!(verify(&blind, &Check::default()).unwrap().missing, ["head", "anchors"]);
-    let told = verify(&blind, &check).unwrap().verdict;
-    assert!(matches!(told, Verdict::Broken { receipt: 4, .. }), "{told:?}");
+    let report = verify(&blind, &check).unwrap().verdict;
+    assert!(matches!(report, Verdict::Broken { receipt: 4, .. }), "{report:?}");
 }
 
 #[test]
@@ -361,9 +361,9 @@ fn an_open_intent_is_reported_after_its_session_has_ended() {
     let id = opened.id().to_string();
     assert_eq!((one.open_intents().unwrap(), two.open_intents().unwrap()), (vec![], vec![]), "it may still run");
     drop((one, opened));
-    let told = two.open_intents().unwrap();
-    assert_eq!((told.len(), told[0].seq, &told[0].id, told[0].tool.as_str()), (1, 1, &id, "file_read"));
-    assert_eq!(verify(&options, &Check::default()).unwrap().unknown, told);
+    let report = two.open_intents().unwrap();
+    assert_eq!((report.len(), report[0].seq, &report[0].id, report[0].tool.as_str()), (1, 1, &id, "file_read"));
+    assert_eq!(verify(&options, &Check::default()).unwrap().unknown, report);
     assert_eq!(find(&options, &id).unwrap(), find(&options, "1").unwrap());
     assert_eq!(find(&options, "receipt-0").unwrap(), None);
 }
@@ -379,7 +379,7 @@ fn an_open_call_of_a_killed_session_is_reported_once() {
     assert_eq!(take_unknown(&options).unwrap(), [], "both may still run");
     two.settle(settled, &Outcome::done(hash(b""))).unwrap();
     drop((one, first));
-    let ids = |told: Vec<OpenIntent>| told.into_iter().map(|open| open.id).collect::<Vec<_>>();
+    let ids = |report: Vec<OpenIntent>| report.into_iter().map(|open| open.id).collect::<Vec<_>>();
     assert_eq!(ids(take_unknown(&options).unwrap()), std::slice::from_ref(&id));
     assert_eq!(take_unknown(&options).unwrap(), [], "once");
     let left = two.intent(&entry(3)).unwrap();

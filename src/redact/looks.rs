@@ -5,7 +5,7 @@ use super::read::{
     is_sample, quote, value_start, word,
 };
 
-/// A private key's block, and an authority of an address, are at most so long.
+/// Longest private key's block, and longest authority of an address.
 const BLOCK_BYTES_MAX: usize = 64 * 1024;
 const AUTHORITY_BYTES_MAX: usize = 1024;
 /// A header that ends a block, or begins one.

@@ -239,7 +239,7 @@ fn candidates(rest: &[u8]) -> &'static [(&'static Rule, &'static str)] {
 pub struct Settling {
     held: String,
     before: Option<u8>,
-    /// Nothing new is decided before the text is so long.
+    /// The length of the text before which nothing new is decided.
     look_at_bytes: usize,
     lines: usize,
 }

@@ -9,7 +9,7 @@ fn noise(length: usize) -> String {
     "aB3dE5gH7jK9mN1pQ4sT6vW8xY0zC2".chars().cycle().take(length).collect()
 }
 
-/// Writes out an example of the table: `{a36}` is a run of drawn characters, `{w12}` so many words.
+/// Writes out an example of the table: `{a36}` is a run of drawn characters, `{w12}` a run of words.
 fn example(pattern: &str) -> String {
     let signs = |kind| match kind {
         'a' => "aB3dE5gH7jK9mN1pQ4sT6vW8xY0zC2",

@@ -142,7 +142,7 @@ impl FilePatch {
         self.removed += usize::from(matches!(line, Line::Gone(_)));
     }
 
-    /// The same with one of its hunks alone; without any where it is no text.
+    /// The same with one of its hunks alone; without any if it is no text.
     #[must_use]
     pub fn only(&self, hunk: usize) -> Self {
         let hunks = self.hunks.get(hunk).cloned().into_iter().collect();
@@ -380,14 +380,15 @@ mod tests {
             diff --git a/x.png b/x.png\nindex 1..2 100644\nBinary files a/x.png and b/x.png differ\n\
             diff --git a/gone b/gone\ndeleted file mode 100644\n--- a/gone\n+++ /dev/null\n@@ -1 +0,0 @@\n-x\r\n";
         let files = parse(text);
-        let told: Vec<String> = files.iter().map(|file| format!("{}: {}", file.path, file.notes.join("; "))).collect();
+        let listed: Vec<String> =
+            files.iter().map(|file| format!("{}: {}", file.path, file.notes.join("; "))).collect();
         let expected = [
             "src/a b.rs: mode 100644, then 100755; a last line without a newline",
             "new: was old",
             "x.png: no text",
             "gone: deleted; lines end with CR LF",
         ];
-        assert_eq!(told, expected);
+        assert_eq!(listed, expected);
         assert_eq!((files[0].added, files[0].removed, files[0].hunks[0].new_line), (2, 1, 3));
         assert_eq!(files[0].hunks[0].lines[1], Line::New("++ b".to_owned()));
         assert_eq!(parse("nothing\nof the kind\n"), []);

@@ -270,7 +270,7 @@ mod tests {
         ] {
             assert_eq!(passed(same.as_bytes()), same, "{same:?}");
         }
-        for (given, left) in [
+        for (input, left) in [
             ("a\x1b]52;c;cm0gLXJm\x07b", "ab"),
             ("a\x1b]8;;http://evil\x1b\\link\x1b]8;;\x1b\\", "alink"),
             ("a\x1b]50;font\x07\x1b]0;title\x07b", "ab"),
@@ -285,7 +285,7 @@ mod tests {
             ("\x1b(0lqk\x1b(Bq\x0e\x1b)0x\x0fx", "┌─┐q│x"),
             ("\x1b[12\r3mx", "\r\x1b[123mx"),
         ] {
-            assert_eq!(passed(given.as_bytes()), left, "{given:?}");
+            assert_eq!(passed(input.as_bytes()), left, "{input:?}");
         }
         assert_eq!(passed(b"a\xffb\xe2\x82"), "a\u{fffd}b", "the rest of a character is waited for");
     }

@@ -68,7 +68,7 @@ pub(super) fn cluster_width(cluster: &str) -> usize {
     cluster.width().min(2)
 }
 
-/// Shortens a text of one line to at most so many columns, the last of them `…` where something was cut.
+/// Shortens a text of one line to at most this number of columns, the last of them `…` if something was cut.
 #[must_use]
 pub fn ellipsis(text: &str, columns: usize) -> String {
     if width(text) <= columns {

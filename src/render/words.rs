@@ -6,7 +6,7 @@ use super::diff::{Line, compare};
 
 /// Longest line that is looked into, in bytes.
 const LINE_BYTES_MAX: usize = 2_000;
-/// Of a hundred bytes so many must be the same, for two lines to be one that changed.
+/// Percentage of bytes that must be the same, for two lines to be one that changed.
 const SAME_PERCENT: usize = 30;
 
 /// The places of two lines where they differ, in bytes; empty if they have too little in common.

@@ -34,7 +34,7 @@ impl Shell {
         Self { start, dialect, screen: Screen::default() }
     }
 
-    /// Starts it, and gives what makes the terminal as it was before.
+    /// Starts it, and returns the text that restores the terminal.
     fn begin(&self, runtime: Runtime) -> Result<(Repl, RawTerminal), String> {
         let terminal = std::io::stdin().as_fd().try_clone_to_owned().map_err(|error| error.to_string())?;
         let copy = terminal.try_clone().map_err(|error| error.to_string())?;

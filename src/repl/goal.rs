@@ -204,7 +204,7 @@ impl Repl {
                 Some(shell::Event::Keys(keys, _)) if keys.contains(&3) => self.interrupt_run(),
                 Some(shell::Event::Keys(keys, _)) => match keys.as_slice() {
                     b"p" => self.add_to_run(&Event::Paused { why: "its person paused it".into() }),
-                    // Before it is stored there is nothing to show and nobody to write to.
+                    // Before it is stored there is nothing to show.
                     b"d" | b"s" if progress.run.is_none() => {}
                     b"b" => {
                         self.wipe(&mut is_drawn);

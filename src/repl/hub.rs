@@ -56,7 +56,7 @@ pub(super) struct Repl {
     pub(super) memories: Memories,
     pub(super) home: Option<PathBuf>,
     pub(super) who: Who,
-    /// The directory that the hooks were told of last.
+    /// The directory that the hooks were called with last.
     pub(super) told_cwd: PathBuf,
     /// Its names and the programs on its `PATH` are known, so that a first word can be judged.
     pub(super) resolves: bool,

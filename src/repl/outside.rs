@@ -45,7 +45,7 @@ pub(super) fn edit_line(repl: &mut Repl, prompt: &ReedPrompt) -> Flow {
     Flow::Continue
 }
 
-/// Puts a text into the line, with the cursor after so many characters.
+/// Puts a text into the line, with the cursor after this number of characters.
 fn set_line(repl: &mut Repl, text: &str, point: usize) {
     let clean: String = text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect();
     let position = clean.char_indices().nth(point).map_or(clean.len(), |(at, _)| at);

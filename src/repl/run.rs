@@ -188,7 +188,7 @@ pub(super) fn run(mut repl: Repl) -> Ending {
     };
     repl.leave_goal();
     memory::note_ended(&mut repl);
-    // At the end, where nobody waits. It fails where adding a line fails too, which has been told.
+    // At the end, when nothing waits. It fails if adding a line fails too, which has been reported.
     let entries_max = u64::try_from(repl.runtime.settings().history.entries_max).unwrap_or(u64::MAX);
     let _ = repl.store().prune(entries_max);
     repl.terminal.session.close();
@@ -415,7 +415,7 @@ fn make_prompt(repl: &Repl) -> ReedPrompt {
 }
 
 fn tell_store_problem(repl: &Repl) {
-    // While a line is being written the prompt doesn't wait: a problem of it is told at the next one.
+    // While a line is being written the prompt doesn't wait: its problem is shown at the next one.
     let problem = repl.runtime.store().try_lock().and_then(|mut store| store.take_problem());
     if let Some(problem) = problem {
         repl.console.failure(&problem.into());

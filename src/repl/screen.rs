@@ -179,7 +179,7 @@ impl Drawing {
         }
     }
 
-    /// Tells what a call is about, and in one line what came of it.
+    /// Shows what a call is about, and its result in one line.
     fn tool(&mut self, ToolEvent { step, tool, .. }: ToolEvent) {
         self.rest();
         self.console.write(&self.markdown.finish());
@@ -252,7 +252,7 @@ fn shown(text: &str) -> String {
     shown
 }
 
-/// One line on what came of a call; nothing where it was denied, which was told.
+/// Describes the result of a call in one line; nothing if it was denied, which was printed before.
 fn done(outcome: &Outcome, ms: u128, number: usize) -> Option<String> {
     let seconds = if ms >= 1000 { format!(", {}.{} s", ms / 1000, ms % 1000 / 100) } else { String::new() };
     match &outcome.error {
@@ -281,7 +281,7 @@ fn done(outcome: &Outcome, ms: u128, number: usize) -> Option<String> {
     }
 }
 
-/// One line on what came of the project's check.
+/// Describes the result of the project's check in one line.
 fn checked(intent: &str, outcome: &Outcome, took: Duration, number: usize) -> String {
     let lines = match outcome.output.lines().count() {
         0 => String::new(),

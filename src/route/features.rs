@@ -46,7 +46,7 @@ impl Features {
     }
 }
 
-/// Returns whether words behind the head say little: they are text to be printed, or arguments of a program of the
+/// Returns whether words after the head say little: they are text to be printed, or arguments of a program of the
 /// user's own.
 fn takes_any_text(head: &Head<'_>, line: &Line<'_>) -> bool {
     // `please say it again`
@@ -307,7 +307,7 @@ fn of_end(out: &mut Features, head: &Head<'_>, arguments: &[Word<'_>], about: &A
     out.add(place, 42, [u32::from(last.end), symbol(last), about.operators.min(1)]);
 }
 
-/// Commands behind `|`, `&&` and their like that are looked up.
+/// Commands after `|`, `&&` and the like that are looked up.
 const LOOKED_UP_MAX: u32 = 4;
 
 /// The kind of text after `|`, `&&` and the like: a command, or prose.

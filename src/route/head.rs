@@ -58,7 +58,7 @@ pub(super) enum Group {
     English,
     /// A path, an expansion, a reserved word.
     Syntax,
-    /// A known tool or a path that isn't there, or a word behind `sudo`.
+    /// A known tool or a path that isn't there, or a word after `sudo`.
     Tool,
     /// Nobody knows it.
     Unknown,
@@ -67,7 +67,7 @@ pub(super) enum Group {
 /// The word that would be run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Head<'a> {
-    /// Its position in the line's words; behind the last where there is none.
+    /// Its position in the line's words; after the last word if there is none.
     pub index: usize,
     /// Its text, quotes and a backslash removed.
     pub name: &'a str,
@@ -94,7 +94,7 @@ impl Head<'_> {
     }
 }
 
-/// Finds the word that would be run: behind assignments, an opening bracket, redirections, and `sudo` and its like.
+/// Finds the word that would be run: after assignments, an opening bracket, redirections, and `sudo` and the like.
 pub(super) fn of<'a>(line: &Line<'a>, context: &Context<'_>) -> Head<'a> {
     let words = line.words();
     let (mut at, mut before) = (0, 0);
@@ -242,7 +242,7 @@ fn of_shape<'a>(word: &Word<'a>, name: &'a str, context: &Context<'_>) -> (Kind,
         Shape::Plain if word.class != 0 => (Kind::Function, None),
         Shape::Plain | Shape::Hyphen | Shape::Ident => {
             let unknown = if word.shape == Shape::Plain { Kind::Plain } else { Kind::Name };
-            // `cal`, where it isn't installed: no slip of `cat`.
+            // `cal`, if it isn't installed: no slip of `cat`.
             if words::command(name) != 0 {
                 return (unknown, None);
             }

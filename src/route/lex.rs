@@ -248,7 +248,7 @@ fn string_end(bytes: &[u8], open: usize, traits: &mut Traits) -> Option<usize> {
     if bytes[open] != b'"' {
         return memchr::memchr(bytes[open], &bytes[open + 1..]).map(|length| open + 1 + length + 1);
     }
-    // A bracket that never closes says nothing of the ones behind it, and must not be read to the end again and again.
+    // A bracket that never closes says nothing about later ones, and must not be read to the end again and again.
     let mut nested = true;
     let mut at = open + 1;
     while at < bytes.len() {

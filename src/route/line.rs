@@ -59,7 +59,7 @@ impl Shape {
         matches!(self, Self::Plain | Self::Capital | Self::Upper | Self::Foreign | Self::Contraction | Self::Hyphen)
     }
 
-    /// Returns whether a new command begins behind it.
+    /// Returns whether a new command begins after it.
     pub(super) fn ends_command(self) -> bool {
         matches!(self, Self::Pipe | Self::AndOr | Self::Semicolon | Self::Newline | Self::Open)
     }

@@ -78,7 +78,7 @@ pub(super) fn exact(text: &str, line: &Line<'_>, head: &Head<'_>, context: &Cont
         .then(|| of_single(&words[head.index], line.flags, head, context))
 }
 
-/// Returns whether a word behind `reedclaw` is an option or a subcommand, so that its texts aren't taken for a
+/// Returns whether a word after `reedclaw` is an option or a subcommand, so that its texts aren't taken for a
 /// question.
 fn begins_own(word: &Word<'_>, head: &Head<'_>) -> bool {
     word.shape == Shape::Flag || words::has_subcommand(head.name, word.text) == Some(true)
@@ -100,7 +100,7 @@ fn of_english(words: &[Word<'_>], flags: usize, head: &Head<'_>) -> Option<Call>
         .then(|| ask("runs-nothing", format!("`{name}` runs a command, and none follows")))
 }
 
-/// Words about a command or a path: what it did, or a question behind a comma.
+/// Words about a command or a path: what it did, or a question after a comma.
 fn of_words_about_it(words: &[Word<'_>], head: &Head<'_>) -> Option<Call> {
     let arguments = words.get(head.index + 1..).unwrap_or_default();
     // `/var/log is full`, `./run.sh fails`
@@ -123,7 +123,7 @@ fn of_words_about_it(words: &[Word<'_>], head: &Head<'_>) -> Option<Call> {
     // `please continue`, `please chmod +x all scripts`
     let polite = head.before & WRAPPED != 0 && words[0].class & class::STRONG != 0;
     let is_english = arguments.iter().any(|word| word.class != 0) || arguments.is_empty() && words::is_chat(head.name);
-    (polite && is_english).then(|| ask("polite", format!("`{}` and English words behind it", words[0].text)))
+    (polite && is_english).then(|| ask("polite", format!("`{}` and English words after it", words[0].text)))
 }
 
 /// Returns whether what stands before a command is there to run it: `nice work` is praise, `sudo work` and `nice ls`
@@ -162,7 +162,7 @@ const SETTERS: [&str; 6] = ["alias", "declare", "export", "local", "readonly", "
 const SERVICE_VERBS: [&str; 7] = ["force-reload", "reload", "restart", "start", "status", "stop", "try-restart"];
 
 /// A command whose arguments no sentence has, or no command: a directory for `cd`, options with nothing but paths and
-/// addresses, words behind `exit`.
+/// addresses, words after `exit`.
 fn of_arguments(arguments: &[Word<'_>], head: &Head<'_>) -> Option<Call> {
     let name = head.name;
     if arguments.is_empty() {
@@ -287,7 +287,7 @@ fn is_wordless(words: &[Word<'_>]) -> bool {
     words.iter().all(|word| word.class == 0 && word.end == 0)
 }
 
-/// A variable before a command, where nothing is English: nobody begins a sentence so.
+/// A variable before a command, without any English: no sentence begins like that.
 fn of_environment(words: &[Word<'_>], head: &Head<'_>) -> Option<Call> {
     let first = &words[0];
     // `DEBUG=1 mytool all`; in `x=1 then y` the name may be algebra.
@@ -295,7 +295,7 @@ fn of_environment(words: &[Word<'_>], head: &Head<'_>) -> Option<Call> {
     // `x= 5`
     let empties = words.len() == 2 && first.text.strip_suffix('=').is_some_and(is_variable);
     (is_wordless(words) && (sets && head.kind != Kind::Nothing || empties))
-        .then(|| shell("assignment", format!("`{}` is set for the command behind it", first.text)))
+        .then(|| shell("assignment", format!("`{}` is set for the command after it", first.text)))
 }
 
 /// Keys that a manual says to press after some text: `/pattern<Enter>n`.
@@ -346,10 +346,10 @@ fn begins_with_key(text: &str) -> bool {
     key.split(' ').all(is_key) && rest.is_ascii() && (rest.ends_with("<Enter>") || !rest.split(' ').any(is_english))
 }
 
-/// Words behind `if` or `for` on a line that doesn't end the command.
+/// Words after `if` or `for` on a line that doesn't end the command.
 const UNCLOSED_WORDS_MAX: usize = 6;
 
-/// Returns whether a word behind `if` is a command.
+/// Returns whether a word after `if` is a command.
 fn runs(word: &Word<'_>, context: &Context<'_>) -> bool {
     matches!(word.text, "[" | "[[" | "!" | "((") || context.names.kind(word.text).is_some()
 }

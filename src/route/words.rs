@@ -29,13 +29,13 @@ const CLASS_LETTERS: &[u8] = b"dpqarcsvx";
 pub(super) mod command {
     /// Its name is an English word with which a request may begin.
     pub(in crate::route) const ENGLISH: u16 = 1;
-    /// Can change or end something, or hand on what is said.
+    /// Can change or end something, or pass its words on.
     pub(in crate::route) const CHANGES: u16 = 1 << 1;
     /// Takes any text, so that words in it say nothing.
     pub(in crate::route) const TEXT: u16 = 1 << 2;
     /// Its first argument is a pattern or a topic.
     pub(in crate::route) const PATTERN: u16 = 1 << 3;
-    /// Runs the command behind it.
+    /// Runs the command after it.
     pub(in crate::route) const RUNS: u16 = 1 << 4;
     /// A subcommand follows.
     pub(in crate::route) const SUBCOMMANDS: u16 = 1 << 5;
@@ -97,7 +97,7 @@ pub(super) fn begins_subcommand(word: &str) -> bool {
     SUBCOMMANDS.get(at).is_some_and(|known| known.starts_with(word))
 }
 
-/// Returns whether a word alone is said to a person, not to a shell.
+/// Returns whether a word alone is meant for a person, not for a shell.
 pub(super) fn is_chat(word: &str) -> bool {
     in_lower_case(word, |word| find(&CHAT, word)).is_some()
 }

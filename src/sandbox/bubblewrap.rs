@@ -18,7 +18,7 @@ pub(super) fn find() -> Option<&'static Path> {
     PLACES.iter().map(Path::new).find(|path| path.is_file())
 }
 
-/// All words behind `bwrap` and before the program. `filters` are descriptors with a seccomp program each.
+/// All words after `bwrap` and before the program. `filters` are descriptors with a seccomp program each.
 pub(super) fn arguments(spec: &Spec, filters: &[RawFd]) -> Vec<OsString> {
     let mut words = Words(Vec::new());
     for flag in ["user", "pid", "ipc", "uts", "cgroup-try"] {
@@ -39,8 +39,8 @@ pub(super) fn arguments(spec: &Spec, filters: &[RawFd]) -> Vec<OsString> {
             words.add("--tmpfs", &[own.as_ref()]);
         }
     }
-    for kept in KEPT_OF_RUN {
-        words.add("--ro-bind-try", &[kept.as_ref(), kept.as_ref()]);
+    for path in KEPT_OF_RUN {
+        words.add("--ro-bind-try", &[path.as_ref(), path.as_ref()]);
     }
     let writable: Vec<PathBuf> = paths(&spec.writable).collect();
     let readable: Vec<PathBuf> = paths(&spec.readable).collect();
@@ -63,10 +63,10 @@ pub(super) fn arguments(spec: &Spec, filters: &[RawFd]) -> Vec<OsString> {
         lies_in(&writable) && !lies_in(&inside)
     };
     let is_there = |path: &PathBuf| path.symlink_metadata().is_ok();
-    let kept: Vec<PathBuf> = paths(&spec.read_only).filter(is_own).filter(is_there).collect();
-    let immovable: Vec<PathBuf> = kept.iter().chain(&inside).filter(|it| is_there(it)).cloned().collect();
+    let protected: Vec<PathBuf> = paths(&spec.read_only).filter(is_own).filter(is_there).collect();
+    let immovable: Vec<PathBuf> = protected.iter().chain(&inside).filter(|it| is_there(it)).cloned().collect();
     ways(&immovable, &writable).iter().for_each(|path| words.add("--bind", &[path.as_ref(), path.as_ref()]));
-    kept.iter().for_each(|path| words.add("--ro-bind", &[path.as_ref(), path.as_ref()]));
+    protected.iter().for_each(|path| words.add("--ro-bind", &[path.as_ref(), path.as_ref()]));
     // The last ones, or the directories above would show again what they cover.
     let emptied = words.mask(&inside);
     emptied.iter().for_each(|path| words.add("--remount-ro", &[path.as_ref()]));
@@ -80,9 +80,9 @@ pub(super) fn arguments(spec: &Spec, filters: &[RawFd]) -> Vec<OsString> {
 
 /// The directories between what may be written and what in it is locked or hidden, the outer ones first. They become mounts,
 /// too: else one could be moved away and another put in its place.
-fn ways<'a>(kept: &'a [PathBuf], writable: &[PathBuf]) -> BTreeSet<&'a Path> {
+fn ways<'a>(paths: &'a [PathBuf], writable: &[PathBuf]) -> BTreeSet<&'a Path> {
     let is_inside = |above: &&Path| writable.iter().any(|open| above.starts_with(open) && above != open);
-    kept.iter().flat_map(|path| path.ancestors().skip(1).take_while(is_inside)).collect()
+    paths.iter().flat_map(|path| path.ancestors().skip(1).take_while(is_inside)).collect()
 }
 
 struct Words(Vec<OsString>);

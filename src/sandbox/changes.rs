@@ -313,8 +313,8 @@ impl Collector<'_> {
                     self.note_with(&path, ChangeKind::Directory { mode }, before, has_privilege(stamp))?;
                 }
                 if shows && !is_merged {
-                    let kept = |path: &Path| self.upper_has(path);
-                    self.deleted_below(&path, &kept)?;
+                    let is_written = |path: &Path| self.upper_has(path);
+                    self.deleted_below(&path, &is_written)?;
                     self.replaced(&path, all)?;
                 } else {
                     self.directory(&path, is_merged, all)?;
@@ -377,12 +377,12 @@ impl Collector<'_> {
         self.note(path, ChangeKind::Deleted, Some(lower))
     }
 
-    /// Notes that all is gone below a directory of the workspace, apart from what is `kept`.
-    fn deleted_below(&self, path: &Path, kept: &(dyn Fn(&Path) -> bool + Sync)) -> Result<(), CollectError> {
+    /// Notes that all is gone below a directory of the workspace, apart from what was written.
+    fn deleted_below(&self, path: &Path, is_written: &(dyn Fn(&Path) -> bool + Sync)) -> Result<(), CollectError> {
         let survey = SurveyLimits { entries_max: self.limits.entries_max, deadline: self.deadline };
         let failure = Mutex::new(None);
         let end = self.lower.survey(path, survey, &|path, stamp| {
-            if !kept(path)
+            if !is_written(path)
                 && let Err(error) = self.note(path, ChangeKind::Deleted, Some(stamp))
             {
                 *failure.lock() = Some(error);

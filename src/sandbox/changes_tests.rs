@@ -17,7 +17,7 @@ struct Scene {
 }
 
 impl Scene {
-    /// A workspace with these files, which nobody has changed since.
+    /// A workspace with these files, unchanged since.
     fn of(files: &[(&str, &str)]) -> Self {
         let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
         for (name, text) in files {
@@ -116,14 +116,14 @@ fn an_opaque_directory_replaces_what_was_below() {
     write(&scene.upper("dir/same"), "x");
     write(&scene.upper("dir/other"), "changed");
     write(&scene.upper("dir/new"), "n");
-    let told = [
+    let expected = [
         "dir/deep deleted",
         "dir/deep/gone deleted",
         "dir/gone deleted",
         "dir/new file 644 1, new",
         "dir/other file 644 7",
     ];
-    assert_eq!(scene.in_words(), told);
+    assert_eq!(scene.in_words(), expected);
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn a_path_that_changes_its_kind_is_one_change() {
     write(&scene.upper("dir"), "now a file");
     symlink("dir", scene.upper("link-to-be")).unwrap();
     write(&scene.upper("link"), "now a file");
-    let told = [
+    let expected = [
         "dir file 644 10",
         "dir/a deleted",
         "file directory 755",
@@ -160,7 +160,7 @@ fn a_path_that_changes_its_kind_is_one_change() {
         "link file 644 10",
         "link-to-be link dir",
     ];
-    assert_eq!(scene.in_words(), told);
+    assert_eq!(scene.in_words(), expected);
 }
 
 #[test]
@@ -188,8 +188,8 @@ fn links_pipes_and_sockets() {
     write(&scene.upper("one"), "x");
     fs::hard_link(scene.upper("one"), scene.upper("other")).unwrap();
     mknod(&scene.upper("pipe"), SFlag::S_IFIFO, Mode::S_IRWXU, 0).unwrap();
-    let told = ["one file 644 1, new", "other file 644 1, new", "out link /etc/passwd, new"];
-    assert_eq!(scene.in_words(), told);
+    let expected = ["one file 644 1, new", "other file 644 1, new", "out link /etc/passwd, new"];
+    assert_eq!(scene.in_words(), expected);
     assert_eq!(scene.changes().left_out, [PathBuf::from("pipe")]);
 }
 

@@ -29,7 +29,7 @@ pub fn end_all(leaders: &[u32], patience: Duration) -> bool {
         return false;
     };
     let began = Instant::now();
-    // bubblewrap itself would take its programs with it at once; it ends behind them.
+    // bubblewrap itself would end its programs at once; it ends after them.
     let asked: Vec<Process> = found(&leaders).into_iter().filter(|it| it.name != BUBBLEWRAP).collect();
     signal(&asked, &[Signal::SIGTERM, Signal::SIGCONT]);
     while began.elapsed() < patience {
@@ -94,7 +94,7 @@ pub(super) struct Process {
 impl Process {
     fn read(id: i32) -> Option<Self> {
         let text = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
-        // The name, in brackets, may hold anything; what counts stands behind the last one (proc(5)).
+        // The name, in brackets, may hold anything; what counts follows the last one (proc(5)).
         let (before, behind) = text.rsplit_once(") ")?;
         let name = before.split_once('(')?.1.to_owned();
         let mut fields = behind.split(' ');

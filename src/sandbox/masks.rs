@@ -8,7 +8,7 @@ use super::Grant;
 use crate::proto::known_paths::{self, CREDENTIAL_SUFFIXES, CREDENTIALS, SYSTEM_CREDENTIALS};
 
 /// The parts of `/run` that a program needs: the resolver's configuration, and on NixOS the programs. The rest are
-/// sockets of services, some of which would start a program outside for whoever asks.
+/// sockets of services, some of which would start a program outside for any caller.
 pub(super) const KEPT_OF_RUN: [&str; 5] = [
     "/run/systemd/resolve/stub-resolv.conf",
     "/run/systemd/resolve/resolv.conf",
@@ -105,10 +105,10 @@ pub fn outside(grant: &Grant, path: &Path) -> Option<Outside> {
             return None;
         }
     }
-    let kept = tools_of(&homes, grant.env.get(std::ffi::OsStr::new("PATH")).map(|path| &**path));
+    let tools = tools_of(&homes, grant.env.get(std::ffi::OsStr::new("PATH")).map(|path| &**path));
     let hidden = homes.iter().map(PathBuf::as_path).chain(PRIVATE.map(Path::new));
     let is_hidden = hidden.into_iter().any(|hidden| found.starts_with(hidden) && found != hidden)
-        && !kept.iter().chain(&grant.readable).any(|kept| found.starts_with(kept));
+        && !tools.iter().chain(&grant.readable).any(|tools| found.starts_with(tools));
     Some(if is_hidden { Outside::Hidden } else { Outside::ReadOnly })
 }
 
@@ -118,13 +118,13 @@ const PRIVATE: [&str; 3] = ["/tmp", "/var/tmp", "/run"];
 /// The paths of which none lies in another one.
 pub(super) fn outermost(mut paths: Vec<PathBuf>) -> Vec<PathBuf> {
     paths.sort();
-    let mut kept: Vec<PathBuf> = Vec::new();
+    let mut found: Vec<PathBuf> = Vec::new();
     for path in paths {
-        if !kept.iter().any(|outer| path.starts_with(outer)) {
-            kept.push(path);
+        if !found.iter().any(|outer| path.starts_with(outer)) {
+            found.push(path);
         }
     }
-    kept
+    found
 }
 
 /// The entries of a directory, without the one in which a path lies.

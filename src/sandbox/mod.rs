@@ -1,4 +1,4 @@
-//! The sandbox of what a model starts: the best that the machine has, chosen once and told.
+//! The sandbox of what a model starts: the best that the machine has, chosen once and reported.
 //!
 //! It owns how a program is started so that it can write in its workspace and a temporary directory of its own and nowhere
 //! else, sees no credentials and nothing of ours, has no network unless that was approved, and can be ended with all that
@@ -93,7 +93,7 @@ pub enum Tier {
 }
 
 impl Tier {
-    /// Its name, in receipts and wherever it is told.
+    /// Its name, in receipts and messages.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -121,7 +121,7 @@ pub enum View {
     Work,
     /// Writes on a copy of it: only the overlay tier has that.
     Copy(Arc<Layer>),
-    /// Reads it and can't write there, and sees nothing of the homes but tools, since nobody knows yet what it does.
+    /// Reads it and can't write there, and sees nothing of the homes but tools, since it isn't known yet what it does.
     /// The layer takes note of what it was refused. Only the tiers without copies have that.
     First(Arc<Layer>),
 }
@@ -235,7 +235,7 @@ pub struct Sandbox {
     /// Reason why it isn't a better one, one line for each that was tried.
     notes: Vec<String>,
     helper: PathBuf,
-    /// The directory that stands for `/tmp` where that can't be an own one.
+    /// The directory that stands for `/tmp` if that can't be an own one.
     tmp: Mutex<Option<Tmp>>,
     /// Place where the overlay tier keeps its directories.
     place: Option<PathBuf>,
@@ -426,7 +426,7 @@ impl Sandbox {
             network: grant.network,
             network_of: grant.network_of,
             refused: match (&grant.view, self.tier) {
-                // Within bubblewrap nobody could look.
+                // Within bubblewrap it can't be looked up.
                 (View::First(layer), Tier::Landlock) => Some(PathWire::from(&layer.refused)),
                 _ => None,
             },
@@ -459,7 +459,7 @@ impl Sandbox {
             upper: of(&it.upper),
             below: it.below.map(|below| below.map(|path| of(&path))),
         };
-        let (homes, kept) = homes_and_tools(grant);
+        let (homes, tools) = homes_and_tools(grant);
         Ok(JailWire {
             workspace: of(workspace),
             shown_instead: grant.shown_instead.iter().map(|path| of(path)).collect(),
@@ -474,11 +474,11 @@ impl Sandbox {
             tmp: shown(area.tmp),
             home: shown(area.home),
             homes: homes.iter().map(|home| of(home)).collect(),
-            kept_of_home: kept.iter().map(|path| of(path)).collect(),
+            kept_of_home: tools.iter().map(|path| of(path)).collect(),
         })
     }
 
-    /// The temporary directory that the program is told: `/tmp` where the sandbox has its own, else a directory that this
+    /// The program's temporary directory: `/tmp` if the sandbox has its own, else a directory that this
     /// value keeps; none without a sandbox.
     fn own_tmp(&self, spec: &mut Spec) -> Result<Option<PathBuf>, SandboxError> {
         match self.tier {
@@ -564,8 +564,8 @@ impl Sandbox {
         if output.status.success() {
             return Ok(());
         }
-        let told = String::from_utf8_lossy(&output.stderr);
-        Err(told.trim().lines().last().map_or_else(|| format!("a trial failed, {}", output.status), str::to_owned))
+        let errors = String::from_utf8_lossy(&output.stderr);
+        Err(errors.trim().lines().last().map_or_else(|| format!("a trial failed, {}", output.status), str::to_owned))
     }
 }
 

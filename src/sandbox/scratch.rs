@@ -207,7 +207,7 @@ impl Drop for Layer {
     fn drop(&mut self) {
         let dir = std::mem::take(&mut self.dir);
         if !dir.as_os_str().is_empty() {
-            // Thousands of files take a while, for which nobody has to wait; the session's end removes what is left.
+            // Thousands of files take a while: this happens in the background, and the session's end removes what is left.
             std::thread::spawn(move || remove_all(&dir));
         }
     }

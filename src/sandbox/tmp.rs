@@ -1,5 +1,5 @@
 //! The temporary directory of a sandbox that has no `/tmp` of its own. It is locked as long as it is used, so that what a
-//! killed process left behind is known and removed by the next one.
+//! killed process left is known and removed by the next one.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -10,7 +10,7 @@ use super::scratch::remove_all;
 
 /// Beginning of the names.
 const PREFIX: &str = "reedclaw-tmp-";
-/// Entries of the directory that are looked at for what was left behind.
+/// Entries of the directory that are searched for leftovers.
 const LOOKED_AT_MAX: usize = 10_000;
 
 /// A directory that is removed when this is dropped.
@@ -22,7 +22,7 @@ pub(super) struct Tmp {
 }
 
 impl Tmp {
-    /// Makes one in `place` (0700), and removes those that nobody uses any more.
+    /// Makes one in `place` (0700), and removes those that aren't used any more.
     pub(super) fn make(place: &Path) -> io::Result<Self> {
         sweep(place);
         let path = nix::unistd::mkdtemp(&place.join(format!("{PREFIX}XXXXXX")))?;
@@ -47,7 +47,7 @@ fn open(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_DIRECTORY).open(path)
 }
 
-/// Removes the directories of this user that nobody holds.
+/// Removes the directories of this user that no process holds.
 fn sweep(place: &Path) {
     let Ok(entries) = fs::read_dir(place) else { return };
     let ours = entries.flatten().take(LOOKED_AT_MAX).filter(|entry| {
@@ -77,11 +77,11 @@ mod tests {
         for other in ["reedclaw-other", "tmp-reedclaw-tmp-"] {
             fs::create_dir(place.path().join(other)).unwrap();
         }
-        let kept = place.path().join("kept");
-        fs::create_dir(&kept).unwrap();
-        std::os::unix::fs::symlink(&kept, place.path().join("reedclaw-tmp-link")).unwrap();
+        let target = place.path().join("kept");
+        fs::create_dir(&target).unwrap();
+        std::os::unix::fs::symlink(&target, place.path().join("reedclaw-tmp-link")).unwrap();
         let second = Tmp::make(place.path()).unwrap();
-        assert!(!left.exists() && kept.exists() && used.path().join("file").exists() && second.path().exists());
+        assert!(!left.exists() && target.exists() && used.path().join("file").exists() && second.path().exists());
         assert!(place.path().join("reedclaw-other").exists() && place.path().join("tmp-reedclaw-tmp-").exists());
         let path = used.path().to_owned();
         drop(used);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::end::found;
 
-/// The device number of `/dev/tty`: the controlling terminal of whoever opens it.
+/// The device number of `/dev/tty`: the controlling terminal of the process that opens it.
 const OWN_TERMINAL: u64 = libc::makedev(5, 0);
 
 /// The activity of a session's processes, at one moment.
@@ -38,7 +38,7 @@ pub fn at_terminal(leader: u32, terminal: u64) -> AtTerminal {
 
 /// The descriptor from which a process is reading at this moment, by its first thread.
 fn reading(process: i32) -> Option<u32> {
-    // The number of the call and, hexadecimal, its arguments; "running" where it isn't in one.
+    // The number of the call and, hexadecimal, its arguments; "running" if it isn't in one.
     let text = fs::read_to_string(format!("/proc/{process}/syscall")).ok()?;
     let mut words = text.split_whitespace();
     let call: i64 = words.next()?.parse().ok()?;

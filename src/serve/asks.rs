@@ -66,7 +66,7 @@ impl Asks {
         let record = json!({"client": client, "digest": question.digest, "lines": lines, "expires_ms": expires,
             "owner": owner});
         for number in 1..=ASKS_MAX {
-            // A question that nobody removed is no reason to run out of numbers.
+            // A question that wasn't removed mustn't use up the numbers.
             if self.read(number).is_none() {
                 self.clear(number);
             }
@@ -303,7 +303,7 @@ mod tests {
     fn a_session_that_listens_hears_of_a_question() {
         let state = tempfile::tempdir().expect("a directory");
         let asks = Asks::at(state.path());
-        let (sender, told) = std::sync::mpsc::channel();
+        let (sender, lines) = std::sync::mpsc::channel();
         let listening = asks.clone();
         std::thread::spawn(move || {
             listening.listen(&mut |line| {
@@ -313,7 +313,7 @@ mod tests {
         let until = std::time::Instant::now() + Duration::from_secs(60);
         let line = loop {
             let ask = asks.put("an\u{1b}agent", &question("one")).expect("it is put");
-            if let Ok(line) = told.recv_timeout(Duration::from_millis(50)) {
+            if let Ok(line) = lines.recv_timeout(Duration::from_millis(50)) {
                 break line;
             }
             asks.remove(&ask);

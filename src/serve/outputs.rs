@@ -1,5 +1,5 @@
 //! The output of a session's last command and its jobs, for other agents whom the user's config lets see them. They stay in the
-//! session's memory; whoever connects to its private socket is sent them once. The socket is in the state directory, which no
+//! session's memory; a client of its private socket gets them once. The socket is in the state directory, which no
 //! sandboxed program sees.
 
 use parking_lot::Mutex;

@@ -1,4 +1,4 @@
-//! The person behind another agent's call: somebody at a ReedClaw session, and nobody else. The client can't answer for them.
+//! The person who answers for another agent's call: somebody at a ReedClaw session. The client can't answer for them.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ const SIGN: Duration = Duration::from_secs(10);
 
 /// Somebody at a session, for one call.
 pub(super) struct AtSession<'a> {
-    /// The place of the questions; nobody can be asked without one.
+    /// The place of the questions; without one no question can be asked.
     pub(super) asks: Option<&'a Asks>,
     pub(super) client: &'a str,
     pub(super) cancel: &'a Cancel,

@@ -166,13 +166,13 @@ mod tests {
         let mut connection = Connection::default();
         let early = connection.understand("tools/list", &json!({}), &tools, "");
         assert_eq!(early.expect_err("no handshake").code, INVALID_PARAMS);
-        for (wanted, given) in [("2025-06-18", "2025-06-18"), ("1999-01-01", "2025-11-25"), (MODERN, "2025-11-25")] {
+        for (wanted, answered) in [("2025-06-18", "2025-06-18"), ("1999-01-01", "2025-11-25"), (MODERN, "2025-11-25")] {
             let params = json!({"protocolVersion": wanted, "clientInfo": {"name": "old", "version": "1"}});
             let Ok(ClientRequest::Answer(result)) = connection.understand("initialize", &params, &tools, "hello")
             else {
                 panic!("no answer");
             };
-            assert_eq!((&result["protocolVersion"], &result["instructions"]), (&json!(given), &json!("hello")));
+            assert_eq!((&result["protocolVersion"], &result["instructions"]), (&json!(answered), &json!("hello")));
         }
         assert_eq!(connection.client, "old");
         let listed = connection.understand("tools/list", &json!({}), &tools, "");

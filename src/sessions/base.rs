@@ -119,7 +119,7 @@ pub struct Session {
     /// The newest turn if it couldn't be written: it is tried again before the next one.
     pub(super) owed: Option<TurnReport>,
     /// Messages about what an earlier process left, or a power cut.
-    pub(super) told: Vec<String>,
+    pub(super) notices: Vec<String>,
     pub(super) _lock: Locked<std::fs::File>,
 }
 
@@ -248,15 +248,15 @@ impl Sessions {
     /// # Errors
     /// The references can't be read.
     pub fn list_left(&self) -> Result<Vec<Listed>, SessionError> {
-        let kept = self.repo.refs(KEPT)?;
+        let references = self.repo.refs(KEPT)?;
         let mut ids: Vec<&str> =
-            kept.iter().filter_map(|(name, _)| Some(name.strip_prefix(KEPT)?.rsplit_once('/')?.0)).collect();
+            references.iter().filter_map(|(name, _)| Some(name.strip_prefix(KEPT)?.rsplit_once('/')?.0)).collect();
         ids.sort_unstable();
         ids.dedup();
         let mut all = Vec::new();
         for id in ids {
             if self.repo.tip(&self.reference(id))?.is_none() {
-                all.extend(self.newest_kept(id)?.map(|tip| self.listed(id, tip, true)));
+                all.extend(self.newest_former(id)?.map(|tip| self.listed(id, tip, true)));
             }
         }
         all.sort_by(newest_first);
@@ -286,7 +286,7 @@ impl Sessions {
     /// The newest commit of a session of this repository, also of an abandoned one.
     fn own_tip(&self, id: &str) -> Result<Option<Oid>, SessionError> {
         let tip = self.repo.tip(&self.reference(id))?;
-        tip.map_or_else(|| self.newest_kept(id), |tip| Ok(Some(tip)))
+        tip.map_or_else(|| self.newest_former(id), |tip| Ok(Some(tip)))
     }
 
     /// Refuses a session whose branch was only fetched.
@@ -352,9 +352,9 @@ impl Sessions {
     }
 
     /// The tip of a session that was kept last.
-    pub(super) fn newest_kept(&self, id: &str) -> Result<Option<Oid>, SessionError> {
-        let kept = self.repo.refs(&format!("{KEPT}{id}/"))?;
-        Ok(kept.into_iter().max_by_key(|(name, _)| kept_number(name)).map(|(_, tip)| tip))
+    pub(super) fn newest_former(&self, id: &str) -> Result<Option<Oid>, SessionError> {
+        let references = self.repo.refs(&format!("{KEPT}{id}/"))?;
+        Ok(references.into_iter().max_by_key(|(name, _)| kept_number(name)).map(|(_, tip)| tip))
     }
 
     /// The id of the session that `wanted` means: its id, the beginning or the end of it, the beginning of the digits that are
@@ -426,14 +426,15 @@ impl Sessions {
         }
         self.repo.clear_lock(&self.reference(id), None);
         // Opening it again finds the tip by its number, so one that was kept earlier needs a newer name.
-        let kept = self.keep_as(id, tip, |kept| kept.iter().max_by_key(|(name, _)| kept_number(name)))?;
+        let reference =
+            self.keep_as(id, tip, |reference| reference.iter().max_by_key(|(name, _)| kept_number(name)))?;
         desk.forget_tip();
         match self.repo.link(&format!("{ON}{id}")) {
             // The branch is the user's own.
             Some(_) => self.repo.set_link(&format!("{ON}{id}"), None, &self.who)?,
             None => self.repo.swap(&self.reference(id), Some(tip), None, &self.who)?,
         }
-        Ok(kept)
+        Ok(reference)
     }
 
     /// Removes a session with its kept tips and what lies beside git; only git's `gc` still finds its objects.
@@ -467,7 +468,7 @@ impl Sessions {
     ///
     /// # Errors
     /// A reference or a commit can't be read.
-    pub fn kept_tips(&self, id: &str) -> Result<Vec<(u64, LogEntry)>, SessionError> {
+    pub fn former_tips(&self, id: &str) -> Result<Vec<(u64, LogEntry)>, SessionError> {
         let mut all = Vec::new();
         for (name, tip) in self.repo.refs(&format!("{KEPT}{id}/"))? {
             all.push((kept_number(&name), View::new(self.repo.clone(), id.to_owned(), tip).turn(None)?));
@@ -478,7 +479,7 @@ impl Sessions {
 
     /// Keeps a tip under a name of its own.
     pub(super) fn keep(&self, id: &str, tip: Oid) -> Result<String, SessionError> {
-        self.keep_as(id, tip, |kept| kept.iter().find(|(_, it)| *it == tip))
+        self.keep_as(id, tip, |saved| saved.iter().find(|(_, it)| *it == tip))
     }
 
     /// Keeps a tip unless `known`, one of those that are kept, is it already.
@@ -489,11 +490,11 @@ impl Sessions {
         known: impl Fn(&[(String, Oid)]) -> Option<&(String, Oid)>,
     ) -> Result<String, SessionError> {
         let prefix = format!("{KEPT}{id}/");
-        let kept = self.repo.refs(&prefix)?;
-        if let Some((name, _)) = known(&kept).filter(|(_, it)| *it == tip) {
+        let saved = self.repo.refs(&prefix)?;
+        if let Some((name, _)) = known(&saved).filter(|(_, it)| *it == tip) {
             return Ok(name.clone());
         }
-        let next = kept.iter().map(|(name, _)| kept_number(name)).max().unwrap_or(0) + 1;
+        let next = saved.iter().map(|(name, _)| kept_number(name)).max().unwrap_or(0) + 1;
         let name = format!("{prefix}{next}");
         self.repo.swap(&name, None, Some(tip), &self.who)?;
         Ok(name)
@@ -576,8 +577,8 @@ impl Session {
     }
 
     /// Takes the messages about a draft that an earlier process left, and about what a power cut has damaged.
-    pub fn take_told(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.told)
+    pub fn take_notices(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.notices)
     }
 
     /// Returns the remains of an interrupted turn; `None` if there are none.

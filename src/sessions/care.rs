@@ -66,8 +66,8 @@ fn unfinished(sessions: &Sessions, id: &str, tip: Oid) -> Result<Vec<String>, Se
     if !is_whole(repo, tip) {
         what.push("its newest commit names an object that can't be read; git fsck shows which".to_owned());
     }
-    for (name, kept) in repo.refs(&format!("{KEPT}{id}/"))? {
-        if repo.commit(kept).is_err() {
+    for (name, tip) in repo.refs(&format!("{KEPT}{id}/"))? {
+        if repo.commit(tip).is_err() {
             what.push(format!("{name} names a commit that can't be read; opening the session removes it"));
         }
     }
@@ -174,8 +174,8 @@ fn repair(
 /// A reference can't be read or removed.
 pub fn clear_up(sessions: &Sessions, only_names: bool) -> Result<Vec<String>, SessionError> {
     let oldest = now_unix_ms() / 1000 - i64::from(sessions.options.keep_days) * DAY_S;
-    let mut told = clear_kept(sessions, oldest, only_names)?;
-    told.extend(clear_left_over(sessions, only_names));
+    let mut notices = clear_kept(sessions, oldest, only_names)?;
+    notices.extend(clear_left_over(sessions, only_names));
     let all = sessions.list()?;
     for entry in std::fs::read_dir(&sessions.folder).into_iter().flatten().flatten() {
         let Ok(id) = entry.file_name().into_string() else { continue };
@@ -186,13 +186,13 @@ pub fn clear_up(sessions: &Sessions, only_names: bool) -> Result<Vec<String>, Se
         };
         match all.iter().find(|it| it.meta.id == id) {
             None if sessions.repo.tip(&sessions.reference(&id))?.is_none() && !desk.holds_changes() => {
-                told.push(format!("what is left of session {}, which is gone", short_id(&id)));
+                notices.push(format!("what is left of session {}, which is gone", short_id(&id)));
                 if !only_names {
                     desk.remove()?;
                 }
             }
             Some(it) if it.time_s < oldest && !it.has_draft && desk.bench().is_dir() => {
-                told.push(format!("the directory for commands of session {}", short_id(&id)));
+                notices.push(format!("the directory for commands of session {}", short_id(&id)));
                 if !only_names {
                     let _ = std::fs::remove_file(desk.bench().with_extension("state"));
                     let _ = std::fs::remove_dir_all(desk.bench().with_extension("git"));
@@ -211,8 +211,9 @@ pub fn clear_up(sessions: &Sessions, only_names: bool) -> Result<Vec<String>, Se
         .map(|it| it.path().join("bench.state"))
         .collect();
     let trees = clear_up_shared(&sessions.shared_trees(), &states, only_names);
-    told.extend(trees.iter().map(|name| format!("the files {} that commands of several sessions shared", &name[..8])));
-    Ok(told)
+    notices
+        .extend(trees.iter().map(|name| format!("the files {} that commands of several sessions shared", &name[..8])));
+    Ok(notices)
 }
 
 /// Removes what killed processes have left: directories for merges and for the files of a checkout, drafts of the table of references.
@@ -220,34 +221,34 @@ fn clear_left_over(sessions: &Sessions, only_names: bool) -> Vec<String> {
     let entries = std::fs::read_dir(&sessions.folder).into_iter().flatten().flatten();
     let folders = entries.map(|it| it.path()).filter(|it| it.is_dir());
     let folders = folders.chain([sessions.folder.clone(), sessions.repo.common_dir().to_owned()]);
-    let mut told = Vec::new();
+    let mut notices = Vec::new();
     for path in folders.flat_map(|folder| left_over(&folder)) {
-        told.push(format!("what a killed process has left in {}", path.display()));
+        notices.push(format!("what a killed process has left in {}", path.display()));
         if !only_names {
             // The next run finds again what stays.
             let _ = if path.is_dir() { std::fs::remove_dir_all(&path) } else { std::fs::remove_file(&path) };
         }
     }
-    told
+    notices
 }
 
 fn clear_kept(sessions: &Sessions, oldest: i64, only_names: bool) -> Result<Vec<String>, SessionError> {
-    let mut told = Vec::new();
-    let mut kept = sessions.repo.refs(KEPT)?;
+    let mut notices = Vec::new();
+    let mut references = sessions.repo.refs(KEPT)?;
     let number = |name: &str| name.rsplit('/').next().and_then(|it| it.parse::<u64>().ok()).unwrap_or(0);
     let session = |name: &str| name.trim_start_matches(KEPT).split('/').next().unwrap_or_default().to_owned();
-    kept.sort_by_key(|(name, _)| (session(name), std::cmp::Reverse(number(name))));
-    for of_one in kept.chunk_by(|(one, _), (other, _)| session(one) == session(other)) {
+    references.sort_by_key(|(name, _)| (session(name), std::cmp::Reverse(number(name))));
+    for of_one in references.chunk_by(|(one, _), (other, _)| session(one) == session(other)) {
         for (name, tip) in of_one.iter().skip(KEPT_NEWEST) {
             if sessions.repo.commit(*tip)?.time_s < oldest {
-                told.push(format!("the kept commit {name} ({})", short(*tip)));
+                notices.push(format!("the kept commit {name} ({})", short(*tip)));
                 if !only_names {
                     sessions.repo.swap(name, Some(*tip), None, &sessions.who)?;
                 }
             }
         }
     }
-    Ok(told)
+    Ok(notices)
 }
 
 #[cfg(test)]
@@ -303,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_crash_has_left_and_objects_that_are_gone_are_found() {
+    fn leftovers_of_a_crash_and_missing_objects_are_found() {
         let scene = Scene::new();
         let mut session = scene.sessions.start(None, "").expect("begun");
         turn(&mut session, "q1", "x.txt", None, Some("x\n"));
@@ -311,7 +312,7 @@ mod tests {
         turn(&mut session, "q2", "y.txt", None, Some("only in y\n"));
         session.begin_turn("q3").expect("begun");
         write(&session, "z.txt", None, Some("z\n"));
-        let (id, kept) = (session.id().to_owned(), scene.sessions.repo().refs(KEPT).expect("read")[0].1);
+        let (id, former) = (session.id().to_owned(), scene.sessions.repo().refs(KEPT).expect("read")[0].1);
         drop(session);
         let what = || -> Vec<String> {
             examine(&scene.sessions, false).expect("examined").into_iter().map(|it| it.what).collect()
@@ -328,7 +329,7 @@ mod tests {
             let hex = id.to_string();
             objects.join(&hex[..2]).join(&hex[2..])
         };
-        std::fs::remove_file(place(kept)).expect("removed");
+        std::fs::remove_file(place(former)).expect("removed");
         let found = what();
         assert!(found.len() == 1 && found[0].contains("names a commit that can't be read"), "{found:?}");
         let blob = git(&scene.ws(), &["rev-parse", &format!("{}:y.txt", branch(&id))]);
@@ -452,8 +453,8 @@ mod tests {
         assert_eq!(clear_up(&scene.sessions, false).expect("cleared up"), named);
         assert_eq!(clear_up(&scene.sessions, false).expect("cleared up"), Vec::<String>::new());
         assert_eq!((own.exists(), killed.exists(), table.exists()), (true, false, false));
-        let kept = scene.sessions.repo().refs(KEPT).expect("references");
-        assert_eq!((kept.len(), kept.iter().any(|(name, _)| name.ends_with("/3"))), (KEPT_NEWEST, false));
+        let references = scene.sessions.repo().refs(KEPT).expect("references");
+        assert_eq!((references.len(), references.iter().any(|(name, _)| name.ends_with("/3"))), (KEPT_NEWEST, false));
         let left = |name: &str| scene.sessions.folder.join(name).exists();
         assert_eq!((left(gone), left(&id), left("something else")), (false, true, true));
         assert!(scene.sessions.folder.join(&id).join("bench").exists(), "it was used today");
@@ -479,15 +480,15 @@ mod tests {
         for torn in texts {
             std::fs::write(&file, &torn).expect("written");
             let sessions = scene.sessions.clone().mend();
-            let [told] = sessions.mended() else { panic!("{torn:?}: {:?}", sessions.mended()) };
-            assert!(told.contains(short_id(&id)) && told.contains(&short(tip)), "{told}");
+            let [notice] = sessions.mended() else { panic!("{torn:?}: {:?}", sessions.mended()) };
+            assert!(notice.contains(short_id(&id)) && notice.contains(&short(tip)), "{notice}");
             assert_eq!(git(&scene.ws(), &["rev-parse", &branch(&id)]), tip.to_string(), "{torn:?}");
-            assert_eq!(scene.sessions.clone().mend().mended(), <[String; 0]>::default(), "it is told once");
+            assert_eq!(scene.sessions.clone().mend().mended(), <[String; 0]>::default(), "it is reported once");
         }
         // Opening alone is enough.
         std::fs::write(&file, "").expect("written");
         let mut session = scene.sessions.open(&id).expect("opened");
-        assert_eq!((session.tip(), session.take_told().len()), (tip, 1));
+        assert_eq!((session.tip(), session.take_notices().len()), (tip, 1));
         turn(&mut session, "q3", "3.txt", None, Some("3"));
         git(&scene.ws(), &["fsck", "--strict", "--no-dangling"]);
     }
@@ -520,15 +521,15 @@ mod tests {
         let object = scene.ws().join(".git/objects").join(&hex[..2]).join(&hex[2..]);
         std::fs::remove_file(&object).expect("removed");
         std::fs::write(&object, "").expect("written");
-        let kept = scene.ws().join(".git").join(KEPT).join(&id);
-        std::fs::create_dir_all(&kept).expect("a folder");
-        std::fs::write(kept.join("1"), "").expect("written");
+        let folder = scene.ws().join(".git").join(KEPT).join(&id);
+        std::fs::create_dir_all(&folder).expect("a folder");
+        std::fs::write(folder.join("1"), "").expect("written");
         // A process has its own view of the objects.
         let sessions = Sessions::at(&scene.ws(), &scene.dir.path().join("state"), None, "tester").expect("sessions");
         let sessions = sessions.mend();
         assert_eq!(sessions.mended().len(), 2, "{:?}", sessions.mended());
         let mut session = sessions.open(&id).expect("opened");
-        assert_eq!((session.meta().turns, kept.join("1").exists()), (1, false));
+        assert_eq!((session.meta().turns, folder.join("1").exists()), (1, false));
         // The same turn writes the lost object again.
         turn(&mut session, "q2", "2.txt", None, Some("2"));
         session.rewind(1).expect("back");

@@ -31,9 +31,9 @@ fn program(place: &Path) -> Program {
     Program::find(&[("PATH".into(), path), ("HOME".into(), place.as_os_str().to_owned())].into()).expect("git")
 }
 
-/// Tells the test how far the process has come.
+/// Logs for the test how far the process has come.
 fn tell(place: &Path, word: &str) {
-    let file = std::fs::File::options().append(true).create(true).open(place.join("told"));
+    let file = std::fs::File::options().append(true).create(true).open(place.join("log"));
     writeln!(file.expect("a file"), "{word}").expect("written");
 }
 
@@ -141,13 +141,13 @@ fn process(work: &str, place: &Path) -> Command {
 }
 
 /// Does `work` in a process that is killed at one point after the other, each time in a fresh copy of `scene`, and lets
-/// `check` look at what is left: the place, what was told, whether the work was done. Gives how many points there were.
+/// `check` look at what is left: the place, the log, whether the work was done. Gives how many points there were.
 fn killed_everywhere(scene: &Scene, work: &str, check: &dyn Fn(&Path, &str, bool)) -> u64 {
     let rounds = if std::env::var_os("REEDCLAW_TEST_LONG").is_some() { LONG_ROUNDS } else { 1 };
     (0..rounds).map(|_| cut_everywhere(scene, work, None, check)).min().unwrap_or(0)
 }
 
-/// The same, and if there is a `cut`, the disk loses with the process what nobody waited for.
+/// The same, and if there is a `cut`, the disk loses unsynced writes with the process.
 fn cut_everywhere(scene: &Scene, work: &str, cut: Option<Cut>, check: &dyn Fn(&Path, &str, bool)) -> u64 {
     let copies = crate::git::in_memory();
     for point in 1..POINTS_MAX {
@@ -156,8 +156,8 @@ fn cut_everywhere(scene: &Scene, work: &str, cut: Option<Cut>, check: &dyn Fn(&P
         std::fs::create_dir(&notes).expect("a folder");
         let mut command = process(work, &place);
         let ended = command.env(END_AT, point.to_string()).env(NOTES, &notes).output().expect("started");
-        let told = std::fs::read_to_string(place.join("told")).unwrap_or_default();
-        let is_done = told.lines().last() == Some("done");
+        let log = std::fs::read_to_string(place.join("log")).unwrap_or_default();
+        let is_done = log.lines().last() == Some("done");
         assert!(
             if is_done { ended.status.success() } else { ended.status.signal() == Some(9) },
             "{work} at point {point}: {:?} {}",
@@ -167,7 +167,7 @@ fn cut_everywhere(scene: &Scene, work: &str, cut: Option<Cut>, check: &dyn Fn(&P
         if let Some((disk, cut)) = disk {
             disk.cut(&notes, cut);
         }
-        check(&place, &told, is_done);
+        check(&place, &log, is_done);
         git(&place.join("ws"), &["fsck", "--strict", "--no-dangling"]);
         assert_eq!(git(&place.join("ws"), &["status", "--porcelain"]), "", "{work} at point {point}");
         std::fs::remove_dir_all(&place).expect("removed");
@@ -219,18 +219,18 @@ fn a_turn_is_committed_or_its_draft_is_found_where_references_are_in_tables() {
 /// A turn that is killed at each point.
 fn a_turn_loses_nothing((scene, id): (Scene, String)) {
     let old = scene.sessions.look(&id).expect("found").tip();
-    let points = killed_everywhere(&scene, "turn", &|place, told, _| {
+    let points = killed_everywhere(&scene, "turn", &|place, log, _| {
         let session = sessions_at(place).open(&id).expect("opened");
         let parents = session.sessions().repo().commit(session.tip()).expect("a commit").parents;
         assert!(session.tip() == old || session.meta().turns == 3 && parents == [old], "the old tip or the new one");
         let is_committed = session.tip() != old;
-        assert!(is_committed || !told.contains("committed"), "a turn that was reported is there");
-        for name in ["x.txt", "y.txt"].iter().filter(|name| told.contains(**name)) {
+        assert!(is_committed || !log.contains("committed"), "a turn that was reported is there");
+        for name in ["x.txt", "y.txt"].iter().filter(|name| log.contains(**name)) {
             assert!(session.draft().read(name, 10).is_ok(), "{name} was written, so it is there");
         }
         match session.left() {
             Some(left) => assert!(!is_committed && left.question == "the question"),
-            None => assert!(is_committed || !told.contains("asked"), "the question was noted"),
+            None => assert!(is_committed || !log.contains("asked"), "the question was noted"),
         }
         if is_committed {
             assert_eq!(session.view().record(3).expect("a record").question, "the question");
@@ -261,19 +261,19 @@ fn refused_at_each_write(how: &str) {
         let mut command = process("turn while the disk becomes full", &place);
         let ended = command.env(FULL_AT, format!("{write}{how}")).output().expect("started");
         assert!(ended.status.success(), "write {write}: {}", String::from_utf8_lossy(&ended.stderr));
-        let told = std::fs::read_to_string(place.join("told")).expect("told");
+        let log = std::fs::read_to_string(place.join("log")).expect("told");
         let session = sessions_at(&place).open(&id).expect("opened");
         let is_committed = session.tip() != old;
-        assert_eq!(is_committed, told.contains("committed"), "write {write}: what was refused isn't committed");
-        for name in ["x.txt", "y.txt"].iter().filter(|name| told.contains(**name)) {
+        assert_eq!(is_committed, log.contains("committed"), "write {write}: what was refused isn't committed");
+        for name in ["x.txt", "y.txt"].iter().filter(|name| log.contains(**name)) {
             assert!(session.draft().read(name, 10).is_ok(), "write {write}: {name} was written, so it is there");
         }
-        assert!(is_committed || session.left().is_some() || !told.contains("asked"), "write {write}");
+        assert!(is_committed || session.left().is_some() || !log.contains("asked"), "write {write}");
         drop(session);
         git(&place.join("ws"), &["fsck", "--strict", "--no-dangling"]);
         assert_eq!(git(&place.join("ws"), &["count-objects", "-v"]).lines().last(), Some("size-garbage: 0"));
         works(&place, &id);
-        if !told.contains("refused") {
+        if !log.contains("refused") {
             assert!(write > 20, "{write} writes");
             return;
         }
@@ -283,8 +283,8 @@ fn refused_at_each_write(how: &str) {
 /// Returns whether a tip of the session can still be reached by a name.
 fn is_reachable(place: &Path, id: &str, tip: Oid) -> bool {
     let sessions = sessions_at(place);
-    let kept = sessions.repo().refs(KEPT).expect("references");
-    sessions.look(id).expect("found").tip() == tip || kept.iter().any(|(_, it)| *it == tip)
+    let references = sessions.repo().refs(KEPT).expect("references");
+    sessions.look(id).expect("found").tip() == tip || references.iter().any(|(_, it)| *it == tip)
 }
 
 #[test]
@@ -324,9 +324,9 @@ fn a_session_that_is_abandoned_or_dropped_is_whole_or_gone() {
     let old = scene.sessions.look(&id).expect("found").tip();
     killed_everywhere(&scene, "abandon", &|place, _, _| {
         let sessions = sessions_at(place);
-        let kept = sessions.repo().refs(KEPT).expect("references");
+        let references = sessions.repo().refs(KEPT).expect("references");
         let is_listed = !sessions.list().expect("a list").is_empty();
-        assert!(is_listed || kept.iter().any(|(_, tip)| *tip == old));
+        assert!(is_listed || references.iter().any(|(_, tip)| *tip == old));
         if is_listed {
             works(place, &id);
         }
@@ -379,13 +379,13 @@ fn a_power_cut_takes_no_turn_that_was_reported() {
     let (scene, id) = prepared();
     let old = scene.sessions.look(&id).expect("found").tip();
     for cut in CUTS {
-        let points = cut_everywhere(&scene, "turn", Some(cut), &|place, told, is_done| {
-            let what = format!("{cut:?}, {told:?}");
+        let points = cut_everywhere(&scene, "turn", Some(cut), &|place, log, is_done| {
+            let what = format!("{cut:?}, {log:?}");
             let tip = works_after_cut(place, &id, &what);
             let view = View::new(sessions_at(place).repo().clone(), id.clone(), tip);
             let parents = sessions_at(place).repo().commit(tip).expect("a commit").parents;
             assert!(tip == old || parents == [old], "{what}: the old tip, the new one, or the turn that was cut off");
-            let is_reported = told.contains("committed") || is_done;
+            let is_reported = log.contains("committed") || is_done;
             if is_reported {
                 assert_eq!(view.record(3).expect("a record").question, "the question", "{what}");
                 let files = view.files_at(tip).expect("files");
@@ -402,19 +402,19 @@ fn a_power_cut_leaves_operations_done_or_not_done() {
     let old = scene.sessions.look(&id).expect("found").tip();
     for cut in CUTS {
         for work in ["rewind", "fork"] {
-            cut_everywhere(&scene, work, Some(cut), &|place, told, is_done| {
-                let what = format!("{work}, {cut:?}, {told:?}");
+            cut_everywhere(&scene, work, Some(cut), &|place, log, is_done| {
+                let what = format!("{work}, {cut:?}, {log:?}");
                 let all = sessions_at(place).mend().list().expect("a list");
                 assert!(!is_done || work != "fork" || all.len() == 2, "{what}");
                 let tip = works_after_cut(place, &id, &what);
-                let kept = sessions_at(place).repo().refs(KEPT).expect("references");
-                assert!(tip == old || work == "rewind" && kept.iter().any(|(_, it)| *it == old), "{what}");
+                let references = sessions_at(place).repo().refs(KEPT).expect("references");
+                assert!(tip == old || work == "rewind" && references.iter().any(|(_, it)| *it == old), "{what}");
                 assert!(!is_done || (tip != old) == (work == "rewind"), "{what}");
             });
         }
-        cut_everywhere(&scene, "start", Some(cut), &|place, told, is_done| {
+        cut_everywhere(&scene, "start", Some(cut), &|place, log, is_done| {
             let all = sessions_at(place).mend().list().expect("a list");
-            assert!(all.len() == 2 || all.len() == 1 && !is_done, "{cut:?}, {told:?}");
+            assert!(all.len() == 2 || all.len() == 1 && !is_done, "{cut:?}, {log:?}");
             for it in all {
                 works_after_cut(place, &it.meta.id, &format!("start, {cut:?}"));
             }
@@ -429,12 +429,12 @@ fn a_power_cut_leaves_a_rewind_undone_or_not_and_both_tips_are_there() {
     scene.sessions.open(&id).expect("opened").rewind(1).expect("back");
     let before = scene.sessions.look(&id).expect("found").tip();
     for cut in CUTS {
-        cut_everywhere(&scene, "undo", Some(cut), &|place, told, is_done| {
-            let what = format!("{cut:?}, {told:?}");
+        cut_everywhere(&scene, "undo", Some(cut), &|place, log, is_done| {
+            let what = format!("{cut:?}, {log:?}");
             let tip = works_after_cut(place, &id, &what);
             assert!(tip == newest || tip == before && !is_done, "{what}");
-            let kept = sessions_at(place).repo().refs(KEPT).expect("references");
-            assert!(tip == newest || kept.iter().any(|(_, it)| *it == newest), "{what}");
+            let references = sessions_at(place).repo().refs(KEPT).expect("references");
+            assert!(tip == newest || references.iter().any(|(_, it)| *it == newest), "{what}");
         });
     }
 }
@@ -444,12 +444,12 @@ fn a_power_cut_leaves_an_abandoned_session_listed_or_kept() {
     let (scene, id) = prepared();
     let old = scene.sessions.look(&id).expect("found").tip();
     for cut in CUTS {
-        cut_everywhere(&scene, "abandon", Some(cut), &|place, told, is_done| {
-            let what = format!("{cut:?}, {told:?}");
+        cut_everywhere(&scene, "abandon", Some(cut), &|place, log, is_done| {
+            let what = format!("{cut:?}, {log:?}");
             let sessions = sessions_at(place).mend();
-            let kept = sessions.repo().refs(KEPT).expect("references");
+            let references = sessions.repo().refs(KEPT).expect("references");
             if sessions.list().expect("a list").is_empty() {
-                assert!(kept.iter().any(|(_, tip)| *tip == old), "{what}");
+                assert!(references.iter().any(|(_, tip)| *tip == old), "{what}");
             } else {
                 assert!(!is_done, "{what}");
                 assert_eq!(works_after_cut(place, &id, &what), old, "{what}");
@@ -466,8 +466,8 @@ fn a_power_cut_leaves_a_branch_merged_into_or_as_it_was() {
     let old = git(&scene.ws(), &["rev-parse", "main"]);
     let tip = scene.sessions.look(&id).expect("found").tip();
     for cut in CUTS {
-        cut_everywhere(&scene, "merge", Some(cut), &|place, told, is_done| {
-            let (what, ws) = (format!("{cut:?}, {told:?}"), place.join("ws"));
+        cut_everywhere(&scene, "merge", Some(cut), &|place, log, is_done| {
+            let (what, ws) = (format!("{cut:?}, {log:?}"), place.join("ws"));
             drop(sessions_at(place).mend());
             let now = git(&ws, &["rev-parse", "main"]);
             assert!(now != old || !is_done, "{what}");
@@ -492,14 +492,14 @@ fn a_power_cut_while_a_session_is_dropped_takes_no_other_packed_reference() {
     let others = |ws: &Path| git(ws, &["for-each-ref", "refs/heads/main", "refs/heads/other", "refs/tags"]);
     let before = others(&scene.ws());
     for cut in CUTS {
-        cut_everywhere(&scene, "drop", Some(cut), &|place, told, _| {
+        cut_everywhere(&scene, "drop", Some(cut), &|place, log, _| {
             let ws = place.join("ws");
-            assert_eq!(others(&ws), before, "{cut:?}, {told:?}");
+            assert_eq!(others(&ws), before, "{cut:?}, {log:?}");
             let sessions = sessions_at(place).mend();
             sessions.drop_for_good(&id).expect("dropped");
             assert_eq!(git(&ws, &["for-each-ref", "refs/heads/reedclaw", "refs/reedclaw"]), "");
             git(&ws, &["pack-refs", "--all"]);
-            assert_eq!(others(&ws), before, "{cut:?}, {told:?}");
+            assert_eq!(others(&ws), before, "{cut:?}, {log:?}");
         });
     }
 }

@@ -255,14 +255,14 @@ impl Desk {
     pub(super) fn keep_draft(&self, draft: &Draft, tip: Oid) -> Result<(), SessionError> {
         let all = draft.changes()?;
         let places = self.store(&all).map_err(|error| self.failed(error))?;
-        let kept = |Changed { path, now }: &Changed| KeptChange {
+        let stored = |Changed { path, now }: &Changed| KeptChange {
             path: hex::encode(path.as_os_str().as_bytes()),
             mode: now.as_ref().map(|(mode, _)| mode.octal().to_owned()),
             id: now.as_ref().map(|(_, content)| content.id().to_string()),
             is_new: matches!(now, Some((_, Content::New(..)))),
             place: now.as_ref().and_then(|(_, content)| places.get(&content.id()).copied()),
         };
-        let changes = all.iter().map(kept).collect();
+        let changes = all.iter().map(stored).collect();
         let file = DraftFile { v: 1, tip: tip.to_string(), changes, open: Some(draft.open_names()) };
         let text = serde_json::to_string(&file).unwrap_or_default();
         self.put("draft/list", text.as_bytes(), false).map_err(|error| self.failed(error))
@@ -463,7 +463,7 @@ impl Desk {
         let of_name = |it: &Moved| it.name == name;
         let (begun, settled) = (self.noted("journal").filter(of_name), self.noted(SETTLED).filter(of_name));
         repo.clear_lock(name, begun.as_ref().map(|it| it.new));
-        let mut told = None;
+        let mut notice = None;
         if repo.is_torn(name) {
             let noted = begun.iter().chain(&settled).flat_map(|it| [it.new, it.old]);
             let found = noted.into_iter().find(|it| is_whole(repo, *it));
@@ -476,7 +476,7 @@ impl Desk {
                 None if repo.is_torn(name) => " and its newest commit can't be read".to_owned(),
                 None => " and named no commit, so it was removed".to_owned(),
             };
-            told =
+            notice =
                 Some(format!("the reference of session {} was damaged, as by a power cut{what}", short_id(&self.id)));
         }
         if let Some(Moved { old, new, .. }) = begun {
@@ -493,7 +493,7 @@ impl Desk {
             }
         }
         self.clear_journal();
-        Ok(told)
+        Ok(notice)
     }
 
     /// The operations of a list, the oldest first.
@@ -541,23 +541,23 @@ pub(super) fn mend(repo: &Repo, folder: &Path, who: &Identity, summaries: &str) 
     names.retain(|name| !torn.iter().any(|(other, _)| other == name));
     let id_of = |name: &str| name.rsplit('/').next().unwrap_or_default().to_owned();
     torn.extend(names.into_iter().map(|name| (name.clone(), id_of(&name))));
-    let mut told = Vec::new();
+    let mut notices = Vec::new();
     for (name, id) in torn {
         let desk = Desk::of(folder, &id);
         if !desk.folder.is_dir() {
-            told.extend(remove_torn(repo, &name));
+            notices.extend(remove_torn(repo, &name));
             continue;
         }
         let Ok(_lock) = desk.lock() else { continue };
         match desk.recover(repo, &name, who) {
-            Ok(line) => told.extend(line),
-            Err(error) => told.push(format!("{name} is damaged and can't be mended: {error}")),
+            Ok(line) => notices.extend(line),
+            Err(error) => notices.push(format!("{name} is damaged and can't be mended: {error}")),
         }
     }
     let summaries = Some(summaries.to_owned()).filter(|it| repo.is_torn(it));
     let others = [ON, KEPT].map(|prefix| repo.torn_below(prefix)).concat();
-    told.extend(others.iter().chain(&summaries).filter_map(|name| remove_torn(repo, name)));
-    told
+    notices.extend(others.iter().chain(&summaries).filter_map(|name| remove_torn(repo, name)));
+    notices
 }
 
 /// Removes kept tips of a session that name nothing, and locks that a crash has left. The session's own lock is held.

@@ -48,7 +48,7 @@ pub enum SessionError {
     /// Somebody has made the branch anew, as by a rebase: it doesn't follow the commit that this process knows.
     #[error(
         "the branch of session {id} was made anew elsewhere, as by a rebase, and is at {at}; the commits as they were are kept \
-         as {kept}"
+         as {number}"
     )]
     MadeAnew {
         /// The session, in short.
@@ -56,7 +56,7 @@ pub enum SessionError {
         /// Its branch's commit, in short.
         at: String,
         /// The number under which the commits as they were are kept.
-        kept: u64,
+        number: u64,
     },
     /// Somebody has committed on the branch while changes wait that are in no commit.
     #[error("somebody has committed on the branch of session {0} while changes wait that are in no commit")]

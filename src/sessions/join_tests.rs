@@ -375,13 +375,13 @@ fn a_draft_whose_branch_has_moved_is_kept_by_name() {
     let theirs = git(&scene.ws(), &["commit-tree", &tree, "-p", &name, "-m", "by hand"]);
     git(&scene.ws(), &["update-ref", &name, &theirs]);
     let mut session = scene.sessions.open(&id).expect("opened");
-    let told = session.take_told().pop().expect("a message");
+    let message = session.take_notices().pop().expect("a message");
     assert_eq!((session.tip().to_string(), session.left()), (theirs, None));
-    let kept = scene.sessions.repo().refs(&format!("{KEPT}{id}/")).expect("references");
-    let [(kept, commit)] = &kept[..] else { panic!("{kept:?}") };
-    assert!(told.contains(kept.as_str()), "{told}");
+    let references = scene.sessions.repo().refs(&format!("{KEPT}{id}/")).expect("references");
+    let [(references, commit)] = &references[..] else { panic!("{references:?}") };
+    assert!(message.contains(references.as_str()), "{message}");
     assert_eq!(scene.sessions.repo().commit(*commit).expect("a commit").parents, [tip]);
-    assert_eq!(git(&scene.ws(), &["show", &format!("{kept}:y.txt")]), "y");
+    assert_eq!(git(&scene.ws(), &["show", &format!("{references}:y.txt")]), "y");
 }
 
 #[test]
@@ -413,7 +413,7 @@ fn a_session_begins_with_the_users_uncommitted_files_if_that_is_wanted() {
     let files: Vec<&str> = files.lines().filter(|it| !it.starts_with(".reedclaw")).collect();
     assert_eq!(files, [".gitignore", "a.txt", "intent.txt", "staged.txt", "untracked.txt"]);
     assert_eq!(session.draft().read("a.txt", 100).expect("read").bytes, b"unstaged\n");
-    assert_eq!(session.take_told(), [".env isn't taken along: a file of its name may hold secrets"]);
+    assert_eq!(session.take_notices(), [".env isn't taken along: a file of its name may hold secrets"]);
 }
 
 /// A guard that knows no key.
@@ -432,8 +432,11 @@ fn a_key_in_the_checkout_gets_into_no_object_when_a_session_takes_its_files() {
     std::fs::write(at.join("plain.txt"), "plain\n").expect("a file");
     let guard: crate::tree::Guard = Box::new(|bytes| bytes.windows(key.len()).any(|window| window == key.as_bytes()));
     let mut session = start_with_changes(&scene.sessions, "", &program, &guard).expect("begun");
-    let told = session.take_told();
-    assert!(told.len() == 3 && told.iter().all(|it| it.ends_with("isn't taken along: it holds a key")), "{told:?}");
+    let notices = session.take_notices();
+    assert!(
+        notices.len() == 3 && notices.iter().all(|it| it.ends_with("isn't taken along: it holds a key")),
+        "{notices:?}"
+    );
     assert_eq!(session.draft().read("a.txt", 100).expect("read").bytes, b"one\ntwo\nthree\n");
     assert_eq!(session.draft().read("plain.txt", 100).expect("read").bytes, b"plain\n");
     std::fs::write(at.join("plain.txt"), "other\n").expect("a file");

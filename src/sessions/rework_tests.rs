@@ -210,15 +210,15 @@ fn a_fork_goes_on_from_what_a_rewind_left_and_the_log_counts_lines() {
     let refused = session.undo().expect_err("turns were made since").to_string();
     assert!(refused.contains("fork --kept N"), "{refused}");
     let id = session.id().to_owned();
-    let [(number, left)] = &scene.sessions.kept_tips(&id).expect("kept")[..] else { panic!("one is kept") };
+    let [(number, left)] = &scene.sessions.former_tips(&id).expect("kept")[..] else { panic!("one is kept") };
     assert_eq!((left.subject.as_str(), left.lines), ("q2", Some([2, 1])));
-    let fork = scene.sessions.fork_kept(&id, *number, None).expect("forked");
+    let fork = scene.sessions.fork_former(&id, *number, None).expect("forked");
     let questions: Vec<String> = fork.view().records(2).expect("records").into_iter().map(|it| it.question).collect();
     assert_eq!(questions, ["q1", "q2"]);
     assert_eq!(fork.draft().read("x.txt", 100).expect("a file").bytes, b"1\nzwei\ndrei\n");
-    let fork = scene.sessions.fork_kept(&id, *number, Some(1)).expect("forked");
+    let fork = scene.sessions.fork_former(&id, *number, Some(1)).expect("forked");
     assert_eq!(fork.meta().turns, 1);
-    assert!(matches!(scene.sessions.fork_kept(&id, 9, None), Err(SessionError::Missing(..))));
+    assert!(matches!(scene.sessions.fork_former(&id, 9, None), Err(SessionError::Missing(..))));
 
     // What an amend joins counts as well.
     session.edit_by_user("y.txt", Some(b"y\n"), b"y\nmine\n").expect("edited");
@@ -238,12 +238,12 @@ fn a_branch_that_was_rebased_elsewhere_is_found_and_both_histories_can_be_gone_o
     git(&scene.ws(), &["checkout", "-q", "main"]);
     // The shell that has it open says so, and changes nothing.
     let error = session.begin_turn("q3").expect_err("it was made anew");
-    let SessionError::MadeAnew { kept: 1, .. } = error else { panic!("{error}") };
+    let SessionError::MadeAnew { number: 1, .. } = error else { panic!("{error}") };
     drop(session);
     let mut session = scene.sessions.open(&id).expect("opened");
     assert_ne!(session.tip(), old);
-    let told = session.take_told().join("; ");
-    assert!(told.contains("was made anew") && told.contains("--kept 1"), "{told}");
+    let notices = session.take_notices().join("; ");
+    assert!(notices.contains("was made anew") && notices.contains("--kept 1"), "{notices}");
     turn(&mut session, "q3", "3.txt", None, Some("3\n"));
     let view = session.view();
     let paths = |view: &View| -> Vec<String> {
@@ -253,9 +253,9 @@ fn a_branch_that_was_rebased_elsewhere_is_found_and_both_histories_can_be_gone_o
     assert_eq!(view.records(3).expect("records").len(), 3);
     drop(session);
     let mut session = scene.sessions.open(&id).expect("opened again");
-    assert_eq!(session.take_told(), Vec::<String>::new(), "it is reported once");
+    assert_eq!(session.take_notices(), Vec::<String>::new(), "it is reported once");
     drop(session);
-    let fork = scene.sessions.fork_kept(&id, 1, None).expect("forked");
+    let fork = scene.sessions.fork_former(&id, 1, None).expect("forked");
     assert_eq!((paths(&fork.view()), fork.meta().turns), (vec!["1.txt".to_owned(), "2.txt".to_owned()], 2));
 }
 
@@ -271,8 +271,8 @@ fn replaced_objects_and_grafts_change_nothing_that_a_session_reads() {
     assert_eq!(git(&scene.ws(), &["show", "HEAD:a.txt"]), "replaced");
     let sessions = Sessions::at(&scene.ws(), &scene.dir.path().join("state"), None, "tester").expect("sessions");
     let mut session = sessions.start(None, "").expect("begun");
-    let told = session.take_told().join("; ");
-    assert!(told.contains("git replace"), "{told}");
+    let notices = session.take_notices().join("; ");
+    assert!(notices.contains("git replace"), "{notices}");
     assert_eq!(session.draft().read("a.txt", 100).expect("read").bytes, b"one\ntwo\nthree\n");
     turn(&mut session, "q1", "a.txt", Some("one\ntwo\nthree\n"), Some("one\ntwo\n3\n"));
     git(&scene.ws(), &["branch", "dev"]);
@@ -285,7 +285,7 @@ fn replaced_objects_and_grafts_change_nothing_that_a_session_reads() {
 }
 
 #[test]
-fn what_is_changed_while_a_turn_is_committed_stays_in_the_draft() {
+fn changes_during_a_commit_stay_in_the_draft() {
     let scene = Scene::new();
     let mut session = scene.sessions.start(None, "").expect("begun");
     let id = session.id().to_owned();
@@ -407,7 +407,7 @@ fn undo_brings_back_files_of_turns_and_redo_takes_them_again() {
     assert_eq!(session.undo_files(Some(Path::new("a.txt"))).expect("undone"), did("edit a.txt", 1));
     assert_eq!(session.draft().read("a.txt", 100).expect("read").bytes, b"one\ntwo\nthree\n");
     assert_eq!(session.draft().read("src/b.rs", 100).expect("read").bytes, b"2\n");
-    // A fork doesn't go behind the turn that it began with.
+    // A fork doesn't go back before the turn that it began with.
     let mut fork = scene.sessions.fork(session.id(), None).expect("forked");
     assert!(refused(fork.undo_files(None)));
     git(&scene.ws(), &["fsck", "--strict", "--no-dangling"]);

@@ -158,13 +158,13 @@ impl Sessions {
         let desk = Desk::of(&self.folder, id);
         let lock = desk.lock()?;
         let name = self.reference(id);
-        let mut told: Vec<String> = desk.recover(&self.repo, &name, &self.who)?.into_iter().collect();
-        told.extend(disk::mend_kept(&self.repo, id));
+        let mut notices: Vec<String> = desk.recover(&self.repo, &name, &self.who)?.into_iter().collect();
+        notices.extend(disk::mend_kept(&self.repo, id));
         let tip = match self.repo.tip(&name)? {
             Some(tip) => tip,
             None => {
                 // It was abandoned: whoever opens it takes it up again.
-                let tip = self.newest_kept(id)?.ok_or_else(|| unknown(id))?;
+                let tip = self.newest_former(id)?.ok_or_else(|| unknown(id))?;
                 self.repo.swap(&name, None, Some(tip), &self.who)?;
                 tip
             }
@@ -175,21 +175,21 @@ impl Sessions {
         let at = desk.draft_tip().filter(|at| self.repo.has(*at)).unwrap_or(tip);
         let mut session = self.take_up(desk, lock, name, at)?;
         let lost = session.desk.load_draft(&session.draft, at)?;
-        told.extend((!lost.is_empty()).then(|| {
+        notices.extend((!lost.is_empty()).then(|| {
             format!("of the turn that was cut off, as by a power cut, this is lost: {}", names::title(&lost.join(", ")))
         }));
-        session.told.extend(told);
+        session.notices.extend(notices);
         session.watch();
         if at != tip {
             session.keep_draft_elsewhere(tip)?;
         }
-        if let Some(kept) = made_anew {
+        if let Some(number) = made_anew {
             // Its own changes are those since the commit on which it begins now.
             let first = session.view().turn(Some(0)).ok().and_then(|it| it.parents.first().copied());
             session.meta.base = first.map(|it| it.to_string()).or(session.meta.base.take());
-            session.told.push(format!(
+            session.notices.push(format!(
                 "the branch was made anew elsewhere, as by a rebase, and the session goes on at {}; the commits as they were are \
-                 kept: fork --kept {kept} goes on from them",
+                 kept: fork --kept {number} goes on from them",
                 short(tip)
             ));
         }
@@ -214,8 +214,8 @@ impl Sessions {
         let draft = Draft::on(self.repo.clone(), tree, &self.work_dir, self.home.as_deref());
         draft.start_open(&meta.active);
         draft.exclude(self.excludes());
-        let mut told = self.mended.clone();
-        told.extend(self.repo.has_replacements().then(|| REPLACED.to_owned()));
+        let mut notices = self.mended.clone();
+        notices.extend(self.repo.has_replacements().then(|| REPLACED.to_owned()));
         let session = Session {
             sessions: Self { mended: Vec::new(), ..self.clone() },
             meta,
@@ -226,7 +226,7 @@ impl Sessions {
             unnamed: Mutex::default(),
             written: Mutex::default(),
             owed: None,
-            told,
+            notices,
             _lock: lock,
         };
         Ok(session)
@@ -243,11 +243,11 @@ impl Sessions {
     }
 
     /// A new session that goes on from a tip that another has left, or from an earlier turn there; `number` is one of
-    /// [`Sessions::kept_tips`].
+    /// [`Sessions::former_tips`].
     ///
     /// # Errors
     /// As of [`Sessions::fork`], or no tip has that number.
-    pub fn fork_kept(&self, id: &str, number: u64, turn: Option<u64>) -> Result<Session, SessionError> {
+    pub fn fork_former(&self, id: &str, number: u64, turn: Option<u64>) -> Result<Session, SessionError> {
         let tip = self.repo.tip(&format!("{KEPT}{id}/{number}"))?;
         let missing = || SessionError::Missing(format!("session {} has no kept tip {number}", short_id(id)), LOG_LISTS);
         let view = View::new(self.repo.clone(), id.to_owned(), tip.ok_or_else(missing)?);

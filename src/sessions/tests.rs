@@ -166,8 +166,8 @@ fn going_back_keeps_the_tip_and_can_be_undone_after_a_restart() {
         turn(&mut session, &format!("q{number}"), &format!("{number}.txt"), None, Some("x"));
     }
     let (id, tip) = (session.id().to_owned(), session.tip());
-    let kept = session.rewind(2).expect("back");
-    assert_eq!(scene.sessions.repo().tip(&kept), Ok(Some(tip)));
+    let reference = session.rewind(2).expect("back");
+    assert_eq!(scene.sessions.repo().tip(&reference), Ok(Some(tip)));
     assert_eq!((session.meta().turns, session.draft().read("3.txt", 10).is_err()), (2, true));
     drop(session);
     let mut session = scene.sessions.open(&id).expect("opened");
@@ -192,8 +192,8 @@ fn undone_turns_can_be_redone_until_the_next_turn() {
     drop(session);
     let mut session = scene.sessions.open(&id).expect("opened");
     assert_eq!(session.tip(), newest);
-    let told = session.redo().expect("done again");
-    assert!(told.contains("did the rewind to turn 1 again") && session.tip() == back, "{told}");
+    let message = session.redo().expect("done again");
+    assert!(message.contains("did the rewind to turn 1 again") && session.tip() == back, "{message}");
     assert_eq!(session.meta().turns, 1);
     assert!(matches!(session.redo(), Err(SessionError::Refused(_))));
     session.undo().expect("undone");
@@ -308,8 +308,8 @@ fn a_turn_that_was_cut_off_is_a_commit_before_the_next_question() {
         file.inspect(|file| write(&session, file, None, Some("x")));
         drop(session);
         session = scene.sessions.open(&id).expect("opened");
-        let told = session.begin_turn("the next question").expect("begun").expect("told");
-        assert!(told.contains(&format!("turn {turn} was cut off")), "{told}");
+        let notice = session.begin_turn("the next question").expect("begun").expect("told");
+        assert!(notice.contains(&format!("turn {turn} was cut off")), "{notice}");
         let done = session.end_turn(&turn_report("the next question", State::Whole)).expect("committed");
         assert_eq!((done.turn, done.files), (turn + 1, 0));
         let record = session.view().record(turn).expect("a record");
@@ -712,5 +712,5 @@ fn a_list_says_what_a_session_changed_and_how_far_its_branch_has_moved() {
     git(&scene.ws(), &["branch", "-q", "-M", "main"]);
     assert_eq!(progress(), (1, None));
     session.rewind(0).expect("back");
-    assert_eq!(scene.sessions.kept_tips(session.id()).expect("kept").len(), 1);
+    assert_eq!(scene.sessions.former_tips(session.id()).expect("kept").len(), 1);
 }

@@ -112,10 +112,10 @@ impl Session {
         };
         self.move_to(to)?;
         let mut all = self.desk.operations(DONE);
-        let told = format!("did the {} again; the session is at {}", last.what, short(to));
+        let message = format!("did the {} again; the session is at {}", last.what, short(to));
         all.push(last);
         self.desk.put_operations(&all, &undone)?;
-        Ok(told)
+        Ok(message)
     }
 
     /// Takes back what the newest turn, or a commit of the person's own, has changed in files; with `path`, what changed that file
@@ -211,11 +211,12 @@ impl Session {
         let (meta, done) = self.write_turn(&TurnReport::cut_off(question))?;
         // The branch doesn't move to it.
         self.desk.clear_journal();
-        let kept = self.sessions.keep(&self.meta.id, done.commit)?;
+        let reference = self.sessions.keep(&self.meta.id, done.commit)?;
         self.moved_to(tip, Some(done.commit))?;
         self.read_meta()?;
-        let told = format!("turn {} was cut off, and the branch has moved since: it is kept as {kept}", meta.turns);
-        self.told.push(told);
+        let notice =
+            format!("turn {} was cut off, and the branch has moved since: it is kept as {reference}", meta.turns);
+        self.notices.push(notice);
         Ok(())
     }
 
@@ -225,20 +226,20 @@ impl Session {
         if from == to {
             return Err(SessionError::Refused(format!("session {} is there already", short_id(&self.meta.id))));
         }
-        let kept = self.move_to(to)?;
+        let reference = self.move_to(to)?;
         let mut all = self.desk.operations(DONE);
         all.push(Operation { what: what.to_owned(), from: from.to_string(), to: to.to_string() });
         self.desk.put_operations(&all, &[])?;
-        Ok(kept)
+        Ok(reference)
     }
 
     /// Moves the branch; the tip that it leaves is kept first.
     fn move_to(&mut self, to: Oid) -> Result<String, SessionError> {
         self.not_in_use()?;
-        let kept = self.sessions.keep(&self.meta.id, self.tip)?;
+        let reference = self.sessions.keep(&self.meta.id, self.tip)?;
         self.publish(to)?;
         self.read_meta()?;
-        Ok(kept)
+        Ok(reference)
     }
 
     /// Takes up what the record of the tip says.

@@ -110,7 +110,7 @@ impl Session {
     /// # Errors
     /// The state directory can't be written, or the branch is checked out, or has moved and can't be followed.
     pub fn begin_turn(&mut self, question: &str) -> Result<Option<String>, SessionError> {
-        let mut told = self.follow()?;
+        let mut notice = self.follow()?;
         if let Some(owed) = self.owed.take() {
             // If it fails again, the turn that begins has its files.
             let _ = self.end_turn(&owed);
@@ -118,10 +118,10 @@ impl Session {
             self.commit_left()?;
             let (turn, files) = (self.meta.turns, counted(left.files, "file"));
             let cut = format!("turn {turn} was cut off before ({files}): it is a commit of its own now");
-            told = Some(told.map_or_else(|| cut.clone(), |told| format!("{told}; {cut}")));
+            notice = Some(notice.map_or_else(|| cut.clone(), |notice| format!("{notice}; {cut}")));
         }
         self.desk.begin(question)?;
-        Ok(told)
+        Ok(notice)
     }
 
     /// Forgets the turn that runs: it has changed nothing, and is tried again.
@@ -145,8 +145,8 @@ impl Session {
         };
         let id = short_id(&self.meta.id).to_owned();
         if self.sessions.repo.merge_base(self.tip, now) != Some(self.tip) {
-            let kept = kept_number(&self.sessions.keep(&self.meta.id, self.tip)?);
-            return Err(SessionError::MadeAnew { id, at: short(now), kept });
+            let number = kept_number(&self.sessions.keep(&self.meta.id, self.tip)?);
+            return Err(SessionError::MadeAnew { id, at: short(now), number });
         }
         if !self.draft.is_unchanged() {
             return Err(SessionError::Overtaken(id));
@@ -161,8 +161,8 @@ impl Session {
     ///
     /// # Errors
     /// It can't be written. The branch is where it was then, and the draft stays.
-    pub fn end_turn(&mut self, said: &TurnReport) -> Result<Committed, SessionError> {
-        let written = self.write_turn(said).and_then(|(meta, done)| match self.publish(done.commit) {
+    pub fn end_turn(&mut self, report: &TurnReport) -> Result<Committed, SessionError> {
+        let written = self.write_turn(report).and_then(|(meta, done)| match self.publish(done.commit) {
             Ok(()) => {
                 self.meta = meta;
                 Ok(done)
@@ -172,7 +172,7 @@ impl Session {
             }
             Err(error) => Err(error),
         });
-        self.owed = written.is_err().then(|| said.clone());
+        self.owed = written.is_err().then(|| report.clone());
         written
     }
 
@@ -340,20 +340,20 @@ impl Session {
     }
 
     /// Writes the commit of a turn; nothing names it yet.
-    pub(super) fn write_turn(&self, said: &TurnReport) -> Result<(Meta, Committed), SessionError> {
+    pub(super) fn write_turn(&self, report: &TurnReport) -> Result<(Meta, Committed), SessionError> {
         let turn = self.meta.turns + 1;
         let (changes, of_turn) = (self.draft.changes()?, self.changes_of_turn()?);
         let lines = self.lines_since(self.view().before_parts(self.tip)?, &of_turn)?;
         let active = self.draft.open_names();
         let mut meta = Meta { turns: turn, active, conflicts: self.unsolved(), ..self.meta.clone() };
         if meta.title.is_empty() {
-            meta.title = names::title(&said.question);
+            meta.title = names::title(&report.question);
         }
         let state =
-            if said.state == State::Whole && !meta.conflicts.is_empty() { State::Conflicted } else { said.state };
-        let said = &TurnReport { state, ..said.clone() };
-        let message = message_of(&meta, turn, said, (of_turn.len(), lines));
-        let commit = self.write_draft(&meta, Some(&record_of(turn, said, &of_turn)), changes, message)?;
+            if report.state == State::Whole && !meta.conflicts.is_empty() { State::Conflicted } else { report.state };
+        let report = &TurnReport { state, ..report.clone() };
+        let message = message_of(&meta, turn, report, (of_turn.len(), lines));
+        let commit = self.write_draft(&meta, Some(&record_of(turn, report, &of_turn)), changes, message)?;
         Ok((meta, Committed { turn, commit, files: of_turn.len(), lines, forked: None }))
     }
 
@@ -365,16 +365,16 @@ impl Session {
         conflicts: Vec<String>,
     ) -> Result<Oid, SessionError> {
         let turn = self.meta.turns + 1;
-        let said = TurnReport {
+        let report = TurnReport {
             subject: Some(format!("return to the files of turn {earlier}")),
             answer: format!("The files are those of turn {earlier} again."),
             state: State::Whole,
             ..TurnReport::cut_off(format!("Return to the files of turn {earlier}."))
         };
         let meta = Meta { turns: turn, active: self.draft.open_names(), conflicts, ..self.meta.clone() };
-        let record = record_of(turn, &said, changes);
+        let record = record_of(turn, &report, changes);
         let lines = self.lines_since(self.tip, changes)?;
-        self.write_commit(&meta, Some(&record), changes, message_of(&meta, turn, &said, (changes.len(), lines)))
+        self.write_commit(&meta, Some(&record), changes, message_of(&meta, turn, &report, (changes.len(), lines)))
     }
 
     /// Writes a commit of the draft's changes over the tip, and the journal of the branch's move to it; nothing else names it yet.
@@ -512,13 +512,12 @@ impl Session {
 
     /// Somebody else moved the branch during the turn: the turn goes to a session of its own, and nothing of it is lost.
     fn published_as_fork(&mut self, meta: Meta, done: Committed) -> Result<Committed, SessionError> {
-        let kept = self.sessions.keep(&meta.id, done.commit)?;
+        let reference = self.sessions.keep(&meta.id, done.commit)?;
         let turn = meta.turns;
         let view = View::new(self.sessions.repo.clone(), meta.id.clone(), done.commit);
-        let mut fork = self
-            .sessions
-            .fork_of(&view, &meta, Some(turn))
-            .map_err(|error| SessionError::Refused(format!("the turn was kept as {kept}, but can't go on: {error}")))?;
+        let mut fork = self.sessions.fork_of(&view, &meta, Some(turn)).map_err(|error| {
+            SessionError::Refused(format!("the turn was kept as {reference}, but can't go on: {error}"))
+        })?;
         self.desk.clear_draft();
         let id = fork.meta.id.clone();
         // Tools hold this draft: what they change from now on is the fork's.
@@ -545,7 +544,7 @@ pub(super) fn json(value: &impl serde::Serialize) -> Vec<u8> {
     bytes
 }
 
-fn record_of(turn: u64, said: &TurnReport, changes: &[Changed]) -> TurnFile {
+fn record_of(turn: u64, report: &TurnReport, changes: &[Changed]) -> TurnFile {
     let change = |it: &Changed| ChangeFile {
         path: it.path.display().to_string(),
         mode: it.now.as_ref().map(|(mode, _)| mode.octal().to_owned()),
@@ -555,17 +554,17 @@ fn record_of(turn: u64, said: &TurnReport, changes: &[Changed]) -> TurnFile {
         v: wire::VERSION,
         turn,
         kind: "ask".into(),
-        state: said.state.word().into(),
-        time_ms: said.time_ms,
-        question: said.question.clone(),
-        answer: said.answer.clone(),
-        model: said.model.clone(),
-        calls: said.calls.iter().map(|it| CallFile { result: both_ends(&it.result), ..it.clone() }).collect(),
+        state: report.state.word().into(),
+        time_ms: report.time_ms,
+        question: report.question.clone(),
+        answer: report.answer.clone(),
+        model: report.model.clone(),
+        calls: report.calls.iter().map(|it| CallFile { result: both_ends(&it.result), ..it.clone() }).collect(),
         changes: changes.iter().map(change).collect(),
-        tokens: said.tokens,
-        cost: said.cost.clone(),
-        left_out: said.left_out.clone(),
-        doubts: said.doubts.clone(),
+        tokens: report.tokens,
+        cost: report.cost.clone(),
+        left_out: report.left_out.clone(),
+        doubts: report.doubts.clone(),
     }
 }
 
@@ -580,15 +579,15 @@ fn both_ends(text: &str) -> String {
 }
 
 /// The message of a turn's commit: what was asked, the beginning of the answer, trailers.
-fn message_of(meta: &Meta, turn: u64, said: &TurnReport, (files, lines): (usize, Option<[u64; 2]>)) -> String {
+fn message_of(meta: &Meta, turn: u64, report: &TurnReport, (files, lines): (usize, Option<[u64; 2]>)) -> String {
     let cut = |line: &str, most: usize| match line.char_indices().nth(most) {
         Some((end, _)) => format!("{}…", line[..end].trim_end()),
         None => line.to_owned(),
     };
     let plain = |text: &str| text.chars().filter(|it| !it.is_control() || *it == '\n').collect::<String>();
     let one_line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let question = one_line(&said.question);
-    let subject = said.subject.as_deref().map(one_line).filter(|it| !it.is_empty());
+    let question = one_line(&report.question);
+    let subject = report.subject.as_deref().map(one_line).filter(|it| !it.is_empty());
     let asks_in_body = subject.is_some() || question.chars().count() >= SUBJECT_CHARS_MAX;
     let subject = match subject.unwrap_or_else(|| question.clone()) {
         empty if empty.is_empty() => format!("turn {turn}"),
@@ -601,19 +600,19 @@ fn message_of(meta: &Meta, turn: u64, said: &TurnReport, (files, lines): (usize,
         if some.is_empty() { String::new() } else { format!("{}\n\n", some.join("\n")) }
     };
     let asked =
-        if asks_in_body { some_lines(&format!("Asked: {}", said.question), ASKED_LINES_MAX) } else { String::new() };
-    let body = format!("{asked}{}", some_lines(&said.answer, BODY_LINES_MAX));
-    let model = said.model.as_deref();
-    let mut trailers = trailers(&meta.id, Some(turn), "turn", said.state.word(), model);
+        if asks_in_body { some_lines(&format!("Asked: {}", report.question), ASKED_LINES_MAX) } else { String::new() };
+    let body = format!("{asked}{}", some_lines(&report.answer, BODY_LINES_MAX));
+    let model = report.model.as_deref();
+    let mut trailers = trailers(&meta.id, Some(turn), "turn", report.state.word(), model);
     trailers.push_str(&format!("ReedClaw-Files: {files}\n"));
     if let Some([more, less]) = lines {
         trailers.push_str(&format!("ReedClaw-Lines: {more}/{less}\n"));
     }
-    let [sent, received] = said.tokens;
+    let [sent, received] = report.tokens;
     if sent + received > 0 {
         trailers.push_str(&format!("ReedClaw-Tokens: {sent}/{received}\n"));
     }
-    if let Some(cost) = &said.cost {
+    if let Some(cost) = &report.cost {
         trailers.push_str(&format!("ReedClaw-Cost: {}\n", names::title(cost)));
     }
     plain(&format!("{subject}\n\n{body}{trailers}"))

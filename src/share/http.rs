@@ -159,7 +159,7 @@ impl Place {
         }
     }
 
-    /// The secret of whoever begins to share; a socket speaks for its user without one.
+    /// The secret of the person who begins to share; a socket speaks for its user without one.
     fn token(&self) -> Option<&str> {
         match self {
             Self::Here(_) => None,

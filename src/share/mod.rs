@@ -48,7 +48,7 @@ const BEGIN_WAIT: Duration = Duration::from_secs(10);
 /// Time that the end of a session waits for its last frames.
 const END_WAIT: Duration = Duration::from_secs(1);
 
-/// The wishes of whoever shares a session: what, and with whom.
+/// The wishes of the person who shares a session: what, and with whom.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
     /// `shell` or `agent`.

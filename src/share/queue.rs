@@ -23,7 +23,7 @@ const GATHERED: Duration = Duration::from_millis(33);
 /// takes far more processor time than printing it, which a command that prints a large file would wait for.
 const WHOLE_BYTES: usize = 4 * 1024 * 1024;
 const WHOLE_BYTES_A_SECOND: usize = 1024 * 1024;
-/// Bytes of output beyond that which are left: more than a screen has.
+/// Bytes of output beyond the limit that are left: more than a screen has.
 const NEWEST_BYTES: usize = 16 * 1024;
 /// Output that comes too fast is looked at after so long.
 const GATHERED_FAST: Duration = Duration::from_millis(100);
@@ -61,7 +61,7 @@ struct Waiting {
     is_awaited: bool,
     is_over: bool,
     over_by_gateway: Option<String>,
-    /// Whoever hears from the gateway should connect at once.
+    /// The gateway was heard from: the connection should be made at once.
     is_back: bool,
 }
 
@@ -134,7 +134,7 @@ impl Waiting {
         }
     }
 
-    /// Puts the newest output behind the items: from now on its place is known.
+    /// Puts the newest output after the items: from now on its place is known.
     fn settle(&mut self) {
         let Some((_, first)) = self.newest.front_mut() else { return };
         if self.lost > 0 {
@@ -378,9 +378,9 @@ mod tests {
     fn the_sender_is_woken_by_what_is_urgent() {
         let queue = Queue::default();
         let batch = std::thread::scope(|scope| {
-            let taken = scope.spawn(|| queue.take(Duration::from_secs(60)));
+            let batch = scope.spawn(|| queue.take(Duration::from_secs(60)));
             queue.push(json!({"k": "q"}), true);
-            taken.join().expect("a batch")
+            batch.join().expect("a batch")
         });
         assert!(matches!(&batch.items[0], Item::Frame(_, frame) if frame["k"] == "q"));
     }

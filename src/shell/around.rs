@@ -1,6 +1,6 @@
 //! Reports to terminals and multiplexers, in the form that the shells' own integrations use: directory (OSC 7), where
 //! commands begin and end (OSC 133), the title (OSC 0), and through the supervisor, which is the process that they look at,
-//! the working directory and the program in the foreground. Somebody who looks elsewhere is told that a long command has
+//! the working directory and the program in the foreground. A terminal that isn't looked at announces that a long command has
 //! ended. Decides nothing about commands.
 
 use std::borrow::Cow;
@@ -38,7 +38,7 @@ pub(super) struct Around {
     home: Option<PathBuf>,
     front: Option<Front>,
     cwd: Option<PathBuf>,
-    /// The directory that was told last.
+    /// The directory that was reported last.
     announced: Option<PathBuf>,
     /// Time when the program in the foreground is looked at, and the pause after that.
     look: Option<(Instant, Duration)>,
@@ -260,7 +260,7 @@ fn without_controls(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
-/// A duration as a person says it.
+/// A duration in words.
 fn whole_seconds(duration: Duration) -> String {
     let seconds = duration.as_secs();
     match (seconds / 3600, seconds / 60 % 60, seconds % 60) {

@@ -122,7 +122,7 @@ pub enum Event {
         /// The shell's present directory.
         cwd: Option<std::path::PathBuf>,
     },
-    /// The answer to [`Handle::nudge`]: whoever waits for events may look up.
+    /// The answer to [`Handle::nudge`]: the receiver of events wakes.
     Nudged,
     /// Ctrl-C while a model answers.
     Cancel,
@@ -133,7 +133,7 @@ pub enum Event {
     Replaced(Option<Vec<u8>>),
     /// The shell has ended.
     Ended(ExitStatus),
-    /// The person's terminal has gone, or we were told to end.
+    /// The person's terminal has gone, or a signal asked us to end.
     Hangup,
 }
 
@@ -165,9 +165,9 @@ pub trait Tap: std::fmt::Debug + Send {
 /// The state that the editor's slots share with the pump about an Enter that they passed on.
 #[derive(Debug, Default)]
 pub struct Gate {
-    /// An Enter has been passed on, keys behind it are kept.
+    /// An Enter has been passed on; the keys after it are held back.
     pub(super) enter_pending: AtomicBool,
-    /// The editor has accepted the line, or a key at which it hands over control: the loop says for whom the keys behind are.
+    /// The editor has accepted the line, or a key at which it hands over control: the loop decides who gets the keys after it.
     pub(super) accepted: AtomicBool,
     /// The terminal is known not to say where the cursor is.
     pub(super) deaf: AtomicBool,

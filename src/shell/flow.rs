@@ -35,7 +35,7 @@ const HAND_OVER_LOOK: Duration = Duration::from_millis(2);
 const HAND_OVER_LOOKS_FISH: u32 = 100;
 const HAND_OVER_LOOKS: u32 = 25;
 
-/// Time that a key of the shell's own line editor may take before the keys behind it are for what it has started.
+/// Time that a key of the shell's own line editor may take before the keys after it are for what it has started.
 const PRESSED_LOOK: Duration = Duration::from_millis(50);
 
 /// Interval at which, and number of times that, the shell is seen to wait for a line after Ctrl-C before that was in vain:
@@ -102,7 +102,7 @@ impl Pump {
                 let mut bytes = bytes;
                 let unseen;
                 if let Some(current) = &mut self.current {
-                    // fish draws a line of several rows in full, and answers what it won't run behind the mark.
+                    // fish draws a line of several rows in full, and answers what it won't run after the mark.
                     if current.echo.is_open() && self.options.dialect == Dialect::Fish {
                         return;
                     }
@@ -157,7 +157,7 @@ impl Pump {
         self.leave_to_tap(bytes);
     }
 
-    /// Leaves bytes to whoever sees what commands print.
+    /// Passes bytes on to what shows the output of commands.
     pub(super) fn leave_to_tap(&mut self, bytes: &[u8]) {
         if self.tap.is_some() {
             self.untapped.extend_from_slice(bytes);
@@ -247,7 +247,7 @@ impl Pump {
         }
     }
 
-    /// The first hook didn't say how the command ended: the person has changed the hooks. A later one says it.
+    /// The first hook didn't report how the command ended: the person has changed the hooks. A later one does.
     fn end_without_hook(&mut self, status: Option<i32>) {
         let (Some(current), Some(status)) = (&mut self.current, status) else { return };
         current.ended.get_or_insert_with(|| (current.started.elapsed(), status));
@@ -357,7 +357,7 @@ impl Pump {
             0 => return self.keys_to_command(),
             _ if self.is_fish() && self.is_raw() => looks_left - 1,
             _ if self.is_fish() && !self.feed.holds_interrupt() => return self.keys_to_command(),
-            // The other programs of a pipeline may be a moment behind: once more, and that is the last look.
+            // The other programs of a pipeline may end a moment later: this look is the last.
             _ if !self.is_shell_in_front() => 0,
             _ => HAND_OVER_LOOKS.min(looks_left - 1),
         };
@@ -486,7 +486,7 @@ impl Pump {
         go_on.push(b'\n');
         self.prompt_mark_late = false;
         self.phase = Phase::Prompting { since: Instant::now(), first };
-        // The loop is told first: whoever waits for the prompt doesn't wait for the shell to wake.
+        // The loop is notified first: nothing that waits for the prompt waits for the shell to wake.
         if quiet && go_on == b"\n" && self.pressed.is_none() && !self.plain {
             self.finish();
         }
@@ -634,7 +634,7 @@ impl Pump {
         if !is_expected {
             return;
         }
-        // Readline draws its prompt once more, for nobody.
+        // Readline draws its prompt once more, which is dropped.
         self.phase = Phase::Completing { answered: true };
         self.reset_modes();
         self.flush_output();
@@ -707,7 +707,7 @@ impl Pump {
         )
     }
 
-    /// Takes back the keys that were sent to the shell's terminal and that nobody has read. The shell waits meanwhile.
+    /// Takes back the keys that were sent to the shell's terminal and that haven't been read. The shell waits meanwhile.
     pub(super) fn fetch_unread_keys(&mut self) {
         let is_released = self.pressed.as_mut().is_some_and(|pressed| std::mem::take(&mut pressed.is_released));
         if self.feed.forwarded || is_released || !self.feed.to_shell.is_empty() {

@@ -19,7 +19,7 @@ pub enum Phase {
     },
     /// Readline reads: a line can be handed over.
     Reading,
-    /// Readline completes for us; what it draws is for nobody.
+    /// Readline completes for us; what it draws is dropped.
     Completing {
         /// True if the answer is here; readline then draws its prompt once more.
         answered: bool,
@@ -29,7 +29,7 @@ pub enum Phase {
         /// Time when it was handed over.
         since: Instant,
     },
-    /// A command runs, or the hooks behind it.
+    /// A command runs, or the hooks after it.
     Running {
         /// Time to look whether the shell was replaced.
         look_at: Option<Instant>,

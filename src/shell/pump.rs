@@ -36,9 +36,9 @@ use crate::shell::lookup::names;
 /// Four reads of a PTY, each of at most 4,095 bytes, are gathered into one write. With room for a few bytes more, a fifth read
 /// would fetch just these, and whatever shows the write would read them apart, too.
 const OUTPUT_BYTES_GATHERED: usize = 4 * 4095;
-/// A read of less than this leaves nothing behind: a full one gives nearly 4 KiB.
+/// A read of less than this has taken everything: a full one gives nearly 4 KiB.
 const SHORT_READ_BYTES: usize = 2 * 1024;
-/// A PTY keeps some 64 KiB that nobody has read: 16 reads of 16 KiB are more than that.
+/// A PTY holds some 64 KiB of unread bytes: 16 reads of 16 KiB are more than that.
 const READS_SO_FAR_MAX: usize = 16;
 /// Time for which the start of a possible marker is held back.
 const HELD_OUTPUT: Duration = Duration::from_millis(8);
@@ -174,7 +174,7 @@ pub struct Pump {
     overheard_look: Option<(Instant, u32)>,
     /// Time to look again whether fish has handed its terminal over, and how many looks are left.
     pub(super) hand_over_look: Option<(Instant, u32)>,
-    /// Time when all of the start has been done, for some time behind the first prompt.
+    /// Time when all of the start has been done, some time after the first prompt.
     pub(super) started: Option<Instant>,
 }
 

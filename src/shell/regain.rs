@@ -1,5 +1,5 @@
 //! A prompt of the shell's that isn't ours: a command has taken our hooks and markers away (`PROMPT_COMMAND=(…); PS1=…`), and the
-//! shell waits for a line that nobody would hand over. It is known by the place in the program where the shell waits, which
+//! shell waits for a line that never comes. It is known by the place in the program where the shell waits, which
 //! is that of each prompt of its and no other (`read -e` waits deeper in the stack). A private key puts the hooks back; zsh does so
 //! by itself, if it still can. Where that fails, in fish, and in another shell of the kind that has taken the shell's place (`exec
 //! zsh`), a line that is typed at the prompt has the shell read the integration anew.
@@ -227,7 +227,7 @@ impl Pump {
     /// The shell says what it has drawn and what was typed at that prompt: the prompt is taken away again, and the keys are
     /// for ours.
     pub(super) fn prompt_found(&mut self, body: &[u8]) {
-        // What readline has drawn since is for nobody.
+        // What readline has drawn since is dropped.
         self.read_output_so_far();
         if self.feed.whom() == KeysTo::Shell {
             self.feed.keys_to(KeysTo::Hold);

@@ -39,7 +39,7 @@ impl Handle {
 
     /// Sends what the pump may hear of together with the next command.
     fn queue(&self, command: Command) {
-        // A pump that has ended has said so by Event::Ended or Hangup; there is nobody left to tell.
+        // A pump that has ended has reported it by Event::Ended or Hangup; there is nobody left to notify.
         let _ = self.sender.send(command);
     }
 
@@ -48,7 +48,7 @@ impl Handle {
         self.gate.accepted.store(true, Ordering::Release);
     }
 
-    /// Says at which keys the editor hands over control, as a terminal sends them: it would forget the keys behind them.
+    /// Says at which keys the editor hands over control, as a terminal sends them: it would forget the keys after them.
     pub fn stop_at(&self, keys: Vec<Vec<u8>>) {
         *self.gate.stops.lock() = keys;
     }
@@ -59,7 +59,7 @@ impl Handle {
     }
 
     /// Says that the editor has drawn itself: if an Enter was passed on and the line isn't accepted, the Enter was
-    /// for a menu or a search, and the keys behind it are still the editor's.
+    /// for a menu or a search, and the keys after it are still the editor's.
     pub fn editor_drawn(&self) {
         if self.gate.enter_pending.load(Ordering::Acquire) && !self.gate.accepted.load(Ordering::Acquire) {
             self.send(Command::EditorDrawn);
@@ -185,7 +185,7 @@ impl Session {
         })
     }
 
-    /// A session without a terminal, for tests: these events come, then its end; commands to it are heard by nobody.
+    /// A session without a terminal, for tests: these events come, then its end; commands to it are ignored.
     #[cfg(test)]
     pub(crate) fn of_events(scripted: impl IntoIterator<Item = Event>) -> io::Result<Self> {
         let (sender, events) = channel();
@@ -234,7 +234,7 @@ impl Session {
         *self.handle.gate.last_keys.lock()
     }
 
-    /// Forgets keys that were read then: they answered a question, so nobody was typing.
+    /// Forgets keys that were read then: they answered a question, so no line was being typed.
     pub fn forget_keys(&self, read: Instant) {
         let mut last = self.handle.gate.last_keys.lock();
         *last = last.filter(|at| *at > read);
@@ -358,7 +358,7 @@ fn make_nonce(random: &mut impl Read) -> io::Result<String> {
     Ok(hex::encode(&bytes))
 }
 
-/// Writes all bytes to a terminal, waiting where it can't take them yet.
+/// Writes all bytes to a terminal, waiting while it can't take more.
 ///
 /// # Errors
 /// The terminal has gone.

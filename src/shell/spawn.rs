@@ -35,7 +35,7 @@ pub enum Dialect {
 }
 
 impl Dialect {
-    /// Finds the dialect of a shell program; `None` where there is no integration for it.
+    /// Finds the dialect of a shell program; `None` if there is no integration for it.
     #[must_use]
     pub fn of(program: &Path) -> Option<Self> {
         match program.file_name()?.to_str()? {
@@ -441,10 +441,10 @@ mod tests {
             (&["-o", "vi", "-f"], "-f", &["-o", "vi"]),
             (&["+f"], "-", &["+f"]),
         ];
-        for (given, letters, passed_on) in table {
-            let given: Vec<OsString> = given.iter().map(OsString::from).collect();
-            let (seen, rest) = zsh_options(&given);
-            assert_eq!((seen.as_str(), rest), (letters, passed_on.iter().map(OsString::from).collect()), "{given:?}");
+        for (words, letters, passed_on) in table {
+            let words: Vec<OsString> = words.iter().map(OsString::from).collect();
+            let (seen, rest) = zsh_options(&words);
+            assert_eq!((seen.as_str(), rest), (letters, passed_on.iter().map(OsString::from).collect()), "{words:?}");
         }
     }
 

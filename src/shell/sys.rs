@@ -165,7 +165,7 @@ pub struct CommandLine {
     own: Vec<u8>,
 }
 
-/// Bytes behind the arguments, of the environment, that a long name may take for a while.
+/// Bytes of the environment, after the arguments, that a long name may take for a while.
 const COMMAND_LINE_MORE_BYTES: usize = 32;
 
 impl CommandLine {
@@ -174,7 +174,7 @@ impl CommandLine {
     #[allow(clippy::disallowed_methods, reason = "/proc/self/stat")]
     pub fn own() -> Option<Self> {
         let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
-        // Fields 48 to 51 of proc_pid_stat(5): the bounds of the arguments and of the environment behind them.
+        // Fields 48 to 51 of proc_pid_stat(5): the bounds of the arguments and of the environment after them.
         let fields: Vec<usize> = stat
             .rsplit_once(") ")?
             .1
@@ -371,7 +371,7 @@ pub fn seccomp_notice(listener: BorrowedFd) -> io::Result<HeldCall> {
     Ok(HeldCall { id: notice.id, thread: notice.pid, call, arguments: notice.data.args })
 }
 
-/// Lets a held call go on as if nobody had looked at it.
+/// Lets a held call go on unchanged.
 ///
 /// # Errors
 /// Its thread has ended meanwhile.

@@ -133,7 +133,7 @@ pub enum Caution {
 /// A value that a run is begun with.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Input {
-    /// Its value if nobody names one; without a default it must be named.
+    /// Its default value; without a default it must be named.
     pub default: Option<String>,
     /// Its meaning.
     pub description: String,

@@ -191,7 +191,7 @@ impl Run {
         if self.end.is_some() && !is_raise {
             return;
         }
-        // The time between two processes is nobody's work.
+        // The time between two processes isn't work.
         if !matches!(event, Event::Entered { .. }) {
             self.active_ms = self.active_ms_at(time);
         }

@@ -403,8 +403,8 @@ fn a_run_begins_at_a_later_step_with_the_results_of_an_earlier_one() {
 
     // The last step may be another one by now; those before it must be the same.
     let later = good(&text.replace("tool = \"t\"", "tool = \"u\""));
-    let taken = first.results_before("d", &later).expect("results");
-    let ends: Vec<_> = taken.iter().map(|it| (it.step.as_str(), it.end)).collect();
+    let results = first.results_before("d", &later).expect("results");
+    let ends: Vec<_> = results.iter().map(|it| (it.step.as_str(), it.end)).collect();
     assert_eq!(ends, [("a", EarlierEnd::Done), ("b", EarlierEnd::Skipped), ("c", EarlierEnd::Failed)]);
     for (step, changed, why) in [
         ("e", "", "x has no step e"),
@@ -420,7 +420,7 @@ fn a_run_begins_at_a_later_step_with_the_results_of_an_earlier_one() {
 
     let mut world = World::new(&text, &[]);
     if let (_, Event::Began { taken: place, .. }) = &mut world.events[0] {
-        *place = taken;
+        *place = results;
     }
     let mut calls = Vec::new();
     let act = &mut |id: &str, args: &Value| {

@@ -81,7 +81,7 @@ pub fn adopt(here: &mut Steps, text: &str, incoming: Vec<Incoming>, is_recorded:
     adopt_in_steps(here, text, incoming, is_recorded, &mut || ())
 }
 
-/// Calls `step` wherever a crash would leave another state behind.
+/// Calls `step` wherever a crash would leave another state.
 pub fn adopt_in_steps(
     here: &mut Steps,
     text: &str,

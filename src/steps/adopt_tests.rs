@@ -119,10 +119,10 @@ fn an_access_list_of_the_copy_is_not_made_real_and_that_of_the_workspace_stays()
     assert_eq!((adopted.left, scene.read("b")), (vec![], "text".into()));
     assert_eq!((of(scene.at("a")), of(scene.at("new"))), (None, None));
     assert!(of(scene.at("d/new")).is_some());
-    let kept = of(scene.at("b")).expect("an access list");
+    let list = of(scene.at("b")).expect("an access list");
     assert!(
-        kept.windows(4).any(|it| it == 4001_u32.to_le_bytes())
-            && !kept.windows(4).any(|it| it == 4002_u32.to_le_bytes())
+        list.windows(4).any(|it| it == 4001_u32.to_le_bytes())
+            && !list.windows(4).any(|it| it == 4002_u32.to_le_bytes())
     );
     let _ = steps.undo(1, false).expect("taken back");
     let stayed = of(scene.at("b")).expect("the list stays through an undo");

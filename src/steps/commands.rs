@@ -99,10 +99,10 @@ pub fn recover(here: &mut Steps) -> Result<Vec<String>, StepsError> {
         return Ok(Vec::new());
     }
     let _lock = here.store.lock(here.root.path())?;
-    let mut told: Vec<String> = finish_undo(here)?.into_iter().collect();
+    let mut notices: Vec<String> = finish_undo(here)?.into_iter().collect();
     remove_left_stages(here);
-    told.append(&mut edits::recover(here)?);
-    told.append(&mut jobs::recover(here)?);
+    notices.append(&mut edits::recover(here)?);
+    notices.append(&mut jobs::recover(here)?);
     let others = here.others();
     let dead: Vec<&Other> = others.iter().filter(|other| !other.is_alive).collect();
     if let [first, ..] = dead[..] {
@@ -111,8 +111,8 @@ pub fn recover(here: &mut Steps) -> Result<Vec<String>, StepsError> {
         here.held.clear();
         if let Some(StepReport { step: Some(step), files, .. }) = made {
             let files = counted(files, "file");
-            told.push(format!("`{}` was cut off; it changed {files}, which is step {step} (:undo)", first.text));
+            notices.push(format!("`{}` was cut off; it changed {files}, which is step {step} (:undo)", first.text));
         }
     }
-    Ok(told)
+    Ok(notices)
 }

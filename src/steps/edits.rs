@@ -78,17 +78,17 @@ pub fn has_cut_off(here: &Steps) -> bool {
 
 /// Makes steps of edits that were cut off; gives a line for each that had changed something.
 pub fn recover(here: &mut Steps) -> Result<Vec<String>, StepsError> {
-    let mut told = Vec::new();
+    let mut notices = Vec::new();
     for (name, text, states) in cut_off(here).collect::<Vec<_>>() {
         let changes = differences(here, states)?;
         let made = here.make(Kind::Edit, text.clone(), vec!["it was cut off".to_owned()], changes)?;
         here.store.remove(&name);
         if let StepReport { step: Some(step), files, .. } = made {
             let files = counted(files, "file");
-            told.push(format!("an edit of {text} was cut off; it changed {files}, which is step {step} (:undo)"));
+            notices.push(format!("an edit of {text} was cut off; it changed {files}, which is step {step} (:undo)"));
         }
     }
-    Ok(told)
+    Ok(notices)
 }
 
 /// Returns the present differences from the earlier states.

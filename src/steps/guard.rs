@@ -21,7 +21,7 @@ const FILE_BYTES_MAX: u64 = 1024 * 1024;
 const ALL_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// The second look may last so many times as long and see so many times as many entries, since it sees what a command made.
 const AGAIN: u32 = 10;
-/// The clock of a file system may be behind by so much.
+/// The clock of a file system may be late by this much.
 const TICK_NS: i64 = 20_000_000;
 /// Of what git keeps for a linked work tree.
 const OF_WORKTREE: [&[u8]; 3] = [b"gitdir", b"commondir", b"config.worktree"];
@@ -446,7 +446,7 @@ mod tests {
         symlink("../.bashrc", at("src/lk")).expect("a link");
         symlink("../../src/config", at(".git/config.worktree")).expect("a link");
         symlink("src", at(".cargo")).expect("a link");
-        let told = [
+        let expected = [
             ".cargo: new, a link",
             ".envrc: new",
             ".git/config.worktree: new, a link",
@@ -463,7 +463,7 @@ mod tests {
             ".git/worktrees/tree/gitdir: changed",
             "sub/.git: changed",
         ];
-        assert_eq!(changes(&guard, &root), told);
+        assert_eq!(changes(&guard, &root), expected);
         let (changed, _) = guard.changed(&root);
         for change in &changed {
             change.put_back(&root).expect("put back");
@@ -503,8 +503,8 @@ mod tests {
         for gone in [".git/worktrees/one", "one", "a", "c/d", ".git/worktrees/two/HEAD"] {
             assert!(!is_there(gone), "{gone}");
         }
-        for kept in [".git/worktrees/tree/gitdir", ".git/worktrees/two/file", "two/file", "c/e", "src/config"] {
-            assert!(is_there(kept), "{kept}");
+        for path in [".git/worktrees/tree/gitdir", ".git/worktrees/two/file", "two/file", "c/e", "src/config"] {
+            assert!(is_there(path), "{path}");
         }
     }
 
@@ -544,14 +544,17 @@ mod tests {
         let (changed, _) = guard.changed(&root);
         assert_eq!(changed.len(), 1);
         assert!(changed[0].put_back(&root).is_err());
-        // Where not all was looked at, that is told, and what is newer than the look counts.
+        // If not all was examined, that is reported, and what is newer than the look counts.
         let cut = Guard::before(&root, &limits(10), rules(|name, _| name == b".envrc"));
         assert!(!cut.is_whole());
         put(&root, "deep/er/.git/hooks/new", "x\n");
         let (changed, is_whole) = cut.changed(&root);
-        let told: Vec<String> = changed.iter().map(ToString::to_string).collect();
-        let new = told.iter().position(|it| it.starts_with("deep/er/.git/hooks/new: new")).expect("the hook");
-        assert!(!is_whole && (told[new].ends_with("or changed") == changed[new].put_back(&root).is_err()), "{told:?}");
+        let lines: Vec<String> = changed.iter().map(ToString::to_string).collect();
+        let new = lines.iter().position(|it| it.starts_with("deep/er/.git/hooks/new: new")).expect("the hook");
+        assert!(
+            !is_whole && (lines[new].ends_with("or changed") == changed[new].put_back(&root).is_err()),
+            "{lines:?}"
+        );
     }
 
     /// A command kept what came after the first 5,000 of its protected files.

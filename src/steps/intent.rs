@@ -433,7 +433,7 @@ fn take_away(
     Ok(None)
 }
 
-/// Brings what is to be there; says why where that isn't done.
+/// Brings what is to be there; says why if that isn't done.
 fn bring(
     here: &Steps,
     stage: &Stage<'_>,

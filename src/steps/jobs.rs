@@ -64,20 +64,20 @@ pub fn has_cut_off(here: &Steps) -> bool {
 /// Makes steps of what jobs changed whose sessions were killed; gives a line for each that had changed something. The
 /// lock is held.
 pub fn recover(here: &mut Steps) -> Result<Vec<String>, StepsError> {
-    let mut told = Vec::new();
+    let mut notices = Vec::new();
     for (name, note) in here.store.cut_off(NOTES, &here.session).collect::<Vec<_>>() {
         if let Some((text, known)) = job_of(&note) {
             let made = make_of_job(here, text.clone(), &known, "as a job; its session was cut off")?;
             if let StepReport { step: Some(step), files, .. } = made {
                 let files = counted(files, "file");
-                told.push(format!(
+                notices.push(format!(
                     "the session of the job `{text}` was cut off; it changed {files}, which is step {step} (:undo)"
                 ));
             }
         }
         here.store.remove(&name);
     }
-    Ok(told)
+    Ok(notices)
 }
 
 /// Makes a step of what differs from the last look, but for what other steps did since the job began.

@@ -288,7 +288,7 @@ fn files_that_cannot_be_stored_are_reported() {
 }
 
 #[test]
-fn where_the_store_cannot_be_made_nothing_is_promised() {
+fn a_store_that_cannot_be_made_promises_no_undo() {
     let scene = Scene::of(&[("a", "old"), ("in the way", "a file")]);
     // A file where a directory would be, and a file system on which nobody makes anything.
     for state in [scene.at("in the way"), scene.at("in the way/below"), PathBuf::from("/proc/reedclaw")] {
@@ -376,10 +376,10 @@ fn a_command_that_was_cut_off_becomes_a_step() {
     let mut other = scene.steps();
     assert_eq!(other.recover(), Ok(Vec::new()), "it still runs");
     assert!(matches!(other.undo(1, false), Err(StepsError::Running(_))));
-    // The process ends; the note of it stays behind.
+    // The process ends; its note stays.
     drop(open);
-    let told = other.recover().expect("recovered");
-    assert_eq!(told, ["`sleep 1; echo new >a` was cut off; it changed 1 file, which is step 1 (:undo)"]);
+    let notices = other.recover().expect("recovered");
+    assert_eq!(notices, ["`sleep 1; echo new >a` was cut off; it changed 1 file, which is step 1 (:undo)"]);
     assert_eq!(other.recover(), Ok(Vec::new()), "once is enough");
     let _ = other.undo(1, false).expect("taken back");
     assert_eq!(scene.read("a"), "old");
@@ -398,11 +398,11 @@ fn a_job_whose_session_was_killed_becomes_a_step_of_the_next_one() {
     scene.write("log", "the job's");
     let mut other = scene.steps();
     assert_eq!(other.recover(), Ok(Vec::new()), "it still runs");
-    // The process ends; the note of it stays behind.
+    // The process ends; its note stays.
     drop((killed, job));
-    let told = other.recover().expect("recovered");
+    let notices = other.recover().expect("recovered");
     let line = "the session of the job `serve --write` was cut off; it changed 2 files, which is step 3 (:undo)";
-    assert_eq!(told, [line]);
+    assert_eq!(notices, [line]);
     assert_eq!(other.recover(), Ok(Vec::new()), "once is enough");
     let _ = other.undo(1, false).expect("taken back");
     assert_eq!((scene.read("a"), scene.read("b")), ("the call's".into(), "an edit's".into()));
@@ -426,8 +426,8 @@ fn two_sessions_in_one_workspace_share_their_steps() {
     let _ = two.after(other).expect("a step");
     scene.write("a", "3");
     let _ = one.after(open).expect("a step");
-    let told: Vec<_> = one.list().iter().map(|step| (step.text.clone(), step.files())).collect();
-    assert_eq!(told, [("one".to_owned(), 1), ("two".to_owned(), 1), ("one".to_owned(), 1)]);
+    let listed: Vec<_> = one.list().iter().map(|step| (step.text.clone(), step.files())).collect();
+    assert_eq!(listed, [("one".to_owned(), 1), ("two".to_owned(), 1), ("one".to_owned(), 1)]);
     let _ = two.undo(3, false).expect("taken back");
     assert_eq!((scene.read("a"), scene.read("b")), ("0".into(), "0".into()));
 }
@@ -492,11 +492,11 @@ fn killed_at_any_step_of_an_undo_all_is_old_or_all_is_new() {
             break;
         }
         assert_eq!(ended.status.signal(), Some(Signal::SIGKILL as i32), "{ended:?}");
-        let told = scene.steps().recover().expect("recovered");
+        let notices = scene.steps().recover().expect("recovered");
         let now = scene.held();
         if now == before {
             olds += 1;
-            assert!(scene.steps().list()[0].is_undone, "{told:?}");
+            assert!(scene.steps().list()[0].is_undone, "{notices:?}");
         } else {
             news += 1;
             assert!(now == after, "killed at step {at}: {:?}", now.keys());
@@ -509,7 +509,7 @@ fn killed_at_any_step_of_an_undo_all_is_old_or_all_is_new() {
 const FULL: &str = "REEDCLAW_TEST_STEPS_FULL";
 
 #[test]
-fn where_nothing_can_be_written_nothing_is_changed() {
+fn undo_on_a_full_disk_changes_nothing() {
     if let Some(top) = std::env::var_os(FULL) {
         let top = PathBuf::from(top);
         let mut steps = Steps::new(&top.join("state"), &top.join("ws"), LIMITS, &[]).expect("steps");
@@ -539,7 +539,7 @@ fn where_nothing_can_be_written_nothing_is_changed() {
     let ended = program.output().expect("it runs");
     assert!(ended.status.success(), "{ended:?}");
     assert_eq!(scene.read("a"), "short");
-    assert_eq!(fs::read_dir(scene.at("")).expect("a directory").count(), 3, "nothing of ours is left behind");
+    assert_eq!(fs::read_dir(scene.at("")).expect("a directory").count(), 3, "none of our files is left");
     fs::remove_file(scene.at("b")).expect("it goes");
     fs::remove_file(scene.at("large")).expect("it goes");
     let _ = steps.undo(1, false).expect("taken back");
@@ -574,7 +574,7 @@ fn files_that_change_during_undo_are_left() {
 }
 
 #[test]
-fn where_the_repository_moved_is_told() {
+fn a_move_of_the_repository_is_reported() {
     let scene = Scene::of(&[("a", "old")]);
     let git = |words: &str| {
         let mut command = Command::new("git");

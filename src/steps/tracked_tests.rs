@@ -196,9 +196,9 @@ fn packs_of_the_store_are_gits_own_and_make_room() {
         let ended = scene.run(&["verify-pack", &index.display().to_string()]);
         assert!(ended.status.success(), "{ended:?}");
     }
-    let kept = steps.list().len();
-    assert!(kept > 1 && steps.cover().0 <= 100_000, "{kept} {}", steps.cover().0);
-    for tree in trees.iter().rev().skip(1).take(kept) {
+    let count = steps.list().len();
+    assert!(count > 1 && steps.cover().0 <= 100_000, "{count} {}", steps.cover().0);
+    for tree in trees.iter().rev().skip(1).take(count) {
         assert_eq!(steps.undo(1, false).expect("taken back").left, []);
         assert_eq!(&scene.own(), tree);
     }
@@ -224,7 +224,7 @@ fn attributes_that_stand_between_files_and_contents_are_seen() {
 
 #[test]
 fn the_index_is_trusted_only_where_it_can_know() {
-    // Attributes, what is done behind the commit, whether the index is old enough, and whether it is believed then.
+    // Attributes, what is done after the commit, whether the index is old enough, and whether it is believed then.
     let table = [
         ("", "status", true, true),
         ("", "status", false, false),

@@ -30,7 +30,7 @@ pub(super) fn take(root: &Root, stage: &Stage<'_>, intent: &Intent, sources: &So
             below.entry(top).or_default().push(number);
         }
     }
-    let mut taken = HashSet::new();
+    let mut moved = HashSet::new();
     for (top, below) in below {
         let tree = Tree { intent, sources, numbers: &numbers, top: &intent.changes[top].path };
         if let Some(place) = tree.place(&below)
@@ -38,10 +38,10 @@ pub(super) fn take(root: &Root, stage: &Stage<'_>, intent: &Intent, sources: &So
             && tree.is_ready(&place, Path::new("")) == Some(below.len())
             && stage.take_directory(top, &place)
         {
-            taken.extend(below);
+            moved.extend(below);
         }
     }
-    taken
+    moved
 }
 
 /// A new directory, and what is to be in it.

@@ -110,7 +110,7 @@ pub struct Search {
     pub after: Option<HistoryId>,
     /// Only up to and with this row in the search's direction.
     pub until: Option<HistoryId>,
-    /// At most so many.
+    /// Most rows.
     pub limit: Option<usize>,
 }
 
@@ -153,7 +153,7 @@ impl Store {
     /// Finds lines.
     ///
     /// # Errors
-    /// The database can't be read; rows in memory are found all the same.
+    /// The database can't be read; rows in memory are still found.
     pub fn search(&self, search: &Search) -> Result<Vec<Row>, StoreError> {
         let bounds = Bounds { after: self.place(search.after), until: self.place(search.until) };
         let found = find(&self.main, search, &bounds);

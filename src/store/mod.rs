@@ -65,7 +65,7 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens the store in `dir`, making the directory (0700) and the database (0600) where they don't exist.
+    /// Opens the store in `dir`, making the directory (0700) and the database (0600) if they don't exist.
     ///
     /// Waits for another session's lock for at most 250 ms per step (`schema::BUSY_TIMEOUT_MS`).
     ///
@@ -88,7 +88,7 @@ impl Store {
         Ok(Self::over(main, Some(path)))
     }
 
-    /// Makes an empty store that lives in memory: nothing of it outlives the process.
+    /// Makes an empty store in memory: it ends with the process.
     ///
     /// # Errors
     /// Only where SQLite itself can't start (no memory).
@@ -103,7 +103,7 @@ impl Store {
         self.path.is_some() && self.overlay.is_none()
     }
 
-    /// Returns whether it reads a file: new rows may stay in memory all the same.
+    /// Returns whether it reads a file: new rows may still stay in memory.
     #[must_use]
     pub fn is_on_disk(&self) -> bool {
         self.path.is_some()

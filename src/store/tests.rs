@@ -274,8 +274,8 @@ fn prune_removes_the_oldest() {
 
 #[test]
 fn a_leading_space_keeps_a_line_out() {
-    for (text, kept) in [("ls", true), (" ls", false), ("", false), ("\t\n", false), ("\tls", true)] {
-        assert_eq!(keeps(text), kept, "{text:?}");
+    for (text, is_stored) in [("ls", true), (" ls", false), ("", false), ("\t\n", false), ("\tls", true)] {
+        assert_eq!(keeps(text), is_stored, "{text:?}");
     }
 }
 
@@ -548,10 +548,10 @@ fn deleting_from_a_file_that_cannot_be_written_is_an_error_and_deletes_nothing()
 fn a_failed_read_is_reported_once_in_a_session() {
     let mut store = filled(&[(1, "a")]);
     store.main.execute_batch("DROP TABLE history").unwrap();
-    for told in [true, false] {
+    for has_problem in [true, false] {
         let problem = store.recent(1).unwrap_err();
         store.note_read_problem(problem);
-        assert_eq!(store.take_problem().is_some(), told);
+        assert_eq!(store.take_problem().is_some(), has_problem);
     }
 }
 

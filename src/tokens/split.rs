@@ -70,7 +70,7 @@ pub(super) fn pieces(encoding: Encoding, text: &str) -> impl Iterator<Item = &st
             Encoding::O200k => cased_word(rest).or_else(|| run(rest, true)),
             Encoding::Cl100k => contraction(rest).or_else(|| word(rest)).or_else(|| run(rest, false)),
         };
-        // Each character fits somewhere; a piece of one is no harm all the same.
+        // Each character fits somewhere; a piece of one does no harm either.
         let end = end.filter(|end| *end > 0).unwrap_or_else(|| rest.chars().next().map_or(1, char::len_utf8));
         let (piece, behind) = rest.split_at(end);
         rest = behind;

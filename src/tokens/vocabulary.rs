@@ -8,7 +8,7 @@ use std::collections::BinaryHeap;
 /// rank, since both grow together.
 pub(super) struct Vocabulary {
     tokens: &'static [u8],
-    /// Places, found by hash and the next free slot; `EMPTY` where there is none.
+    /// Places, found by hash and the next free slot; `EMPTY` if there is none.
     slots: Vec<u32>,
 }
 

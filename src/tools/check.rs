@@ -56,13 +56,13 @@ pub struct Check {
 }
 
 impl Check {
-    /// Makes it for a command that may take so long.
+    /// Makes it for a command with this limit of time.
     #[must_use]
     pub fn new(launcher: Launcher, command: String, time: Duration) -> Self {
         Self { launcher, spawner: Spawner::new(), command: Some(command), time }
     }
 
-    /// Makes the one for the checks of goals, which may take so long each.
+    /// Makes the one for the checks of goals, each with this limit of time.
     #[must_use]
     pub fn of_goals(launcher: Launcher, time: Duration) -> Self {
         Self { launcher, spawner: Spawner::new(), command: None, time }

@@ -89,7 +89,7 @@ impl Spec {
         names.iter().any(|name| *name == self.name || self.aliases.contains(&name.as_str()))
     }
 
-    /// The schema as a model is told it, as text.
+    /// The schema as text, as a model gets it.
     #[must_use]
     pub fn schema_text(&self) -> String {
         catalog::schema_text::schema_text(&self.schema)
@@ -108,7 +108,7 @@ impl Spec {
     }
 }
 
-/// A tool in few words, for a small model. Its other arguments can be given all the same; where they help, results name them.
+/// A tool in few words, for a small model. Its other arguments can still be used; results name them where they help.
 #[derive(Clone, Copy, Debug)]
 pub struct Brief {
     /// Its purpose.
@@ -124,9 +124,9 @@ pub struct Plan {
     pub action: Action,
     /// The proposed change as text for a person; may be empty.
     pub preview: String,
-    /// The files that would change, to the byte, where the tool knows.
+    /// The files that would change, with their exact contents, if the tool knows.
     pub changes: Arc<[FileChange]>,
-    /// The directory that it would run in, where that isn't the workspace.
+    /// The directory that it would run in, if that isn't the workspace.
     pub cwd: Option<PathBuf>,
     /// Reason why it can't be done, where that tells of a file: the model reads it only if the policy lets it have the
     /// action.
@@ -173,7 +173,7 @@ pub trait Tool: Send {
     /// Describes the tool; the same at each call.
     fn spec(&self) -> Spec;
 
-    /// Cases in which a model is told of it.
+    /// Cases in which it is described to a model.
     fn offer(&self) -> Offer {
         Offer::Usual
     }
@@ -217,7 +217,7 @@ pub struct Work<'a> {
     pub used: &'a [PathBuf],
     /// The call ran before and runs again, with more rights: from the state that it began with.
     pub is_again: bool,
-    /// The copy that a command has worked on, for whoever decides what becomes of its changes.
+    /// The copy that a command has worked on, for the decision about its changes.
     pub copied: Option<Copied>,
     /// The commands that continue after their calls; `None` before the first command.
     pub jobs: Option<Jobs>,

@@ -37,7 +37,7 @@ const LOOK: Duration = Duration::from_millis(100);
 const AT_ONCE: Duration = Duration::from_millis(500);
 /// Fact about a job, for the question about it.
 const IN_BACKGROUND: &str = "it goes on in the background until ReedClaw ends";
-/// Characters that are told of what a program asks.
+/// Characters of a program's question that are reported.
 const ASKED_CHARS_MAX: usize = 200;
 /// Note for the model about variables and functions that a command started without.
 const WITHOUT_STATE: &str = "[it started without the variables, functions and aliases of commands that the user wasn't asked \
@@ -248,7 +248,7 @@ impl Shell {
             return Ok(self.outcome(ran, bash, wish, None, started, work));
         }
         let mut ran = bash.wait(started + limit, work.is_stopped).map_err(failed)?;
-        let mut said = None;
+        let mut choice = None;
         // A shorter time is the model's own wish to have it as a job soon.
         if limit >= work.limits.shell
             && let Ran::Running(output) = ran
@@ -260,9 +260,9 @@ impl Shell {
                 last_line: bash.last_line(),
                 no_job: (!self.left().make_room()).then_some("too many run already"),
             };
-            (ran, said) = offered(&mut bash, &overdue, work).map_err(failed)?;
+            (ran, choice) = offered(&mut bash, &overdue, work).map_err(failed)?;
         }
-        Ok(self.outcome(ran, bash, wish, said, started, work))
+        Ok(self.outcome(ran, bash, wish, choice, started, work))
     }
 
     /// Way in which a command sees the workspace, and what else it may use: what its permit says.
@@ -336,7 +336,7 @@ impl Shell {
 
     /// The directory in which a command starts after one that ended in `cwd`. One of the workspace that isn't kept becomes the
     /// nearest that is. What lies outside is as the jail shows it: a `/tmp` of the session's own, or a new one each time.
-    fn kept_directory(&self, cwd: &Path, place: Place<'_>) -> PathBuf {
+    fn start_directory(&self, cwd: &Path, place: Place<'_>) -> PathBuf {
         let workspace = place.tree.path();
         let is_there = |path: &&Path| match self.launcher.is_on_bench() {
             true => path.to_str().is_some_and(|path| place.tree.list(path).is_ok()),
@@ -344,25 +344,25 @@ impl Shell {
         };
         let is_inside = cwd.starts_with(workspace);
         let mut above = cwd.ancestors().take_while(|it| it.starts_with(workspace));
-        let kept = match self.launcher.hold() {
+        let found = match self.launcher.hold() {
             _ if is_inside => above.find(is_there),
             Hold::Copy => Some(cwd),
             _ => Some(cwd).filter(|it| it.is_dir()),
         };
-        kept.unwrap_or(workspace).to_owned()
+        found.unwrap_or(workspace).to_owned()
     }
 
     /// Ends a command, or lets it go on as a job: as the person said, else as a job.
-    fn further(&mut self, command: &str, mut bash: Bash, said: Option<OverdueChoice>) -> Note {
+    fn further(&mut self, command: &str, mut bash: Bash, choice: Option<OverdueChoice>) -> Note {
         let is_full = !self.left().make_room();
-        if said == Some(OverdueChoice::End) || is_full {
+        if choice == Some(OverdueChoice::End) || is_full {
             bash.kill();
-            return if said.is_some() { Note::Ended } else { Note::TooMany };
+            return if choice.is_some() { Note::Ended } else { Note::TooMany };
         }
         let number = self.next_job;
         self.next_job += 1;
         self.left().jobs.push(Going { number, command: command.to_owned(), bash });
-        if said.is_some() { Note::LetGoOn(number) } else { Note::Job(number) }
+        if choice.is_some() { Note::LetGoOn(number) } else { Note::Job(number) }
     }
 
     #[cfg(test)]
@@ -380,18 +380,18 @@ impl Shell {
 /// Waits for a job, or ends it.
 fn follow(left: &Mutex<Left>, number: usize, kill: bool, work: &mut Work<'_>) -> Outcome {
     let lock = || left.lock();
-    let taken = {
+    let found = {
         let mut left = lock();
         let Left { jobs, is_followed } = &mut *left;
         let at = jobs.iter().position(|job| job.number == number);
-        let mut taken = at.map(|at| jobs.remove(at)).ok_or_else(|| {
+        let mut found = at.map(|at| jobs.remove(at)).ok_or_else(|| {
             let numbers: Vec<String> = jobs.iter().map(|job| format!("{} ({})", job.number, job.command)).collect();
             if numbers.is_empty() { "none runs".to_owned() } else { numbers.join(", ") }
         });
-        *is_followed = taken.as_mut().is_ok_and(|job| job.bash.is_working());
-        taken
+        *is_followed = found.as_mut().is_ok_and(|job| job.bash.is_working());
+        found
     };
-    let outcome = match taken {
+    let outcome = match found {
         Ok(job) => followed(left, job, kill, work),
         Err(there) => ToolError::new("no-job", format!("there is no job {number}"), there).into(),
     };
@@ -430,23 +430,23 @@ fn offered(bash: &mut Bash, overdue: &Overdue, work: &mut Work<'_>) -> std::io::
     let (has_ended, is_over) = (Arc::new(AtomicBool::new(false)), AtomicBool::new(false));
     let is_stopped = work.is_stopped;
     let time_left = || if is_over.load(Ordering::Acquire) { Duration::ZERO } else { Duration::MAX };
-    let (ran, said) = thread::scope(|scope| {
+    let (ran, choice) = thread::scope(|scope| {
         let waits = scope.spawn(|| {
             let ran = bash.wait_while(&time_left, is_stopped);
             has_ended.store(true, Ordering::Release);
             ran
         });
-        let said = work.person.overdue(overdue, &has_ended);
-        is_over.store(said != Some(OverdueChoice::Wait), Ordering::Release);
-        (waits.join().unwrap_or_else(|_| Err(std::io::Error::other("the thread that waits has panicked"))), said)
+        let choice = work.person.overdue(overdue, &has_ended);
+        is_over.store(choice != Some(OverdueChoice::Wait), Ordering::Release);
+        (waits.join().unwrap_or_else(|_| Err(std::io::Error::other("the thread that waits has panicked"))), choice)
     });
     Ok(match ran? {
         // The question was left by Ctrl-C, and the time was over before that was seen.
         Ran::Running(output) if is_stopped() => {
             bash.kill();
-            (Ran::Stopped(output), said)
+            (Ran::Stopped(output), choice)
         }
-        ran => (ran, said),
+        ran => (ran, choice),
     })
 }
 
@@ -520,7 +520,7 @@ impl Tool for Shell {
             _ => {}
         }
         let cwd = match text(arguments, "cwd") {
-            "" => self.carried.cwd.as_ref().map(|cwd| self.kept_directory(cwd, place)),
+            "" => self.carried.cwd.as_ref().map(|cwd| self.start_directory(cwd, place)),
             path => Some(directory(path, place)?),
         };
         // A copy of the workspace is asked about when the command has ended.
@@ -598,8 +598,8 @@ fn is_in_background(arguments: &Value) -> bool {
 
 /// The variables of a procedure's command.
 fn variables(arguments: &Value) -> Vec<(String, OsString)> {
-    let given = arguments.get("env").and_then(Value::as_object).into_iter().flatten();
-    given.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.into()))).collect()
+    let variables = arguments.get("env").and_then(Value::as_object).into_iter().flatten();
+    variables.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.into()))).collect()
 }
 
 /// A directory of the workspace, as an absolute path.

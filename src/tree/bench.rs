@@ -141,19 +141,19 @@ impl Bench {
         if let Some(why) = self.closed {
             return Err(why.to_owned());
         }
-        let told = |error: io::Error| format!("the copy for commands ({}): {error}", self.dir.display());
+        let failed = |error: io::Error| format!("the copy for commands ({}): {error}", self.dir.display());
         let mut known = self.known.lock();
         let before = match known.take().or_else(|| self.remembered()) {
             Some(before) => before,
-            None => self.begun().map_err(told)?,
+            None => self.begun().map_err(failed)?,
         };
-        DirBuilder::new().recursive(true).mode(0o700).create(&self.dir).map_err(told)?;
+        DirBuilder::new().recursive(true).mode(0o700).create(&self.dir).map_err(failed)?;
         let now = Known { lower: before.lower.clone(), ..self.state()? };
         let work = self.outdated(&before, &now)?;
         if !work.is_empty() || before.base != now.base || !self.state_file().exists() {
-            self.forget().map_err(told)?;
-            self.bring(&work.iter().map(PathBuf::as_path).collect::<Vec<_>>(), now.lower.as_deref()).map_err(told)?;
-            self.remember(&now).map_err(told)?;
+            self.forget().map_err(failed)?;
+            self.bring(&work.iter().map(PathBuf::as_path).collect::<Vec<_>>(), now.lower.as_deref()).map_err(failed)?;
+            self.remember(&now).map_err(failed)?;
         }
         self.show_git(&now);
         *known = Some(now);
@@ -202,7 +202,7 @@ impl Bench {
         Ok(paths.into_iter().filter(is_outdated).map(Path::to_owned).collect())
     }
 
-    /// Begins an empty bench, over the tree that it shares with others. What is there is of a state that nobody knows.
+    /// Begins an empty bench, over the tree that it shares with others. What is there is of an unknown state.
     fn begun(&self) -> io::Result<Known> {
         Layer { top: &self.dir, below: None }.clear()?;
         self.git.iter().for_each(GitDir::clear);
@@ -227,7 +227,7 @@ impl Bench {
             let why = format!("sessions.share: {name:?} isn't the name of a directory of the checkout");
             return Err(io::Error::other(why));
         }
-        // What git has comes from the draft; the files of a directory that isn't ignored would be nobody's changes.
+        // What git has comes from the draft; the files of a directory that isn't ignored would be lost as changes.
         if self.draft.has(path) || !self.draft.rules().ignores(&path.join("file")) {
             return Ok(());
         }
@@ -292,11 +292,11 @@ impl Bench {
     /// # Errors
     /// As of [`Bench::adopt`].
     pub fn adopt_with(&self, changes: &[(&Path, Did)], flood: Option<&Flood>) -> Result<Vec<String>, String> {
-        let told = |error: io::Error| format!("the copy for commands ({}): {error}", self.dir.display());
+        let failed = |error: io::Error| format!("the copy for commands ({}): {error}", self.dir.display());
         let mut known = self.known.lock();
         let lower = known.take().and_then(|it| it.lower);
         let layer = Layer { top: &self.dir, below: lower.as_ref().map(|it| &*it.files) };
-        self.forget().map_err(told)?;
+        self.forget().map_err(failed)?;
         let mut taking = Taking::over(&self.draft);
         taking.is_flood = self.is_flood(changes, &mut taking.rules);
         let mut others = Others::among(self, changes);
@@ -305,11 +305,11 @@ impl Bench {
                 others.left_out.insert((*path).to_owned());
                 continue;
             }
-            let length = carry_out(layer, path, did).map_err(told)?;
+            let length = carry_out(layer, path, did).map_err(failed)?;
             if others.hold(path) {
                 continue;
             }
-            let leaf = self.leaf_of(path, did, length, &mut taking).map_err(told)?;
+            let leaf = self.leaf_of(path, did, length, &mut taking).map_err(failed)?;
             // A file is gone where a directory takes its place, also if a commit has nothing of what is in that.
             let is_gone = *did == Did::Gone || *did == Did::Directory && self.draft.has_leaf(path);
             if leaf.is_none() && !is_gone {
@@ -324,13 +324,13 @@ impl Bench {
         taking.left_out.extend(others.left_out.iter().map(named));
         let mut left_out = summed_up(taking.left_out, &taking.flood);
         if let Some(flood) = flood {
-            left_out.extend(Self::take_flood(layer, flood).map_err(told)?);
+            left_out.extend(Self::take_flood(layer, flood).map_err(failed)?);
         }
         if !self.draft.tell() {
             return Err("the draft can't be kept in the state directory".to_owned());
         }
         let now = Known { lower, ..self.state()? };
-        self.remember(&now).map_err(told)?;
+        self.remember(&now).map_err(failed)?;
         *known = Some(now);
         self.left_out.lock().extend(left_out.iter().cloned());
         Ok(left_out)

@@ -11,7 +11,7 @@ use super::{Changed, Draft, FILE_BYTES_MAX};
 use crate::files::{Change, CommitError, PathError, Tree};
 use crate::git::{GitError, Mode};
 
-/// The directory in which sessions keep their records; nobody but they write there.
+/// The directory in which sessions keep their records; nothing else writes there.
 pub const RECORDS: &str = ".reedclaw/sessions";
 /// The log of a person's decisions about tools of the repository; only they write it.
 pub const DECISIONS: &str = ".reedclaw/tools.json";

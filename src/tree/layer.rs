@@ -1,4 +1,4 @@
-//! The files of a bench: a directory, alone or over a tree that is written out and that nobody changes. What the directory has
+//! The files of a bench: a directory, alone or over a tree that is written out and doesn't change. What the directory has
 //! hides what lies below; a name that is gone is marked as overlayfs does it.
 
 use parking_lot::Mutex;

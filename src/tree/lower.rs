@@ -99,7 +99,7 @@ impl Lowers {
         unused.sort_by(|one, other| other.cmp(one));
         let mut gone = Vec::new();
         for (_, name) in unused.into_iter().skip(UNUSED_MAX) {
-            // Whoever has it open holds its lock.
+            // A process that has it open holds its lock.
             let Ok(_lock) = self.lock(&name, false, Duration::ZERO) else { continue };
             if only_names || self.remove(&name).is_ok() {
                 gone.push(name);

@@ -68,7 +68,7 @@ pub struct Draft {
     home: Option<PathBuf>,
     is_read_only: bool,
     state: Mutex<State>,
-    /// Held by whoever compares a file and then changes it.
+    /// Held while a file is compared and then changed.
     editing: Mutex<()>,
     /// Files whose contents go with each question.
     open: Mutex<BTreeSet<PathBuf>>,

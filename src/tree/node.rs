@@ -38,7 +38,7 @@ impl Content {
 /// The entry at a path.
 #[derive(Clone, Debug)]
 pub(super) enum Node {
-    /// A directory of the store that nobody has gone into.
+    /// A directory of the store that hasn't been entered.
     Unread(Oid),
     /// A directory, and its tree in the store if nothing below it was changed since it was read: a draft in which somebody has searched
     /// holds all directories, and a look for changes must not go into each.

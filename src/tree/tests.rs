@@ -421,8 +421,8 @@ fn ignored_directories_of_the_checkout_are_copied_and_nothing_else() {
     assert!(at.join("built/tool").exists());
     assert_eq!(one.draft().changes().expect("changes").len(), 2, "the rules, and the file of git");
     for wrong in ["../elsewhere", "/etc", ".git", "a/.GIT", ""] {
-        let told = bench(&[wrong], "wrong").ready().expect_err("refused");
-        assert!(told.contains("sessions.share") && told.contains(&format!("{wrong:?}")), "{told}");
+        let error = bench(&[wrong], "wrong").ready().expect_err("refused");
+        assert!(error.contains("sessions.share") && error.contains(&format!("{wrong:?}")), "{error}");
     }
 }
 
@@ -633,12 +633,12 @@ fn a_shared_tree_stays_while_a_bench_uses_it() {
     let mut benches: Vec<Bench> = (0..4).map(bench_of).collect();
     let state = |number: usize| dir.path().join(format!("bench{number}.state"));
     assert_eq!(clear_up_shared(&trees, &[], false), Vec::<String>::new(), "all are in use");
-    let kept = benches.remove(0);
+    let first = benches.remove(0);
     drop(benches);
     let states = [state(1)];
     let named = clear_up_shared(&trees, &states, true);
     assert_eq!(clear_up_shared(&trees, &states, false), named, "naming them removes none");
     assert_eq!(named.len(), 0, "two that nobody uses stay for the next session");
     assert_eq!(clear_up_shared(&trees, &[], false).len(), 1);
-    assert_eq!(shown(&kept).len(), 2_601);
+    assert_eq!(shown(&first).len(), 2_601);
 }

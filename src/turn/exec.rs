@@ -156,8 +156,8 @@ mod tests {
         let text = format!("head{}tail", "x".repeat(1000));
         let short = shorten(&text, 100);
         assert!(short.starts_with("head") && short.ends_with("tail") && short.chars().count() <= 100, "{short}");
-        let kept = short.split('\n').map(str::len).collect::<Vec<_>>();
-        assert!(short.contains(&format!("… {} bytes omitted …", text.len() - kept[0] - kept[2])), "{short}");
+        let lines = short.split('\n').map(str::len).collect::<Vec<_>>();
+        assert!(short.contains(&format!("… {} bytes omitted …", text.len() - lines[0] - lines[2])), "{short}");
     }
 
     #[test]

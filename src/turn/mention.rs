@@ -55,7 +55,7 @@ pub fn pasted_pictures(question: &str) -> Vec<String> {
         while let Some(at) = rest.find(['/', '~']) {
             let before = rest[..at].chars().next_back();
             let quote = before.filter(|c| "'\"".contains(*c));
-            let (path, taken) = pasted_path(&rest[at..], quote);
+            let (path, name_bytes) = pasted_path(&rest[at..], quote);
             let begins =
                 before.is_none_or(|c| c.is_whitespace() || "'\"(:".contains(c)) || rest[..at].ends_with("file:");
             let path = path.strip_prefix("//").map_or(path.clone(), str::to_owned);
@@ -64,7 +64,7 @@ pub fn pasted_pictures(question: &str) -> Vec<String> {
             if begins && is_absolute && is_picture && path.len() <= NAME_BYTES_MAX && found.len() < MENTIONS_MAX {
                 found.push(path);
             }
-            rest = &rest[at + taken..];
+            rest = &rest[at + name_bytes..];
         }
     }
     found.dedup();
@@ -74,13 +74,13 @@ pub fn pasted_pictures(question: &str) -> Vec<String> {
 /// Reads a path up to its end: the quote before it, else the first blank without a backslash. Returns the bytes that it
 /// takes.
 fn pasted_path(text: &str, quote: Option<char>) -> (String, usize) {
-    let (mut path, mut taken, mut is_escaped) = (String::new(), 0, false);
+    let (mut path, mut name_bytes, mut is_escaped) = (String::new(), 0, false);
     for c in text.chars() {
         let ends = quote.map_or(c.is_whitespace() || "'\"".contains(c), |quote| c == quote);
         if ends && !is_escaped {
             break;
         }
-        taken += c.len_utf8();
+        name_bytes += c.len_utf8();
         is_escaped = c == '\\' && quote.is_none() && !is_escaped;
         if !is_escaped {
             path.push(c);
@@ -88,7 +88,7 @@ fn pasted_path(text: &str, quote: Option<char>) -> (String, usize) {
     }
     let length = path.trim_end_matches(['.', ',', ':', ';', '!', '?', ')']).len();
     path.truncate(length);
-    (path.replace("%20", " "), taken.max(1))
+    (path.replace("%20", " "), name_bytes.max(1))
 }
 
 /// Returns whether a line is `@Name` or `@name.of.it(…)` alone, as a decorator is.
@@ -106,11 +106,11 @@ fn of_line(line: &str) -> Vec<Mention> {
     let mut at = 0;
     while let Some(c) = line[at..].chars().next() {
         let begins = before.is_whitespace() || "([{<\"',;".contains(before);
-        let taken = if c == '@' && begins && ticks % 2 == 0 { of_name(&line[at + 1..], &mut found) } else { 0 };
+        let name_bytes = if c == '@' && begins && ticks % 2 == 0 { of_name(&line[at + 1..], &mut found) } else { 0 };
         ticks += usize::from(c == '`');
         before = c;
-        at += c.len_utf8() + taken;
-        if taken > 0 {
+        at += c.len_utf8() + name_bytes;
+        if name_bytes > 0 {
             before = line[..at].chars().next_back().unwrap_or(' ');
         }
     }
@@ -119,7 +119,7 @@ fn of_line(line: &str) -> Vec<Mention> {
 
 /// Reads a name; returns the bytes that it takes.
 fn of_name(rest: &str, found: &mut Vec<Mention>) -> usize {
-    let (text, taken) = match rest.chars().next() {
+    let (text, name_bytes) = match rest.chars().next() {
         Some(quote @ ('"' | '\'')) => match rest[1..].find(quote) {
             Some(end) => {
                 let after = &rest[end + 2..];
@@ -135,11 +135,11 @@ fn of_name(rest: &str, found: &mut Vec<Mention>) -> usize {
         }
     };
     if text.is_empty() || text.len() > NAME_BYTES_MAX || text.chars().any(|c| c.is_control() || c == '@') {
-        return taken;
+        return name_bytes;
     }
     let (name, lines) = with_lines(&text);
     found.push(Mention { name: name.to_owned(), lines, text });
-    taken
+    name_bytes
 }
 
 /// Takes lines off a name: `:10`, `:10-40`, `:10:5` (a column), `#L10-L40`.

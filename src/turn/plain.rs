@@ -9,7 +9,7 @@ const COLUMNS_MAX: usize = 64 * 1024;
 /// Longest control string (title, image) that is skipped; a longer one was no control string, and its rest is text.
 const STRING_CHARS_MAX: usize = 1024 * 1024;
 
-/// Turns a command's captured output into text; a gap of dropped bytes is said in a line of its own.
+/// Turns a command's captured output into text; a line of its own names a gap of dropped bytes.
 #[must_use]
 pub fn plain_text(capture: &Capture) -> String {
     let mut screen = Screen::default();

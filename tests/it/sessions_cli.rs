@@ -366,7 +366,7 @@ fn a_dry_run_writes_nothing_and_a_conflict_has_its_own_status() {
 
 /// Text that looks like a secret is in a commit of the session, and leaves it only with a yes of its own.
 #[test]
-fn what_looks_like_a_secret_and_a_missing_name_are_asked_about_before_a_merge() {
+fn likely_secrets_and_a_missing_name_are_asked_about_before_a_merge() {
     if !require(&["git"]) {
         return;
     }

@@ -99,7 +99,7 @@ fn work(runtime: &mut Runtime, mut wanted: Wanted, here: &Here<'_>) -> Result<St
             readable: runtime.readable().to_vec(),
             ..Request::default()
         };
-        let mut seen = Seen { here, own: None, told: Vec::new(), doing: String::new() };
+        let mut seen = Seen { here, own: None, shown: Vec::new(), doing: String::new() };
         let journal = work_on_run(&request, wanted, &mut seen, here.desk.cancel())?;
         let run = journal.state()?;
         seen.tell_plan(&run, None);
@@ -180,7 +180,7 @@ struct Seen<'a> {
     /// The ceiling of the run, which the session's mode lowers.
     own: Option<Ceiling>,
     /// The plan, as the client has it.
-    told: Vec<(String, &'static str)>,
+    shown: Vec<(String, &'static str)>,
     doing: String,
 }
 
@@ -188,9 +188,9 @@ impl Seen<'_> {
     /// Sends the tasks of a run if they differ from those that the client shows. `at` is the task at hand.
     fn tell_plan(&mut self, run: &Run, at: Option<usize>) {
         let tasks = tasks_of(run, at);
-        if tasks != self.told {
+        if tasks != self.shown {
             self.here.desk.update(&plan(&tasks));
-            self.told = tasks;
+            self.shown = tasks;
         }
     }
 }

@@ -131,7 +131,7 @@ fn redo(runtime: &mut Runtime, argument: &str, _: &Cancel) -> Result<String, Fai
 fn turned(runtime: &mut Runtime, argument: &str, direction: Direction, verb: &str) -> Result<String, Failure> {
     let wish = Wish::Last(number(argument)?);
     let done = revert(&mut workspace_steps(runtime)?, direction, &wish, false, (runtime.cwd(), "/"));
-    done.map(|done| taken_back(&done, verb)).map_err(|refusal| match refusal.conflict {
+    done.map(|done| reverted_text(&done, verb)).map_err(|refusal| match refusal.conflict {
         Some(_) => Failure {
             hint: "nothing was changed; in a terminal: reedclaw undo --force overwrites it".into(),
             ..refusal.failure
@@ -140,7 +140,7 @@ fn turned(runtime: &mut Runtime, argument: &str, direction: Direction, verb: &st
     })
 }
 
-fn taken_back(done: &TakenBack, verb: &str) -> String {
+fn reverted_text(done: &TakenBack, verb: &str) -> String {
     let mut lines: Vec<String> =
         done.steps.iter().map(|step| format!("{verb} step {}: {}", step.number, title(step))).collect();
     lines.push(format!("{}.", counted(done.files, "file")));
@@ -185,14 +185,14 @@ fn context(runtime: &mut Runtime, _: &str, _: &Cancel) -> Result<String, Failure
 }
 
 fn compact(runtime: &mut Runtime, _: &str, cancel: &Cancel) -> Result<String, Failure> {
-    let mut told = Vec::new();
+    let mut lines = Vec::new();
     runtime.agent_mut().compact_now(cancel, &mut |event| {
         if let crate::proto::Event::Notice(text) = event {
-            told.push(sanitise(&text).into_owned());
+            lines.push(sanitise(&text).into_owned());
         }
     })?;
-    told.push("The older part of this session is summarised.".to_owned());
-    Ok(told.join("\n"))
+    lines.push("The older part of this session is summarised.".to_owned());
+    Ok(lines.join("\n"))
 }
 
 fn tools(runtime: &mut Runtime, _: &str, _: &Cancel) -> Result<String, Failure> {

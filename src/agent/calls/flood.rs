@@ -21,7 +21,7 @@ const PATH_BYTES_MAX: usize = 4095;
 pub(super) struct Flooded<'a> {
     pub(super) flood: Flood,
     /// The changes that the flood takes along.
-    taken: Vec<&'a Change>,
+    covered: Vec<&'a Change>,
     /// The others, without those of odd names.
     pub(super) rest: Vec<&'a Change>,
 }
@@ -37,15 +37,15 @@ impl<'a> Flooded<'a> {
         let made: Vec<NewEntry<'_>> =
             all.iter().map(|it| NewEntry { path: &it.path, kind: made_kind(it, is_odd(it)) }).collect();
         let flood = bench.flood(&made)?;
-        let (mut taken, mut rest) = (Vec::with_capacity(all.len()), Vec::new());
+        let (mut covered, mut rest) = (Vec::with_capacity(all.len()), Vec::new());
         for (change, takes) in all.iter().zip(&flood.takes) {
             match takes {
-                true => taken.push(change),
+                true => covered.push(change),
                 false if !is_odd(change) => rest.push(change),
                 false => {}
             }
         }
-        Some(Self { flood, taken, rest })
+        Some(Self { flood, covered, rest })
     }
 
     /// Adds the flood to the call that keeps the rest: to its question, to the paths that are judged, and to what its receipt and
@@ -53,7 +53,7 @@ impl<'a> Flooded<'a> {
     pub(super) fn add_to(&self, keep: &mut Call, gate: &Gate) {
         let mut all = Hasher::new();
         let (mut files, mut total) = (0_u64, 0_u64);
-        for change in &self.taken {
+        for change in &self.covered {
             let (word, mode, bytes) = match &change.kind {
                 ChangeKind::File { mode, bytes, .. } => {
                     (files, total) = (files + 1, total + bytes);
@@ -74,7 +74,7 @@ impl<'a> Flooded<'a> {
             keep.preview.push_str(row);
         }
         if let Action::Keep { writes, others, .. } = &mut keep.action {
-            writes.extend(judged(gate, &self.taken));
+            writes.extend(judged(gate, &self.covered));
             others.extend(rows);
         }
     }
@@ -97,11 +97,11 @@ fn made_kind(change: &Change, is_odd: bool) -> NewEntryKind<'_> {
 }
 
 /// The paths of a flood that are judged: one of a directory if it stands for the others.
-fn judged(gate: &Gate, taken: &[&Change]) -> Vec<String> {
+fn judged(gate: &Gate, covered: &[&Change]) -> Vec<String> {
     let (disk, mut seen) = (Disk::default(), HashSet::new());
     let mut paths = Vec::new();
     let mut last = (Path::new(""), false);
-    for change in taken.iter().filter(|it| matches!(it.kind, ChangeKind::File { .. })) {
+    for change in covered.iter().filter(|it| matches!(it.kind, ChangeKind::File { .. })) {
         let parent = change.path.parent().unwrap_or(Path::new(""));
         if last.0.as_os_str() != parent.as_os_str() || paths.is_empty() {
             last = (parent, gate.judges_alike(&disk, parent));

@@ -53,15 +53,15 @@ pub(in crate::agent) fn guarded(
     let root = &runner.options.root;
     let guard = runner.guard.as_mut()?;
     let (changed, is_whole) = guard.changed(root);
-    let mut told = Vec::new();
+    let mut notices = Vec::new();
     if !is_whole {
-        told.push(NOT_WHOLE.to_owned());
+        notices.push(NOT_WHOLE.to_owned());
         sink(Event::Notice(NOT_WHOLE.to_owned()));
     }
     if changed.is_empty() {
-        return told.pop();
+        return notices.pop();
     }
-    // Somebody else may have changed them just then: nothing is said about who did.
+    // Somebody else may have changed them just then, so the note doesn't say who did.
     let names = listed(changed.iter().map(ToString::to_string));
     let what = format!("that other programs run changed while commands worked here: {names}");
     sink(Event::Notice(format!("[protected] files {what}")));
@@ -69,15 +69,15 @@ pub(in crate::agent) fn guarded(
     let question = format!("Files {what}. Restore them? What is there now is kept as a step, for undo.");
     if person.reply_to(OWN_HEADING, &question, &choices).as_deref() == Some(LEAVE) {
         guard.accept(root, changed.iter().map(|it| it.path.as_path()));
-        return told.pop();
+        return notices.pop();
     }
     let mut failed = Vec::new();
     let paths: Vec<PathBuf> = changed.iter().map(|it| it.path.clone()).collect();
-    let kept = runner.keeper.set_aside(&paths, &mut || {
+    let set_aside = runner.keeper.set_aside(&paths, &mut || {
         failed =
             changed.iter().filter_map(|it| it.put_back(root).err().map(|error| format!("{it} ({error})"))).collect();
     });
-    let undo = match kept {
+    let undo = match set_aside {
         Ok(()) => "; undo brings back what was there".to_owned(),
         Err(error) => format!("; what was there couldn't be kept: {error}"),
     };
@@ -89,8 +89,8 @@ pub(in crate::agent) fn guarded(
         }
     };
     sink(Event::Notice(line.clone()));
-    told.push(line);
-    Some(told.join("\n"))
+    notices.push(line);
+    Some(notices.join("\n"))
 }
 
 /// Names, with a limit.
@@ -111,13 +111,13 @@ pub(in crate::agent) fn accept<'a>(runner: &mut ToolRunner, paths: impl Iterator
 /// Forgets the previous state, unless jobs continued at the last comparison; appends the reports to an outcome.
 pub(in crate::agent) fn unguarded(
     runner: &mut ToolRunner,
-    told: impl IntoIterator<Item = String>,
+    notices: impl IntoIterator<Item = String>,
     outcome: &mut Outcome,
 ) {
     if runner.is_guard_over {
         runner.guard = None;
     }
-    for line in told {
+    for line in notices {
         outcome.output.push_str(&format!("\n{line}"));
     }
 }

@@ -92,7 +92,7 @@ impl ToolRunner {
                 Ok(again) => return again,
                 Err(why) => {
                     self.declined.insert(need.clone());
-                    let what = if self.is_own(need) { CHANGING.to_owned() } else { what_of(need) };
+                    let what = if self.is_own(need) { CHANGING.to_owned() } else { need_words(need) };
                     add(&mut outcome, &format!("[{what} was refused: {why}]"));
                 }
             }
@@ -129,7 +129,7 @@ impl ToolRunner {
         need: &Need,
         around: &mut Around<'_>,
     ) -> Result<Outcome, String> {
-        let what = what_of(need);
+        let what = need_words(need);
         let is_own = self.is_own(need);
         let lasting = match need {
             Need::Write { .. } if self.keeper.has_undo() && is_own => " Undo covers it.",
@@ -197,8 +197,8 @@ impl ToolRunner {
             items.into_iter().partition(|it| it.is_contested && !is_bench);
         if !contested.is_empty() {
             let all: Vec<&Change> = contested.iter().collect();
-            let told = format!("[left as they are, since the user changed them meanwhile: {}]", listed(&all));
-            tell(told, outcome, around.sink);
+            let note = format!("[left as they are, since the user changed them meanwhile: {}]", listed(&all));
+            tell(note, outcome, around.sink);
         }
         if !left_out.is_empty() {
             let names: Vec<String> = left_out.iter().map(|path| spelled_out(&path.to_string_lossy())).collect();
@@ -325,8 +325,8 @@ impl ToolRunner {
         let tool = keep.tool.clone();
         let root = self.workspace().to_owned();
         let ticket = self.options.gate.judge(keep, &root, around.person.can_ask());
-        let said = self.decided(&ticket, around.person);
-        let (approver, incoming, note) = match said {
+        let ruling = self.decided(&ticket, around.person);
+        let (approver, incoming, note) = match ruling {
             Ruling::Run(approver) => (approver, incoming(group, None), String::new()),
             Ruling::Files(files, how) => {
                 let digest = self.options.gate.question(&ticket).digest;
@@ -358,8 +358,8 @@ impl ToolRunner {
             return self.draft((&bench, permit), (group, flood), &incoming, &note, outcome);
         }
         let count = incoming.len();
-        let mut kept = self.adopt(command, group, incoming, &note, outcome, around.sink);
-        self.options.gate.settle(permit, &mut kept);
+        let mut result = self.adopt(command, group, incoming, &note, outcome, around.sink);
+        self.options.gate.settle(permit, &mut result);
         tracing::info!(event = "changes_kept", count);
     }
 
@@ -373,15 +373,15 @@ impl ToolRunner {
         outcome: &mut Outcome,
         sink: &mut dyn FnMut(Event),
     ) -> Outcome {
-        let taken: Vec<PathBuf> = incoming.iter().map(|it| it.path.clone()).collect();
+        let paths: Vec<PathBuf> = incoming.iter().map(|it| it.path.clone()).collect();
         let adopted = self.keeper.adopt(command, incoming);
         self.changed_at = Some(std::time::Instant::now());
         match adopted {
             Ok(adopted) => {
                 let is_left = |path: &Path| adopted.left.iter().any(|(left, _)| left == path);
-                let made: HashSet<&Path> = taken.iter().map(PathBuf::as_path).filter(|it| !is_left(it)).collect();
+                let made: HashSet<&Path> = paths.iter().map(PathBuf::as_path).filter(|it| !is_left(it)).collect();
                 guard::accept(self, made.iter().copied());
-                note_kept(outcome, group, &made, is_left, note);
+                note_changes(outcome, group, &made, is_left, note);
                 let name = |path: &Path| spelled_out(&path.to_string_lossy());
                 let left = adopted.left.iter().map(|(path, why)| format!("{} ({why})", name(path)));
                 let left: Vec<String> = left.collect();
@@ -401,15 +401,15 @@ impl ToolRunner {
 }
 
 /// Tells the model which changes were made, and which not because the person took only some.
-fn note_kept(
+fn note_changes(
     outcome: &mut Outcome,
     group: &[&Change],
     made: &HashSet<&Path>,
     is_left: impl Fn(&Path) -> bool,
     note: &str,
 ) {
-    let (kept, others): (Vec<&Change>, Vec<&Change>) = group.iter().partition(|it| made.contains(it.path.as_path()));
-    let names = if kept.is_empty() { "nothing".to_owned() } else { listed(&kept) };
+    let (applied, others): (Vec<&Change>, Vec<&Change>) = group.iter().partition(|it| made.contains(it.path.as_path()));
+    let names = if applied.is_empty() { "nothing".to_owned() } else { listed(&applied) };
     add(outcome, &format!("[kept: {names}]{note}"));
     let dropped: Vec<&Change> = others.into_iter().filter(|it| !is_left(&it.path)).collect();
     if !dropped.is_empty() {
@@ -417,7 +417,7 @@ fn note_kept(
     }
 }
 
-/// Takes some changes apart from the others. A new directory goes with what is in it: it would stay behind empty.
+/// Takes some changes apart from the others. A new directory goes with what is in it, or it would stay empty.
 fn divided<'a>(items: Vec<&'a Change>, is_apart: &dyn Fn(&Change) -> bool) -> (Vec<&'a Change>, Vec<&'a Change>) {
     if !items.iter().any(|it| is_apart(it)) {
         return (Vec::new(), items);
@@ -502,7 +502,7 @@ impl ToolRunner {
         note: &str,
         outcome: &mut Outcome,
     ) {
-        let taken: HashSet<&Path> = incoming.iter().map(|it| it.path.as_path()).collect();
+        let paths: HashSet<&Path> = incoming.iter().map(|it| it.path.as_path()).collect();
         let did = |it: &Incoming| match &it.content {
             NewContent::File { mode, source } => Did::File(source.clone(), *mode),
             NewContent::Bytes { mode, bytes } => Did::Bytes(bytes.clone(), *mode),
@@ -511,10 +511,10 @@ impl ToolRunner {
             NewContent::Nothing => Did::Gone,
         };
         let changes: Vec<(&Path, Did)> = incoming.iter().map(|it| (it.path.as_path(), did(it))).collect();
-        let mut kept = match bench.adopt_with(&changes, flood) {
+        let mut result = match bench.adopt_with(&changes, flood) {
             Ok(left_out) => {
                 if !group.is_empty() || flood.is_none() {
-                    note_kept(outcome, group, &taken, |_| false, note);
+                    note_changes(outcome, group, &paths, |_| false, note);
                 }
                 if !left_out.is_empty() {
                     add(outcome, &format!("[no commit has these, later commands do: {}]", left_out.join(", ")));
@@ -528,12 +528,12 @@ impl ToolRunner {
                 ToolError::new("changes-failed", error, "").into()
             }
         };
-        self.options.gate.settle(permit, &mut kept);
+        self.options.gate.settle(permit, &mut result);
     }
 }
 
 /// A need as it is named in a question.
-fn what_of(need: &Need) -> String {
+fn need_words(need: &Need) -> String {
     match need {
         Need::Network { .. } => "the network".to_owned(),
         Need::Read { path } => format!("reading {}", in_sentence(path)),
@@ -632,7 +632,7 @@ fn incoming(group: &[&Change], wanted: Option<Wanted<'_>>) -> Vec<Incoming> {
         ChangeKind::Link { target } => NewContent::Link { target: target.clone() },
         ChangeKind::File { mode, source, .. } => NewContent::File { mode: *mode, source: source.clone() },
     };
-    let taken = |change: &Change| {
+    let accepted = |change: &Change| {
         let Some(wanted) = &wanted else { return Some(content(change)) };
         let is_it = |file: &&FileChange| change.path.to_str() == Some(file.path.as_str());
         match (wanted.files.iter().find(is_it), &change.kind) {
@@ -656,7 +656,7 @@ fn incoming(group: &[&Change], wanted: Option<Wanted<'_>>) -> Vec<Incoming> {
         }
     };
     let one = |change: &&Change| {
-        let content = taken(change)?;
+        let content = accepted(change)?;
         Some(Incoming { path: change.path.clone(), expected: change.before, content })
     };
     group.iter().filter_map(one).collect()
@@ -744,7 +744,7 @@ mod tests {
 
     /// A rebase couldn't go on without the one file that was dropped.
     #[test]
-    fn what_git_has_begun_is_kept_or_dropped_as_a_whole() {
+    fn changes_of_a_started_git_operation_are_kept_together() {
         let change = |(path, is_new, protected): &(&str, bool, Option<&'static str>)| Change {
             path: path.into(),
             kind: ChangeKind::Directory { mode: 0o755 },
@@ -770,8 +770,8 @@ mod tests {
     #[test]
     fn a_person_reads_that_too_many_changes_were_dropped_and_what_to_do() {
         let error = uncollected(&CollectError::TooMany(200_000));
-        let told = "its changes were dropped: they are more than 200000 files and directories, and changes that can't be shown \
+        let message = "its changes were dropped: they are more than 200000 files and directories, and changes that can't be shown \
                     aren't made real; let the model work in parts, or run the command yourself";
-        assert_eq!((error.message.as_str(), error.headline()), (told, told));
+        assert_eq!((error.message.as_str(), error.headline()), (message, message));
     }
 }

@@ -56,10 +56,10 @@ impl Logged {
     }
 
     /// The decision on a call, and whose it was.
-    pub(in crate::agent) fn decided(&self, ticket: &Ticket, said: &Ruling, can_ask: bool) {
+    pub(in crate::agent) fn decided(&self, ticket: &Ticket, ruling: &Ruling, can_ask: bool) {
         let verdict = ticket.verdict();
         let asked = if can_ask { "person" } else { "nobody" };
-        let (decision, by) = match said {
+        let (decision, by) = match ruling {
             Ruling::Run(Approver::Policy) => ("run", "policy"),
             Ruling::Run(Approver::Config) => ("run", "config"),
             Ruling::Run(Approver::Check) => ("run", "check"),

@@ -73,8 +73,8 @@ pub(in crate::agent) fn worded(outcome: &Outcome, workspace: &str) -> String {
             facts.push(format!("{more} processes that it left running were ended; start them with background: true"));
         }
     }
-    let said = |name: &str| !UNSAID.contains(&name) && !UNSAID_TOO.contains(&name) && name != "ended_in_background";
-    for (name, value) in outcome.metadata.iter().filter(|(name, _)| said(name)) {
+    let is_shown = |name: &str| !UNSAID.contains(&name) && !UNSAID_TOO.contains(&name) && name != "ended_in_background";
+    for (name, value) in outcome.metadata.iter().filter(|(name, _)| is_shown(name)) {
         match value {
             Value::String(value) => facts.push(format!("{}: {value}", name.replace('_', " "))),
             Value::Number(value) if value.as_u64() != Some(0) => {

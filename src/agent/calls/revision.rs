@@ -12,7 +12,7 @@ pub(in crate::agent) enum How {
     /// The person accepted some of its hunks.
     Taken {
         /// Tells the model which.
-        told: String,
+        note: String,
         /// True if the changes that no hunk shows were accepted.
         has_others: bool,
     },
@@ -24,7 +24,7 @@ impl How {
     /// A note for the model about it.
     pub(in crate::agent) fn note(self) -> String {
         match self {
-            Self::Taken { told, .. } => format!("\n{told}"),
+            Self::Taken { note, .. } => format!("\n{note}"),
             Self::Rewritten => String::new(),
         }
     }
@@ -58,7 +58,7 @@ impl Chosen {
 impl Revision {
     pub(super) fn note(&mut self, call: &Call, files: Vec<FileChange>, risk: Risk, how: How) {
         self.proposed.get_or_insert_with(|| Arc::clone(&call.changes));
-        if let How::Taken { told: note, .. } = how {
+        if let How::Taken { note, .. } = how {
             self.notes.push_str(&note);
             self.chosen = Some(Chosen { files, risk });
         }
@@ -69,11 +69,11 @@ impl Revision {
         let Some(proposed) = self.proposed.filter(|_| outcome.success) else { return outcome };
         let changed = changed_by_person(&proposed, done);
         if !changed.is_empty() {
-            let told = format!(
+            let report = format!(
                 "{}The user changed your proposal before they accepted it. From what you proposed to what is there now:\n{changed}",
                 self.notes
             );
-            outcome.output = format!("{}\n{told}", outcome.output.trim_end());
+            outcome.output = format!("{}\n{report}", outcome.output.trim_end());
             outcome.metadata.insert("changed_by_user".into(), true.into());
         }
         outcome

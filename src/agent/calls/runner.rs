@@ -431,11 +431,11 @@ impl ToolRunner {
                 return turned_away(&self.options.gate, refusal);
             }
             let call = ticket.call().clone();
-            let said = match revision.chosen.take().filter(|chosen| chosen.is_of(&ticket)) {
+            let ruling = match revision.chosen.take().filter(|chosen| chosen.is_of(&ticket)) {
                 Some(_) => Ruling::Run(yes(self.options.gate.question(&ticket).digest, person)),
                 None => self.decided(&ticket, person),
             };
-            let done = match said {
+            let done = match ruling {
                 Ruling::Run(approver) => {
                     if approver != Approver::Policy {
                         sink(tell(Step::Approved));
@@ -460,7 +460,7 @@ impl ToolRunner {
             };
             return match done {
                 Ok(outcome) if wants_terminal(&outcome) => self.offer_own_shell(call, outcome, person, sink),
-                Ok(outcome) => left_out_said(revision.report(outcome, &call.changes), &left_out),
+                Ok(outcome) => with_left_out(revision.report(outcome, &call.changes), &left_out),
                 Err(refused) => {
                     let why = refused.error.as_ref().map(|it| it.message.clone()).unwrap_or_default();
                     sink(tell(Step::Denied { why }));
@@ -500,12 +500,12 @@ impl ToolRunner {
 
     /// Turns the verdict into a decision, and asks the person if the verdict requires it. The log records it.
     pub(in crate::agent) fn decided(&self, ticket: &Ticket, person: &mut dyn Person) -> Ruling {
-        let said = self.decide(ticket, person);
+        let ruling = self.decide(ticket, person);
         let call = ticket.call();
         let logged = Logged::new(call.tool.clone(), call.conversation);
         logged.arguments(&call.arguments);
-        logged.decided(ticket, &said, person.can_ask());
-        said
+        logged.decided(ticket, &ruling, person.can_ask());
+        ruling
     }
 
     fn decide(&self, ticket: &Ticket, person: &mut dyn Person) -> Ruling {
@@ -542,8 +542,8 @@ impl ToolRunner {
             Answer::Once | Answer::Always | Answer::AlwaysFilled => Ruling::Run(approver(Lasting::Once)),
             Answer::InMyShell => Ruling::InMyShell(approver(Lasting::Once)),
             Answer::Partly { hunks, has_others } => {
-                let (files, told) = chosen(&question.changes, &hunks);
-                Ruling::Files(files, How::Taken { told, has_others })
+                let (files, note) = chosen(&question.changes, &hunks);
+                Ruling::Files(files, How::Taken { note, has_others })
             }
             Answer::Rewritten(number, content) => {
                 Ruling::Files(rewritten(&question.changes, number, content), How::Rewritten)
@@ -589,7 +589,7 @@ impl ToolRunner {
         sink: &mut dyn FnMut(Event),
     ) -> Result<Outcome, Box<Outcome>> {
         // Changes by jobs don't belong to this call.
-        let told = guard::guarded(self, person, sink);
+        let note = guard::guarded(self, person, sink);
         // A step of a procedure leaves no directory to the next command, nor does a job.
         let leaves_directory =
             |call: &Call| matches!(call.action, Action::Shell { .. }) && call.arguments.get("env").is_none();
@@ -599,7 +599,7 @@ impl ToolRunner {
             Ok(outcome) => outcome,
             Err(outcome) => outcome,
         };
-        guard::unguarded(self, told, outcome);
+        guard::unguarded(self, note, outcome);
         if let (Some(call), Ok(outcome)) = (&command, &mut ran) {
             self.note_directory(call, outcome);
         }
@@ -618,7 +618,7 @@ impl ToolRunner {
             matches!(ticket.call().action, Action::Read { .. } | Action::Open { .. } | Action::List { .. });
         // The changes of a command with a copy are examined there.
         let has_copy = self.options.gate.has_copy(ticket.call()) || ticket.is_look_by(approver);
-        let (ticket, kept) =
+        let (ticket, snapshot) =
             if has_copy { (ticket, Snapshot::Nothing) } else { self.take_snapshot(ticket, *person, *sink)? };
         if !has_copy {
             guard::guard(self, &ticket.call().action);
@@ -671,9 +671,9 @@ impl ToolRunner {
         gate.settle(permit, &mut outcome);
         self.has_edited |= is_edit && outcome.success;
         guard::accept(self, edited.iter().map(PathBuf::as_path));
-        let told = guard::guarded(self, *person, *sink);
-        guard::unguarded(self, told, &mut outcome);
-        self.keeper.after(kept, self.jobs.as_ref(), &mut outcome, *sink);
+        let note = guard::guarded(self, *person, *sink);
+        guard::unguarded(self, note, &mut outcome);
+        self.keeper.after(snapshot, self.jobs.as_ref(), &mut outcome, *sink);
         Ok(outcome)
     }
 
@@ -693,7 +693,7 @@ impl ToolRunner {
         sink: &mut dyn FnMut(Event),
     ) -> Result<(Ticket, Snapshot), Box<Outcome>> {
         match self.keeper.before(&ticket.call().action, &self.options.root, person, sink) {
-            Ok(kept) => Ok((ticket, kept)),
+            Ok(snapshot) => Ok((ticket, snapshot)),
             Err(Refused) => Err(Box::new(self.options.gate.refuse(ticket, "no", NOT_UNDOABLE))),
         }
     }
@@ -711,13 +711,13 @@ impl ToolRunner {
             return Err(Box::new(self.options.gate.refuse(ticket, "no", why)));
         };
         self.has_only_looked = false;
-        let (ticket, kept) = self.take_snapshot(ticket, person, sink)?;
+        let (ticket, snapshot) = self.take_snapshot(ticket, person, sink)?;
         let permit = self.options.gate.admit(ticket, approver)?;
         let mut outcome = person
             .run_in_own_shell(&command)
             .unwrap_or_else(|| ToolError::new("no-shell", "the user's shell can't run it here", "").into());
         self.options.gate.settle(permit, &mut outcome);
-        self.keeper.after(kept, self.jobs.as_ref(), &mut outcome, sink);
+        self.keeper.after(snapshot, self.jobs.as_ref(), &mut outcome, sink);
         Ok(outcome)
     }
 }
@@ -760,7 +760,7 @@ pub(in crate::agent) struct Judged {
 }
 
 /// Names the arguments that were left out.
-fn left_out_said(outcome: Outcome, names: &[String]) -> Outcome {
+fn with_left_out(outcome: Outcome, names: &[String]) -> Outcome {
     if names.is_empty() { outcome } else { outcome.with(LEFT_OUT, names.join(", ")) }
 }
 

@@ -198,7 +198,7 @@ impl Keeper {
             watched.lock().edit = Arc::downgrade(&held);
             steps.before_edit(&names.join(", "), &places).map(|before| Snapshot::Edit(before, held))
         };
-        let kept = match action {
+        let snapshot = match action {
             Action::Shell { command } => steps.before(&self.redactor.redact(command).text).map(Snapshot::Command),
             Action::External { name } => steps.before(name).map(Snapshot::Command),
             Action::Served { may_write: false, .. } => return Ok(Snapshot::Nothing),
@@ -215,7 +215,7 @@ impl Keeper {
             | Action::Canvas { .. }
             | Action::Inert { .. } => return Ok(Snapshot::Nothing),
         };
-        kept.or_else(|error| self.without(error, person, sink))
+        snapshot.or_else(|error| self.without(error, person, sink))
     }
 
     /// Records at once what a job has changed that has ended.
@@ -276,10 +276,10 @@ impl Keeper {
         const TEXT: &str = "files that other programs run, restored";
         let mut steps = self.steps.as_mut();
         let mut part = |paths| steps.as_mut().map(|steps| steps.before_edit(TEXT, paths));
-        let kept: Vec<_> = paths.chunks(SET_ASIDE_AT_ONCE).filter_map(&mut part).collect();
+        let open: Vec<_> = paths.chunks(SET_ASIDE_AT_ONCE).filter_map(&mut part).collect();
         restore();
         let Some(steps) = &mut self.steps else { return Ok(()) };
-        kept.into_iter().try_for_each(|before| steps.after_edit(before?).map(drop))
+        open.into_iter().try_for_each(|before| steps.after_edit(before?).map(drop))
     }
 
     /// Returns whether what calls change can be taken back.
@@ -311,7 +311,7 @@ impl Keeper {
         let choices = [RUN.to_owned(), "don't".to_owned()];
         let question = format!("The changes of this call can't be undone: {error}. Run it?");
         match person.reply_to(OWN_HEADING, &question, &choices) {
-            Some(said) if said == RUN => Ok(Snapshot::Nothing),
+            Some(answer) if answer == RUN => Ok(Snapshot::Nothing),
             _ => Err(Refused),
         }
     }
@@ -326,7 +326,7 @@ impl Keeper {
     /// Finds the actual changes, and adds a line about them to the outcome. `jobs` says whether a job goes on.
     pub(in crate::agent) fn after(
         &mut self,
-        kept: Snapshot,
+        snapshot: Snapshot,
         jobs: Option<&Jobs>,
         outcome: &mut Outcome,
         sink: &mut dyn FnMut(Event),
@@ -334,9 +334,9 @@ impl Keeper {
         let Some(steps) = &mut self.steps else { return };
         // Before the look: a job that ends after it has changes that the look hasn't seen.
         let has_jobs = jobs.is_some_and(Jobs::are_working);
-        let begun = if let Snapshot::Command(open) = &kept { Some(open.text().to_owned()) } else { None };
-        let is_follow = matches!(kept, Snapshot::Job);
-        let made = match kept {
+        let begun = if let Snapshot::Command(open) = &snapshot { Some(open.text().to_owned()) } else { None };
+        let is_follow = matches!(snapshot, Snapshot::Job);
+        let made = match snapshot {
             Snapshot::Nothing | Snapshot::Job => Ok(StepReport::default()),
             // It changed nothing: what differs now is another session's.
             Snapshot::Edit(before, _held) if !outcome.success => {
@@ -396,9 +396,9 @@ pub(in crate::agent) fn note_step(outcome: &mut Outcome, made: &StepReport, sink
     let odd = there.iter().map(|path| path.to_string_lossy()).filter(|path| path.contains(is_odd));
     let odd: Vec<String> = odd.take(NAMES_MAX).map(|path| path.escape_debug().to_string()).collect();
     if !odd.is_empty() {
-        let told = format!("[names that hide something were made, with the characters shown here: {}]", odd.join(", "));
-        outcome.output.push_str(&format!("\n{told}"));
-        sink(Event::Notice(told));
+        let note = format!("[names that hide something were made, with the characters shown here: {}]", odd.join(", "));
+        outcome.output.push_str(&format!("\n{note}"));
+        sink(Event::Notice(note));
     }
     // The changes of one command may make two steps, since protected files get a step of their own.
     let before = |outcome: &Outcome, name: &str| outcome.metadata.get(name).and_then(serde_json::Value::as_u64);

@@ -166,7 +166,7 @@ pub(super) fn of(check: &str, places: Places<'_>) -> Names {
     found
 }
 
-/// Returns the commands that a script runs, as far as that can be told: those of a shell script, of a Makefile's or justfile's
+/// Returns the commands that a script runs, as far as they can be found: those of a shell script, of a Makefile's or justfile's
 /// recipes, and of a `package.json`. None for any other file.
 pub(super) fn script(path: &str, content: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(content).ok()?;

@@ -614,7 +614,7 @@ impl ProcedureDriver<'_> {
         }
     }
 
-    /// A step's question: its prompt, and behind it what is known, as data.
+    /// A step's question: its prompt, and after it what is known, as data.
     fn question(&self, step: &Step, prompt: &str) -> Result<String, Failure> {
         let mut question = prompt.to_owned();
         if let Some(schema) = &step.schema {

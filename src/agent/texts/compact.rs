@@ -148,12 +148,12 @@ impl Agent {
         let Some(Learnt { factor: Some(factor), .. }) = self.learnt.get(provider.name()) else {
             return Scale::UNKNOWN;
         };
-        let told = |tool: crate::model::Tool| tool_tokens(&tool);
+        let tokens = |tool: crate::model::Tool| tool_tokens(&tool);
         let is_small = crate::agent::is_small(&provider.capabilities());
         let sends_tools = self.has_tools(provider) && !self.roomless.contains(provider.name());
         let runner = self.runner.as_ref().filter(|_| sends_tools);
         let tools: usize =
-            runner.map(|runner| runner.tools(is_small, true).into_iter().map(told).sum()).unwrap_or_default();
+            runner.map(|runner| runner.tools(is_small, true).into_iter().map(tokens).sum()).unwrap_or_default();
         let sent = self.trails.iter().filter(|(question, _)| self.conversation.sends(question));
         let trails: usize =
             sent.map(|(_, trail)| estimated(&Request { messages: trail.clone(), ..Request::default() })).sum();

@@ -112,7 +112,7 @@ impl Titler {
     }
 }
 
-/// The title in an answer: its first line that says something, without marks around it.
+/// The title in an answer: its first line with words, without marks around it.
 fn title_of(text: &str) -> Option<String> {
     let marks = |c: char| c.is_whitespace() || "\"'`*#.:«»“”„".contains(c);
     let line = text.lines().map(|line| line.trim_matches(marks)).find(|line| !line.is_empty())?;

@@ -321,8 +321,8 @@ mod tests {
             git.arg("-C").arg(home.path().join("work")).arg("-c");
             git.arg(format!("core.attributesFile={}", home.path().join("attributes").display()));
             let output = git.args(["check-attr", "diff", "--", name]).output().expect("git runs");
-            let said = String::from_utf8_lossy(&output.stdout).into_owned();
-            assert_eq!(said.trim_end().ends_with(": unset"), is_closed, "{said}");
+            let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+            assert_eq!(printed.trim_end().ends_with(": unset"), is_closed, "{printed}");
         }
     }
 }

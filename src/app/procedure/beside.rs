@@ -42,7 +42,7 @@ pub enum Shown {
     Changing,
 }
 
-/// Returns the files beside a procedure's own that nobody has trusted as they are, in the order of their paths.
+/// Returns the files beside a procedure's own that aren't trusted as they are, in the order of their paths.
 #[must_use]
 pub fn untrusted_files(env: &Env, procedure: &Procedure) -> Vec<Beside> {
     let (before, now) = (lines(procedure.before.as_deref().unwrap_or_default()), lines(procedure.manifest()));

@@ -144,7 +144,7 @@ fn beginning(
     })
 }
 
-/// The run that a procedure would begin, for a look at it; it may be one that nobody trusts yet.
+/// The run that a procedure would begin, to look at it; the procedure may not be trusted yet.
 ///
 /// # Errors
 /// Its file has problems, or its inputs do.
@@ -285,7 +285,7 @@ impl SopJournal {
             } else {
                 match self.beside(inner.run) {
                     Ok(journal) => journal.spent_by(&journal.state()?)?,
-                    // It has been over for so long that it isn't stored any more.
+                    // It ended long ago and isn't stored any more.
                     Err(failure) if failure.kind == FailureKind::User => (0.0, 0),
                     Err(failure) => return Err(failure),
                 }

@@ -98,7 +98,7 @@ impl Procedure {
     /// The definition, if the procedure may run.
     ///
     /// # Errors
-    /// Its file has problems, or nobody has trusted these files.
+    /// Its file has problems, or these files aren't trusted.
     pub fn usable(&self) -> Result<&Definition, Failure> {
         let Some(definition) = &self.definition else {
             return Err(Failure::user(format!("the procedure {} has problems", self.name))

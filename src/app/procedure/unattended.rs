@@ -1,4 +1,4 @@
-//! Runs of procedures that a trigger began: nobody sees them work, and what needs a person waits.
+//! Runs of procedures that a trigger began: they are unattended, and what needs a person waits.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;

@@ -162,7 +162,7 @@ impl Attaching<'_> {
     fn known(&self, place: &Place, time: Duration) -> Symbols {
         let root = place.root.path();
         let options = symbols::Options {
-            kept_in: symbols_directory(self.env).map(|directory| symbols::kept_file(&directory, root)),
+            kept_in: symbols_directory(self.env).map(|directory| symbols::index_file(&directory, root)),
             time,
             is_stopped: &|| false,
             open: &|path| symbols::open_plainly(root, path),
@@ -240,7 +240,7 @@ impl Attaching<'_> {
     /// Names of definitions that begin with the typed text. If none are stored yet, the sources are searched.
     fn names(&self, place: &Place, typed: &str) -> Vec<(String, String)> {
         let root = place.root.path();
-        let index = symbols_directory(self.env).map(|directory| symbols::kept_file(&directory, root));
+        let index = symbols_directory(self.env).map(|directory| symbols::index_file(&directory, root));
         let Some(index) = index.filter(|_| !typed.is_empty() && !typed.contains('/')) else { return Vec::new() };
         if !index.exists() {
             self.known(place, NAMES_TIME);

@@ -112,7 +112,7 @@ fn no_session() -> Failure {
     Failure::user("no session is on").hint(":session lists them")
 }
 
-/// The person who has typed a command for the bench: it may run as it is. Anything else is asked.
+/// The person who has typed a command for the bench: it may run as it is. Anything else is asked about.
 pub struct OwnCommand<'p> {
     person: &'p mut dyn Person,
     has_run: bool,

@@ -281,7 +281,7 @@ struct Parts {
 impl Parts {
     /// The identity of a server: its program, how and where it is started, and how it is held. A program that root owns is known by
     /// its path, any other by its content, too, and so is each file that an argument names: it may be what an interpreter runs.
-    /// There is none without the program: nobody knows which one it will be.
+    /// There is none without the program: it isn't known which one it will be.
     fn identity(&self, row: &ServerSettings) -> Option<Value> {
         if let (Some(url), true) = (&row.url, row.command.is_empty()) {
             return Some(json!({"url": url, "headers": row.headers.keys().collect::<Vec<_>>()}));

@@ -242,7 +242,7 @@ fn begin(matches: &ArgMatches, config: Option<PathBuf>, named: Named, channel: &
 /// The events at the beginning of a question that belongs to a session on git.
 fn events_of_session(runtime: &mut Runtime) -> Vec<Event> {
     let Some(on_git) = runtime.on_git_mut() else { return Vec::new() };
-    let mut events: Vec<Event> = on_git.session.take_told().into_iter().map(Event::Notice).collect();
+    let mut events: Vec<Event> = on_git.session.take_notices().into_iter().map(Event::Notice).collect();
     let (session, paths) = (on_git.session.id().to_owned(), on_git.session.meta().conflicts.clone());
     events.push(Event::Session(Box::new(SessionEvent::Started { session: session.clone() })));
     if !paths.is_empty() {
@@ -644,7 +644,7 @@ fn nothing_attached() -> Result<(), Failure> {
     Err(failure.hint("put it into a file of the workspace, or run it with </dev/null"))
 }
 
-/// Reads at most so many bytes, and returns whether that was all.
+/// Reads at most this number of bytes, and returns whether that was all.
 fn read_bounded(input: &mut File, bytes_max: usize) -> io::Result<(Vec<u8>, bool)> {
     let mut bytes = Vec::new();
     input.take(bytes_max as u64 + 1).read_to_end(&mut bytes)?;

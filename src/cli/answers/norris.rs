@@ -145,9 +145,10 @@ pub(in crate::cli) fn run_args() -> Vec<Arg> {
         text("grant-write", "GLOB")
             .action(ArgAction::Append)
             .help("Paths that may change without a question; else all"),
-        text("grant-command", "CMD").action(ArgAction::Append).allow_hyphen_values(true).help(
-            "A command line that may run without a question; a removal of a directory is asked about all the same",
-        ),
+        text("grant-command", "CMD")
+            .action(ArgAction::Append)
+            .allow_hyphen_values(true)
+            .help("A command line that may run without a question; a removal of a directory is still asked about"),
         text("protect", "GLOB").action(ArgAction::Append).help("Paths that never change without a question"),
         text("planner", "NAME").help("The model that plans"),
         text("executor", "NAME").help("The model that works"),

@@ -25,7 +25,7 @@ pub(in crate::cli) struct AtTty {
     cancel: Cancel,
     /// Others who see it, and may answer.
     share: Option<Rc<Share>>,
-    /// Whoever has answered the last question elsewhere.
+    /// The person who answered the last question elsewhere.
     by: Option<String>,
 }
 

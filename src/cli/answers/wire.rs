@@ -120,7 +120,7 @@ mod tests {
     fn the_events_match_their_schema() {
         let schema: Value = serde_json::from_str(include_str!("../../../config/schema/events.json")).expect("JSON");
         let whole = Schema::new(schema.clone()).expect("a schema that is checked in full");
-        let told = schema["$defs"].as_object().expect("the events");
+        let events = schema["$defs"].as_object().expect("the events");
         let mut written = BTreeSet::new();
         for event in samples() {
             let line = Line::of(&event).to_json();
@@ -129,13 +129,13 @@ mod tests {
             assert_eq!(whole.problems(&value), Vec::<String>::new(), "{line}");
             let name = value["event"].as_str().expect("its name").to_owned();
             let keys = |value: &Value| value.as_object().expect("it").keys().cloned().collect::<BTreeSet<_>>();
-            let required: BTreeSet<String> = told[&name]["required"]
+            let required: BTreeSet<String> = events[&name]["required"]
                 .as_array()
                 .expect("the fields")
                 .iter()
                 .map(|name| name.as_str().expect("a name").to_owned())
                 .collect();
-            assert_eq!(keys(&value), keys(&told[&name]["properties"]), "{name}");
+            assert_eq!(keys(&value), keys(&events[&name]["properties"]), "{name}");
             assert_eq!(keys(&value), required, "{name}");
             written.insert(name);
         }
@@ -146,9 +146,9 @@ mod tests {
             assert_eq!(whole.problems(&line), Vec::<String>::new(), "{line}");
             written.insert(line["event"].as_str().expect("its name").to_owned());
         }
-        assert_eq!(written, told.keys().cloned().collect(), "events that are written, and those of the schema");
+        assert_eq!(written, events.keys().cloned().collect(), "events that are written, and those of the schema");
         let kinds: Vec<&str> = KINDS.into_iter().map(kind).collect();
-        assert_eq!(told["failed"]["properties"]["kind"]["enum"], json!(kinds));
+        assert_eq!(events["failed"]["properties"]["kind"]["enum"], json!(kinds));
         assert_ne!(whole.problems(&json!({"event": "text"})), Vec::<String>::new());
     }
 }

@@ -179,7 +179,7 @@ fn carried_out(words: &[String], config: Option<PathBuf>) -> Result<u8, Failure>
     Ok(exit::DONE)
 }
 
-/// Carries out a line where there are no servers.
+/// Carries out a line if there are no servers.
 fn without_servers(words: &[String], is_on: bool) -> Result<u8, Failure> {
     let user = |message: &str, hint: &str| Failure::user(message.to_owned()).hint(hint);
     match words {

@@ -434,9 +434,9 @@ mod tests {
             let mut problems = Problems::of("f");
             let project = Project::of(Checked { tree: tree(&[(path, value)]), hooks: FoundHooks::default() });
             let result = tighten(&own, &defaults, project, &mut problems);
-            let told = problems.finish();
-            assert_eq!(result.changed.len() == 1, holds, "{path} {told:?}");
-            assert_eq!(told.is_empty(), holds, "{path} {told:?}");
+            let shown = problems.finish();
+            assert_eq!(result.changed.len() == 1, holds, "{path} {shown:?}");
+            assert_eq!(shown.is_empty(), holds, "{path} {shown:?}");
             assert_eq!(result.own != own, holds, "{path}");
         }
     }
@@ -453,18 +453,18 @@ mod tests {
             let mut problems = Problems::of("f");
             let checked = Checked { tree: Tree::from([(table.clone(), rules(wanted))]), hooks: FoundHooks::default() };
             let result = tighten(&own, &Tree::new(), Project::of(checked), &mut problems);
-            let told: Vec<String> = problems.finish().iter().map(|it| format!("{}: {}", it.key, it.message)).collect();
+            let shown: Vec<String> = problems.finish().iter().map(|it| format!("{}: {}", it.key, it.message)).collect();
             assert_eq!(result.changed.is_empty(), result.own == own);
-            (result.own.tree()[&table].clone(), told)
+            (result.own.tree()[&table].clone(), shown)
         };
-        let (now, told) = merged(&[("read", "ask"), ("write", "run"), ("new", "run"), ("other", "deny")]);
+        let (now, shown) = merged(&[("read", "ask"), ("write", "run"), ("new", "run"), ("other", "deny")]);
         assert_eq!(now, rules(&[("read", "ask"), ("write", "ask"), ("list", "run"), ("other", "deny")]));
         let refused = |name: &str| {
             format!(
                 "mcp.servers.one.tools.{name}: refused: a project can't loosen this to run; only your own config can"
             )
         };
-        assert_eq!(told, [refused("new"), refused("write")]);
+        assert_eq!(shown, [refused("new"), refused("write")]);
         assert_eq!(merged(&[("read", "run")]), (held.clone(), Vec::new()), "nothing is changed");
         assert_eq!(merged(&[("write", "run")]).0, held);
         // The list of changes says so before anything runs.

@@ -22,7 +22,7 @@ pub struct Problem {
     pub key: String,
     /// The value seen, the values allowed, and what holds now.
     pub message: String,
-    /// The value holds; the person should know all the same.
+    /// The value holds, but the person should know.
     pub is_warning: bool,
 }
 

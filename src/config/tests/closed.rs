@@ -6,7 +6,7 @@ use super::*;
 fn mistakes_in_security_fail_closed() {
     use crate::proto::action::Autonomy::{Full, Readonly, Supervised};
     let sandbox = |settings: &Settings| settings.security.sandbox;
-    for (config, autonomy, mode, told) in [
+    for (config, autonomy, mode, shown) in [
         ("autonomy = 'full'", Full, SandboxChoice::Prefer, ""),
         ("autonomy = 'Readonly'", Readonly, SandboxChoice::Prefer, "using \"readonly\", the strictest"),
         ("autonomy = 7", Readonly, SandboxChoice::Prefer, "using \"readonly\", the strictest"),
@@ -42,12 +42,12 @@ fn mistakes_in_security_fail_closed() {
     ] {
         let loaded = Home::with(format!("return {{ security = {{ {config} }} }}")).load();
         assert_eq!((loaded.settings.security.autonomy, sandbox(&loaded.settings)), (autonomy, mode), "{config}");
-        assert!(lines(&loaded).iter().any(|line| line.contains(told)) || told.is_empty(), "{config}: {loaded:?}");
+        assert!(lines(&loaded).iter().any(|line| line.contains(shown)) || shown.is_empty(), "{config}: {loaded:?}");
     }
     let usual = Home::with("return {}").load().settings.security;
-    for (lost, kept) in [("{ 5 }", &usual.forbidden_paths[..]), ("{ '/x', y = 1 }", &["/x".to_owned()])] {
+    for (lost, left) in [("{ 5 }", &usual.forbidden_paths[..]), ("{ '/x', y = 1 }", &["/x".to_owned()])] {
         let loaded = Home::with(format!("return {{ security = {{ forbidden_paths = {lost} }} }}")).load();
-        assert_eq!(loaded.settings.security.forbidden_paths, kept, "{lost}");
+        assert_eq!(loaded.settings.security.forbidden_paths, left, "{lost}");
     }
     let rules = Home::with("return { security = { programs = { 'a: deny', 'b*: deny' } } }").load();
     assert_eq!(rules.settings.security.programs.len(), 1, "the others hold");
@@ -66,20 +66,20 @@ fn mistakes_in_security_fail_closed() {
     let loaded = Home::with(list).load();
     assert_eq!(loaded.settings.security.forbidden_paths, ["~/secret", "/x"]);
     assert_eq!(loaded.settings.security.forbidden_commands, ["dd"]);
-    let told = lines(&loaded).join("\n");
+    let shown = lines(&loaded).join("\n");
     for entry in [
         "forbidden_paths: \"rel\" is not an absolute path; ignored",
         "7 is not an absolute path",
         "a table is not a word",
     ] {
-        assert!(told.contains(entry), "{told}");
+        assert!(shown.contains(entry), "{shown}");
     }
 }
 
 #[test]
 fn a_misspelt_table_or_place_fails_closed() {
     use crate::proto::action::Autonomy::{Full, Readonly};
-    for (config, told) in [
+    for (config, shown) in [
         ("securty = { autonomy = 'full' }", "securty: unknown key; did you mean security?"),
         (
             "Security = { forbidden_commands = { 'curl' } }",
@@ -90,7 +90,7 @@ fn a_misspelt_table_or_place_fails_closed() {
     ] {
         let loaded = Home::with(format!("return {{ {config} }}")).load();
         assert_eq!(loaded.settings.security.autonomy, Readonly, "{config}");
-        assert!(lines(&loaded).iter().any(|line| line.contains(told)), "{config}: {:?}", lines(&loaded));
+        assert!(lines(&loaded).iter().any(|line| line.contains(shown)), "{config}: {:?}", lines(&loaded));
     }
     let loaded = Home::with("return { security = { autonomy = 'full' }, contxt = {} }").load();
     assert_eq!(loaded.settings.security.autonomy, Full, "another table's name costs nothing");
@@ -118,13 +118,13 @@ fn a_wrong_rule_about_a_program_denies_it_and_the_others_hold() {
         (rules, lines(&loaded).join("\n"))
     };
     assert_eq!(rules("{ 'deploy: ask', 'terraform  apply : deny' }").0, ["deploy: ask", "terraform apply: deny"]);
-    let (found, told) = rules("{ 'deploy: ask', 'kubectl delete: maybe', 7, ': x', 'a b: network' }");
+    let (found, shown) = rules("{ 'deploy: ask', 'kubectl delete: maybe', 7, ': x', 'a b: network' }");
     assert_eq!(found, ["deploy: ask", "kubectl: deny", "x: deny", "a b: network"]);
     for part in ["\"kubectl delete: maybe\" is not a rule", "using \"kubectl: deny\"", "7 is not a rule"] {
-        assert!(told.contains(part), "{part}: {told}");
+        assert!(shown.contains(part), "{part}: {shown}");
     }
-    let (found, told) = rules("'deploy: deny'");
-    assert_eq!((found.as_slice(), told.contains("used as its only entry")), (&["deploy: deny".to_owned()][..], true));
+    let (found, shown) = rules("'deploy: deny'");
+    assert_eq!((found.as_slice(), shown.contains("used as its only entry")), (&["deploy: deny".to_owned()][..], true));
     let home = Home::with("return { security = { programs = { 'deploy: deny' } } }");
     let effective = with_project(&home, "return { security = { programs = {} } }");
     assert_eq!(effective.settings.security.programs.len(), 1, "a project can't touch them");
@@ -133,7 +133,7 @@ fn a_wrong_rule_about_a_program_denies_it_and_the_others_hold() {
 #[test]
 fn a_list_that_restricts_tools_never_falls_open() {
     let words = |words: &[&str]| Some(words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
-    for (config, tools, told) in [
+    for (config, tools, shown) in [
         ("agent = 'file_read'", words(&["file_read"]), "\"file_read\" is not a list; used as its only entry"),
         ("agent = 'file_read, time'", words(&[]), "using {}, the strictest"),
         ("agent = 5", words(&[]), "using {}, the strictest"),
@@ -147,7 +147,7 @@ fn a_list_that_restricts_tools_never_falls_open() {
     ] {
         let loaded = Home::with(format!("return {{ tools_allow = {{ {config} }} }}")).load();
         assert_eq!(loaded.settings.tools.allow_agent, tools, "{config}");
-        assert!(lines(&loaded).iter().any(|line| line.contains(told)), "{config}: {:?}", lines(&loaded));
+        assert!(lines(&loaded).iter().any(|line| line.contains(shown)), "{config}: {:?}", lines(&loaded));
     }
     let loaded = Home::with("return { tool_allow = { agent = { 'time' } } }").load();
     assert_eq!(loaded.settings.tools.allow_agent, words(&[]), "a misspelt table");
@@ -155,19 +155,19 @@ fn a_list_that_restricts_tools_never_falls_open() {
     let server = |config: &str| {
         let text = format!("return {{ mcp = {{ servers = {{ srv = {{ command = {{ 'x' }}, {config} }} }} }} }}");
         let loaded = Home::with(text).load();
-        let told = lines(&loaded).join("\n");
-        (loaded.settings.mcp.servers["srv"].clone(), told)
+        let shown = lines(&loaded).join("\n");
+        (loaded.settings.mcp.servers["srv"].clone(), shown)
     };
-    let (found, told) = server("only = 'echo', without = 'write'");
-    assert_eq!((&found.only, &found.without[..]), (&words(&["echo"]), &["write".to_owned()][..]), "{told}");
+    let (found, shown) = server("only = 'echo', without = 'write'");
+    assert_eq!((&found.only, &found.without[..]), (&words(&["echo"]), &["write".to_owned()][..]), "{shown}");
     for config in ["without = { write = true }", "without = 5", "only = 'echo', without = 5", "tools = 'deny'"] {
-        let (found, told) = server(config);
-        assert_eq!(found.only, words(&[]), "{config}: {told}");
-        assert!(told.contains("using mcp.servers.srv.only {}, the strictest"), "{config}: {told}");
+        let (found, shown) = server(config);
+        assert_eq!(found.only, words(&[]), "{config}: {shown}");
+        assert!(shown.contains("using mcp.servers.srv.only {}, the strictest"), "{config}: {shown}");
     }
-    let (found, told) = server("tools = { write = 'denny', act = 5, look = 'run', echo = 'deny' }");
+    let (found, shown) = server("tools = { write = 'denny', act = 5, look = 'run', echo = 'deny' }");
     let rules: Vec<_> = found.tools.iter().map(|(tool, rule)| (tool.as_str(), rule.as_str())).collect();
     assert_eq!(rules, [("act", "deny"), ("echo", "deny"), ("look", "run"), ("write", "deny")]);
     let want = "mcp.servers.srv.tools.write: \"denny\" is not \"deny\", \"ask\" or \"run\"; using \"deny\"";
-    assert!(told.contains(want) && told.contains("tools.act: 5 is not"), "{told}");
+    assert!(shown.contains(want) && shown.contains("tools.act: 5 is not"), "{shown}");
 }

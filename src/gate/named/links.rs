@@ -48,7 +48,7 @@ fn version(data: &Metadata) -> Version {
 }
 
 impl Tracked {
-    /// Returns the paths of the links in an index with names of so many bytes for contents.
+    /// Returns the paths of the links in an index whose names of contents have this number of bytes.
     fn links(&self, index: &Path, id_bytes: usize) -> Arc<[PathBuf]> {
         let Some(data) = fs::metadata(index).ok().filter(Metadata::is_file) else {
             return Arc::default();
@@ -194,8 +194,8 @@ mod tests {
             index.extend(if is_extended { &[0x40, 0, 0, 0][..] } else { &[0, 0] });
             if is_packed {
                 index.push(dropped);
-                let kept = if dropped == 0 { 0 } else { path.len() - usize::from(dropped) };
-                index.extend(&path.as_bytes()[kept..]);
+                let length = if dropped == 0 { 0 } else { path.len() - usize::from(dropped) };
+                index.extend(&path.as_bytes()[length..]);
                 index.push(0);
             } else {
                 index.extend(path.as_bytes());

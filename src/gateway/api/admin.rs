@@ -47,7 +47,7 @@ pub fn remove_member(call: &Call<'_>) -> Answered<Reply> {
     Ok(Reply::empty())
 }
 
-/// `GET /admin/tokens`: without their secrets, which nobody has.
+/// `GET /admin/tokens`: without their secrets, which aren't stored.
 pub fn tokens(call: &Call<'_>) -> Answered<Reply> {
     let tenant = &call.who()?.tenant;
     let all = call.gateway.ledger.accounts().tokens()?;

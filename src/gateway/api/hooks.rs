@@ -1,4 +1,4 @@
-//! Webhooks: a signed request of another program starts a run that nobody watches, of a question or of a procedure. The signature covers the time and the body,
+//! Webhooks: a signed request of another program starts an unattended run of a question or of a procedure. The signature covers the time and the body,
 //! and each counts once.
 
 use std::collections::BTreeMap;
@@ -163,11 +163,11 @@ fn signature(call: &Call<'_>, secret: &str) -> Option<(i64, String)> {
         return None;
     }
     let text = call.header(SIGNATURE)?;
-    let (time, given) = text.strip_prefix("t=")?.split_once(",v1=")?;
+    let (time, signature) = text.strip_prefix("t=")?.split_once(",v1=")?;
     let seconds: i64 = time.parse().ok()?;
-    let given: [u8; 32] = hex::decode(given)?;
+    let signature: [u8; 32] = hex::decode(signature)?;
     let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, secret.as_bytes());
     let message = [time.as_bytes(), b".", &call.sent.body].concat();
-    ring::hmac::verify(&key, &message, &given).ok()?;
-    Some((seconds, hex::encode(&given)))
+    ring::hmac::verify(&key, &message, &signature).ok()?;
+    Some((seconds, hex::encode(&signature)))
 }

@@ -77,7 +77,7 @@ fn may_answer(call: &Call<'_>, question: &Value) -> Answered<Result<(), &'static
         () if who.kind != TokenKind::Person => Err("only a person's token may answer"),
         () if who.role < TeamRole::Approver => Err("answering needs the role approver"),
         () if has_four_eyes && question["asked_by"] == *who.user => {
-            Err("whoever started it doesn't answer its questions")
+            Err("the person who started it doesn't answer its questions")
         }
         () if question["state"] != "open" => Err("it isn't open any more"),
         () => Ok(()),
@@ -150,7 +150,7 @@ fn answer_shared(call: &Call<'_>, share_id: &str, question: &Value) -> Answered<
     }
     let share = call.gateway.shares.find(who, share_id).ok_or_else(shares::elsewhere)?;
     let (steps, received) = mpsc::unbounded_channel();
-    let told = Box::new(move |done: Answered<()>| {
+    let report = Box::new(move |done: Answered<()>| {
         let done = done.map(|()| Reply::ok(json!({"accepted": true})));
         let _ = steps.send(Progress::Done(Box::new(done)));
     });
@@ -159,7 +159,7 @@ fn answer_shared(call: &Call<'_>, share_id: &str, question: &Value) -> Answered<
         is_yes: call.body["answer"] == "once",
         note: call.text("note").unwrap_or_default(),
         digest,
-        told,
+        report,
     };
     share.answer(call.param("question_id"), attempt)?;
     Ok(Reply::later(received, Duration::ZERO))

@@ -118,7 +118,7 @@ pub fn cancel(call: &Call<'_>) -> Answered<Reply> {
     Ok(Reply::ok(json!({"run_id": id, "state": row["state"]})))
 }
 
-/// Another gateway of the same database has the run: the refusal names it, for whoever can ask it.
+/// Another gateway of the same database has the run: the refusal names it, so that a caller can ask it.
 fn elsewhere(call: &Call<'_>, run_id: &str) -> Answered<Problem> {
     let node = call.gateway.ledger.runs().node(call.who()?, run_id)?;
     let message = match node.as_ref().and_then(|node| node.address.as_ref()) {
@@ -152,7 +152,7 @@ pub fn live(call: &Call<'_>) -> Answered<Reply> {
     Ok(Reply::text("text/event-stream", text))
 }
 
-/// A run that a webhook starts: nobody is asked.
+/// A run that a webhook starts: no person is asked.
 pub fn start_unattended(
     call: &Call<'_>,
     who: &Identity,

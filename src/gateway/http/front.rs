@@ -114,7 +114,7 @@ async fn accept(gateway: Arc<Gateway>, listeners: Listeners) {
                 spawn_connection((gateway, router), Watched { socket, deadline: None }, Peer::Net(address), place);
             }),
             accepted = next(own.as_ref()) => accepted.map(|socket| {
-                // Whoever can reach it is the same user, by the directory's mode; the kernel says so, too.
+                // Only the same user can reach it, by the directory's mode; the kernel confirms it.
                 if socket.peer_cred().is_ok_and(|peer| peer.uid() == nix::unistd::getuid().as_raw()) {
                     spawn_connection((gateway, router), Watched { socket, deadline: None }, Peer::Own, place);
                 }

@@ -224,8 +224,8 @@ fn replaced(value: Value, definitions: &Value) -> Value {
             if let Some(definition) = named.and_then(|name| definitions.get(name)) {
                 return replaced(definition.clone(), definitions);
             }
-            let kept = fields.into_iter().filter(|(name, _)| name != "$defs");
-            kept.map(|(name, field)| (name, replaced(field, definitions))).collect::<Map<_, _>>().into()
+            let rest = fields.into_iter().filter(|(name, _)| name != "$defs");
+            rest.map(|(name, field)| (name, replaced(field, definitions))).collect::<Map<_, _>>().into()
         }
         Value::Array(items) => items.into_iter().map(|item| replaced(item, definitions)).collect(),
         other => other,

@@ -73,7 +73,7 @@ pub fn wrong_secrets_of(address: IpAddr) -> String {
 #[derive(Debug, Default)]
 pub struct Rates {
     buckets: Mutex<HashMap<String, Bucket>>,
-    /// Until when a secret is refused, by its hash: whoever is far above a limit must not take the time of others by being
+    /// Time until which a secret is refused, by its hash: a caller far above a limit must not take the time of others by being
     /// looked up again and again.
     refused: Mutex<HashMap<u64, (Instant, Rate)>>,
     hasher: RandomState,

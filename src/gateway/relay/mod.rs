@@ -119,20 +119,20 @@ struct Line {
 impl Line {
     /// Connects again and again until the end.
     fn pass_on(&self) {
-        let (mut pause, mut told) = (AGAIN.0, String::new());
+        let (mut pause, mut reported) = (AGAIN.0, String::new());
         loop {
             let opened = Connection::open(&self.target.address, &self.target.authorities);
             if opened.is_ok() {
-                (pause, told) = (AGAIN.0, String::new());
+                (pause, reported) = (AGAIN.0, String::new());
                 self.passing.set(true);
                 tracing::info!(event = "nats_connected", stream = self.target.stream.as_str());
             }
             let Err(error) = opened.and_then(|mut connection| self.drain(&mut connection)) else { return };
             self.passing.set(false);
             let why = error.to_string();
-            if why != told {
+            if why != reported {
                 tracing::warn!(event = "nats_failed", why = why.as_str());
-                told = why;
+                reported = why;
             }
             if self.has_ended(pause) {
                 return;
@@ -157,7 +157,7 @@ impl Line {
                 }
                 has_passed |= self.page(connection, tenant)?;
             }
-            // Events that retention has removed since leave a tenant behind with nothing to pass on.
+            // A tenant whose events retention has removed since has nothing left to pass on.
             if self.has_ended(if has_passed { Duration::ZERO } else { LOOK }) {
                 return Ok(());
             }
@@ -168,7 +168,7 @@ impl Line {
         }
     }
 
-    /// Goes on after the newest event that the stream has: of the last one nobody may know whether it was stored.
+    /// Goes on after the newest event that the stream has: it may be unknown whether the last one was stored.
     fn meet(&self, connection: &mut Connection, tenant: &str) -> io::Result<()> {
         let Some(last) = connection.last_id(&self.target.stream, &subject(tenant))? else { return Ok(()) };
         let epoch = self.ledger.relay().next(tenant, 1).map_err(of_ledger)?.0;

@@ -147,7 +147,7 @@ impl Connection {
     /// Publishes a message, and returns when the stream has stored it, or has one with this id.
     ///
     /// # Errors
-    /// The stream doesn't take it, or the connection breaks: then nobody knows whether the stream has it.
+    /// The stream doesn't take it, or the connection breaks: then it is unknown whether the stream has it.
     pub fn publish(&mut self, stream: &str, subject: &str, id: &str, payload: &[u8]) -> io::Result<()> {
         let headers = format!("NATS/1.0\r\nNats-Msg-Id: {id}\r\nNats-Expected-Stream: {stream}\r\n\r\n");
         let answer = self.ask(subject, &headers, payload)?;

@@ -118,7 +118,7 @@ fn serve(
         if next.is_none()
             && let Some(key) = &key
         {
-            // Whoever sends from now on starts a thread anew; what came in between is still answered.
+            // A later message starts a new thread; what came in between is still answered.
             gateway.live.threads.lock().remove(key);
             next = received.try_recv().ok();
         }
@@ -235,7 +235,7 @@ fn turns_of(gateway: &Gateway, mode: Mode) -> Most {
     Most { all, of_user: if mode == Mode::Lab { all } else { whole(settings.limits.user_runs) } }
 }
 
-/// Writes down how a run ended, and answers whoever waits for it.
+/// Records how a run ended, and answers the callers that wait for it.
 fn end(gateway: &Gateway, job: &Job) {
     let run = &job.run;
     let (end, text, usage, receipts, conversation) = {
@@ -271,13 +271,13 @@ fn of_failure(failure: &Failure) -> Problem {
         FailureKind::User => (422, "schema_invalid"),
         FailureKind::Refused => (403, "forbidden"),
         FailureKind::Budget => (403, "budget"),
-        // A key that the server refuses is the config's fault, and the server's answer. Without a model nobody can answer, either.
+        // A key that the server refuses is the config's fault, and the server's answer. Without a model there is no answer, either.
         FailureKind::Config | FailureKind::Unreachable | FailureKind::Unavailable | FailureKind::NoModel => {
             (502, "upstream")
         }
         FailureKind::Internal => (500, "internal"),
     };
-    // A hint that names a command of the shell helps nobody here.
+    // A hint that names a command of the shell doesn't help here.
     let is_for_shell = failure.hint.split_whitespace().any(|word| word.len() > 1 && word.starts_with(':'));
     let hint = if failure.hint.is_empty() || is_for_shell { String::new() } else { format!("; {}", failure.hint) };
     let problem = Problem::new(status, code, format!("{}{hint}", failure.message));

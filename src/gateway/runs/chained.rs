@@ -67,7 +67,7 @@ pub struct TeamChain {
 struct Under {
     /// Events that come before the decision's.
     first: Vec<EventDraft>,
-    /// A gate blocked it before its question was asked: it stays blocked, since nobody said yes to it.
+    /// A gate blocked it before its question was asked: it stays blocked, since no person agreed to it.
     blocked: Option<Blocked>,
     judged: Option<Result<Judged, LedgerError>>,
     /// Time when it was let through.

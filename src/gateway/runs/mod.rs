@@ -1,4 +1,4 @@
-//! The work behind requests: threads, calls and runs that go on, the gates in front of tools, and the persons who are asked.
+//! The work for requests: threads, calls and runs that go on, the gates in front of tools, and the persons who are asked.
 
 pub mod answering;
 pub mod bell;

@@ -1,4 +1,4 @@
-//! The persons behind the gateway: asked by a row in the database, answered over HTTP, once.
+//! The persons who use the gateway: a row in the database asks them, and they answer once over HTTP.
 
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ impl Person for Remote {
 
     fn approve(&mut self, question: &Question) -> Answer {
         let no = |why: &str| Answer::Unanswered(why.to_owned());
-        // A gate that blocks needs nobody's time. The chain remembers it, so this yes admits nothing.
+        // A gate that blocks asks no person. The chain remembers it, so this yes admits nothing.
         if self.chain.peek(&question.tool, Some(&question.verdict)).is_err() {
             return Answer::Once;
         }
@@ -78,10 +78,11 @@ impl Remote {
         loop {
             let seen = self.gateway.bell.count();
             match ledger.questions().answer_of(who, id) {
-                Ok(Some(given)) => {
-                    self.by = Some(given.by.clone());
-                    let why = if given.note.is_empty() { given.by } else { format!("{}: {}", given.by, given.note) };
-                    return if given.is_yes { Answer::Once } else { Answer::No(why) };
+                Ok(Some(answer)) => {
+                    self.by = Some(answer.by.clone());
+                    let why =
+                        if answer.note.is_empty() { answer.by } else { format!("{}: {}", answer.by, answer.note) };
+                    return if answer.is_yes { Answer::Once } else { Answer::No(why) };
                 }
                 Ok(None) => {}
                 Err(LedgerError::Late) => return Answer::Unanswered("nobody answered in time".into()),

@@ -18,19 +18,19 @@ pub struct Runners(Mutex<BTreeMap<(String, String), Vec<ToolRunner>>>);
 impl Runners {
     /// Takes one that waits for a project.
     pub fn take(&self, who: &Identity) -> Option<ToolRunner> {
-        let mut kept = self.0.lock();
-        kept.get_mut(&(who.tenant.clone(), who.project.clone()))?.pop()
+        let mut idle = self.0.lock();
+        idle.get_mut(&(who.tenant.clone(), who.project.clone()))?.pop()
     }
 
     /// Keeps a runner for the next call of its project, if there is a place.
     pub fn keep(&self, who: &Identity, mut runner: ToolRunner) {
         // The next call has another caller.
         runner.lend_boards(None);
-        let mut kept = self.0.lock();
-        if kept.values().map(Vec::len).sum::<usize>() >= ALL_MAX {
-            kept.clear();
+        let mut idle = self.0.lock();
+        if idle.values().map(Vec::len).sum::<usize>() >= ALL_MAX {
+            idle.clear();
         }
-        let of_project = kept.entry((who.tenant.clone(), who.project.clone())).or_default();
+        let of_project = idle.entry((who.tenant.clone(), who.project.clone())).or_default();
         if of_project.len() < KEPT_MAX {
             of_project.push(runner);
         }

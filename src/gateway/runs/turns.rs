@@ -31,19 +31,19 @@ type Counts = BTreeMap<(String, String), usize>;
 
 #[derive(Default)]
 struct State {
-    taken: Counts,
+    running: Counts,
     waiting: Counts,
 }
 
 impl State {
     fn may_begin(&self, user: &(String, String), most: Most) -> bool {
         let of_tenant = |tenant: &str| -> usize {
-            self.taken.iter().filter(|((of, _), _)| of == tenant).map(|(_, count)| count).sum()
+            self.running.iter().filter(|((of, _), _)| of == tenant).map(|(_, count)| count).sum()
         };
-        let has_room = |user: &(String, String)| self.taken.get(user).copied().unwrap_or(0) < most.of_user;
-        // Whoever waits for a turn of their own holds nobody up.
+        let has_room = |user: &(String, String)| self.running.get(user).copied().unwrap_or(0) < most.of_user;
+        // A user who waits for a turn of their own delays no one.
         let is_behind = |other: &(String, String)| has_room(other) && of_tenant(&other.0) < of_tenant(&user.0);
-        self.taken.values().sum::<usize>() < most.all && has_room(user) && !self.waiting.keys().any(is_behind)
+        self.running.values().sum::<usize>() < most.all && has_room(user) && !self.waiting.keys().any(is_behind)
     }
 }
 
@@ -62,7 +62,7 @@ impl Turns {
             self.freed.wait_for(&mut state, LOOK);
         }
         remove(&mut state.waiting, &user);
-        *state.taken.entry(user).or_default() += 1;
+        *state.running.entry(user).or_default() += 1;
         // Another tenant may have waited for this one only.
         self.freed.notify_all();
         true
@@ -70,7 +70,7 @@ impl Turns {
 
     /// Gives the turn of a run back.
     pub fn end(&self, user: (&str, &str)) {
-        remove(&mut self.state.lock().taken, &named(user));
+        remove(&mut self.state.lock().running, &named(user));
         self.freed.notify_all();
     }
 }
@@ -100,14 +100,14 @@ mod tests {
         let mut state = State::default();
         for _ in 0..3 {
             assert!(state.may_begin(&busy, FOUR));
-            *state.taken.entry(busy.clone()).or_default() += 1;
+            *state.running.entry(busy.clone()).or_default() += 1;
         }
         state.waiting.extend([(quiet.clone(), 1), (busy.clone(), 1)]);
         assert!(!state.may_begin(&busy, FOUR), "another tenant waits and has none");
         assert!(state.may_begin(&quiet, FOUR));
         remove(&mut state.waiting, &quiet);
         assert!(state.may_begin(&busy, FOUR));
-        *state.taken.entry(busy).or_default() += 1;
+        *state.running.entry(busy).or_default() += 1;
         assert!(!state.may_begin(&quiet, FOUR), "all are taken");
     }
 
@@ -116,10 +116,10 @@ mod tests {
         let (anna, ben, carl) = (named(("acme", "anna")), named(("acme", "ben")), named(("other", "carl")));
         let most = Most { all: 8, of_user: 2 };
         let mut state = State::default();
-        state.taken.extend([(anna.clone(), 2), (carl.clone(), 2)]);
+        state.running.extend([(anna.clone(), 2), (carl.clone(), 2)]);
         state.waiting.insert(carl.clone(), 5);
         assert!(!state.may_begin(&anna, most) && !state.may_begin(&carl, most), "each has two");
-        state.taken.insert(ben.clone(), 1);
+        state.running.insert(ben.clone(), 1);
         assert!(state.may_begin(&ben, most), "carl's tenant has fewer, but he can't begin");
     }
 

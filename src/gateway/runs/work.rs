@@ -185,11 +185,11 @@ mod tests {
             let done = Arc::clone(&done);
             Box::new(move || done.lock().push(lane)) as Job
         };
-        let taken = (0..300).filter(|_| shared.put("busy", job("busy"))).count();
-        assert_eq!(taken, places * 3 / 4, "the rest of the queue is for others");
+        let accepted = (0..300).filter(|_| shared.put("busy", job("busy"))).count();
+        assert_eq!(accepted, places * 3 / 4, "the rest of the queue is for others");
         assert!((0..10).all(|_| shared.put("quiet", job("quiet"))));
         // One thread takes what all threads take, in the same order.
-        (0..taken + 10).for_each(|_| shared.next().expect("a job")());
+        (0..accepted + 10).for_each(|_| shared.next().expect("a job")());
         let order = done.lock().clone();
         let quiet: Vec<usize> = (0..order.len()).filter(|at| order[*at] == "quiet").collect();
         assert_eq!(

@@ -37,7 +37,7 @@ const SILENCE: Duration = Duration::from_secs(30);
 /// An answer that the session doesn't decide about in so long gets an error.
 const DECISION_WAIT: Duration = Duration::from_secs(5);
 
-/// Tells whoever answered what became of it.
+/// Reports to the person who answered what became of the answer.
 type Report = Box<dyn FnOnce(Answered<()>) + Send>;
 
 /// Somebody's answer to a question, on its way to the session.
@@ -51,7 +51,7 @@ pub struct Attempt {
     /// The fingerprint of the call that was shown.
     pub digest: String,
     /// Called once, with what became of it.
-    pub told: Report,
+    pub report: Report,
 }
 
 /// The news for a viewer.
@@ -66,7 +66,7 @@ pub enum News {
 pub struct LiveShare {
     /// Its id.
     pub id: String,
-    /// Whoever shares it.
+    /// The person who shares it.
     pub owner: Identity,
     /// The token with which it began; none for the gateway's own user.
     token: Option<String>,
@@ -192,7 +192,7 @@ impl LiveShare {
         self.inner.lock()
     }
 
-    /// The token of whoever shares it, and the tenant in which it must count.
+    /// The token of the person who shares it, and the tenant in which it must count.
     pub(super) fn right(&self) -> Option<(String, String)> {
         Some((self.token.clone()?, self.owner.tenant.clone()))
     }
@@ -221,7 +221,7 @@ impl LiveShare {
         let wrong = || Problem::body("a frame is a line of JSON with seq and k");
         let lines = std::str::from_utf8(lines).map_err(|_| wrong())?;
         let mut chores = Vec::new();
-        let taken = {
+        let result = {
             let mut inner = self.inner();
             if inner.over.is_some() {
                 return Err(Problem::new(410, "ended", "the session isn't shared any more"));
@@ -243,7 +243,7 @@ impl LiveShare {
         };
         self.carry_out(chores);
         self.grow();
-        taken.map(|()| self.inner().last)
+        result.map(|()| self.inner().last)
     }
 
     /// Makes the changes of the database that are due.
@@ -299,7 +299,7 @@ impl LiveShare {
             "q" => self.ask(inner, &mut shown, chores),
             "a" => self.answered(inner, &mut shown, chores),
             "x" => return inner.refuse(&shown),
-            "end" => return self.close(inner, "whoever shared it has ended it", chores),
+            "end" => return self.close(inner, "the person who shared it has ended it", chores),
             // A newer session may tell more.
             _ => return,
         }
@@ -345,9 +345,9 @@ impl LiveShare {
         let who = Box::new(mine.first().map_or(&self.owner, |(attempt, _)| &attempt.who).clone());
         let note = mine.first().map(|(attempt, _)| attempt.note.clone()).unwrap_or_default();
         chores.push(Chore::Answer { who, question_id: question.id, digest: question.digest, is_yes, note });
-        mine.into_iter().for_each(|(attempt, _)| (attempt.told)(Ok(())));
+        mine.into_iter().for_each(|(attempt, _)| (attempt.report)(Ok(())));
         for (attempt, _) in others {
-            (attempt.told)(Err(already_answered(&by)));
+            (attempt.report)(Err(already_answered(&by)));
         }
     }
 
@@ -375,7 +375,7 @@ impl LiveShare {
         self.called.send_modify(|count| *count = count.wrapping_add(1));
     }
 
-    /// Takes what the publisher is to hear; an answer that nobody has heard in time is none.
+    /// Takes what the publisher is to get; an answer that it hasn't fetched in time doesn't count.
     pub fn calls(&self) -> Vec<(&'static str, Value)> {
         let mut inner = self.inner();
         let fresh = inner.calls.drain(..).filter(|(_, _, at)| at.elapsed() < DECISION_WAIT);
@@ -455,7 +455,7 @@ impl LiveShare {
         inner.attempts = waiting;
         for (attempt, _) in late {
             let message = "the session doesn't answer, so it isn't known whether the answer counts";
-            (attempt.told)(Err(Problem::new(503, "overloaded", message).header("Retry-After", "1")));
+            (attempt.report)(Err(Problem::new(503, "overloaded", message).header("Retry-After", "1")));
         }
         if !inner.piece.is_empty() {
             inner.store(&mut chores);
@@ -481,7 +481,7 @@ impl LiveShare {
         inner.end_output();
         inner.over = Some(why.to_owned());
         for (attempt, _) in inner.attempts.drain(..) {
-            (attempt.told)(Err(Problem::new(410, "question_expired", "the session isn't shared any more")));
+            (attempt.report)(Err(Problem::new(410, "question_expired", "the session isn't shared any more")));
         }
         if let Some(open) = inner.question.take() {
             chores.push(Chore::CloseQuestion(open.id, why.to_owned()));
@@ -615,7 +615,7 @@ impl Inner {
                 }
                 false => Problem::new(410, "question_expired", "the question's time is over"),
             };
-            (attempt.told)(Err(problem));
+            (attempt.report)(Err(problem));
         }
     }
 }

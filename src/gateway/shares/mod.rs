@@ -33,7 +33,7 @@ const LIVE_TENANT_MAX: usize = 32;
 /// The right of those who share a session is looked at again after so long.
 const CHECK: Duration = Duration::from_secs(2);
 
-/// Answer to whoever wants to share a session.
+/// Answer to a request to share a session.
 pub enum Begun {
     /// Success.
     Live {
@@ -62,7 +62,7 @@ impl Shares {
         self.live.lock()
     }
 
-    /// Begins to share a session, for whoever has `token` (none at the socket).
+    /// Begins to share a session, for the owner of `token` (none at the socket).
     ///
     /// # Errors
     /// The database fails.
@@ -123,7 +123,7 @@ impl Shares {
         Begun::Live { id, secret }
     }
 
-    /// A session that goes on, for whoever has its publisher's secret.
+    /// A session that goes on, for the caller with its publisher's secret.
     pub fn published(&self, id: &str, secret: &str) -> Option<Arc<LiveShare>> {
         let found = self.live().get(id).cloned()?;
         found.is_published_with(&hash::sha256_hex(secret.as_bytes())).then_some(found)
@@ -165,7 +165,7 @@ fn end_without_right(all: &[Arc<LiveShare>], callers: &Callers) {
     let (shares, rights): (Vec<_>, Vec<_>) = with_token.unzip();
     let counts = callers.may_read(&rights).unwrap_or_default();
     for (share, _) in shares.iter().zip(counts).filter(|(_, counts)| !counts) {
-        share.end("the token of whoever shares it counts no more");
+        share.end("the token of the person who shares it isn't valid any more");
     }
 }
 

@@ -105,7 +105,7 @@ pub(super) fn run_body(gateway: &Arc<Gateway>, stream: RunStream) -> Body {
     body_of(receiver)
 }
 
-async fn pump_run(gateway: &Arc<Gateway>, stream: RunStream, frames: &Sender<Bytes>) -> Result<(), Gone> {
+async fn pump_run(gateway: &Arc<Gateway>, stream: RunStream, frames: &Sender<Bytes>) -> Result<(), Disconnected> {
     let RunStream { run, mut after, secret, place: _place } = stream;
     let mut grown = run.grown.subscribe();
     let mut stopping = gateway.stopping.subscribe();
@@ -155,10 +155,10 @@ fn body_of(receiver: mpsc::Receiver<Bytes>) -> Body {
 }
 
 /// The client has gone, or takes nothing.
-struct Gone;
+struct Disconnected;
 
-async fn send(frames: &Sender<Bytes>, frame: impl Into<Bytes>) -> Result<(), Gone> {
-    timeout(SLOW, frames.send(frame.into())).await.map_err(|_| Gone)?.map_err(|_| Gone)
+async fn send(frames: &Sender<Bytes>, frame: impl Into<Bytes>) -> Result<(), Disconnected> {
+    timeout(SLOW, frames.send(frame.into())).await.map_err(|_| Disconnected)?.map_err(|_| Disconnected)
 }
 
 /// A stream on its way.
@@ -184,7 +184,7 @@ enum Next {
     End,
 }
 
-async fn pump(gateway: &Arc<Gateway>, stream: Stream, frames: &Sender<Bytes>) -> Result<(), Gone> {
+async fn pump(gateway: &Arc<Gateway>, stream: Stream, frames: &Sender<Bytes>) -> Result<(), Disconnected> {
     let mut stopping = gateway.stopping.subscribe();
     let _hearing = gateway.gestures.hear(&stream.who, &stream.filter, frames);
     send(frames, "retry: 2000\n\n").await?;
@@ -222,7 +222,7 @@ async fn pump(gateway: &Arc<Gateway>, stream: Stream, frames: &Sender<Bytes>) ->
 
 impl Pump<'_> {
     /// Sends what there is.
-    async fn step(&mut self, gateway: &Gateway) -> Result<Next, Gone> {
+    async fn step(&mut self, gateway: &Gateway) -> Result<Next, Disconnected> {
         match self.feed.state() {
             State::Replaced => {
                 send(self.frames, resync(&self.stream)).await?;
@@ -258,7 +258,7 @@ impl Pump<'_> {
         Ok(Next::Wait)
     }
 
-    async fn show(&mut self, frames: Vec<Bytes>, reached: i64) -> Result<(), Gone> {
+    async fn show(&mut self, frames: Vec<Bytes>, reached: i64) -> Result<(), Disconnected> {
         for frame in frames {
             send(self.frames, frame).await?;
             self.spoken = Instant::now();

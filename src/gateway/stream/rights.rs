@@ -43,7 +43,7 @@ impl Right {
         self.ended.subscribe()
     }
 
-    /// Takes in what was found; `None` if nobody knows.
+    /// Takes in what was found; `None` if it is unknown.
     fn found(&self, may_read: Option<bool>) {
         let mut seen = self.seen.lock();
         match may_read {

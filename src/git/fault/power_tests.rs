@@ -1,4 +1,4 @@
-//! A disk that loses in a power cut what nobody waited for. A process of a test notes in a folder what it has waited for; the test
+//! A disk that loses unsynced writes in a power cut. A process of a test notes in a folder what it has waited for; the test
 //! then makes of the files what the disk would have.
 
 use parking_lot::Mutex;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 /// The variable that names the folder of the notes.
 pub const NOTES: &str = "REEDCLAW_TEST_SYNCED";
 
-/// Remains of that which nobody waited for, after a power cut.
+/// The part of unsynced writes that a power cut leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
     /// Nothing: neither names nor contents.
@@ -124,7 +124,7 @@ impl Disk {
             let inode = inode.as_str().unwrap_or_default();
             match self.known.get(inode) {
                 _ if inode.starts_with(FOLDER) => self.known_below(inode, &at.join(name), left),
-                // Of a file that nobody waited for the name may be there.
+                // The name of an unsynced file may be there.
                 known => left.push((at.join(name), Some(known.and_then(|_| self.bytes(inode)).unwrap_or_default()))),
             }
         }

@@ -120,7 +120,7 @@ impl Nodes<'_> {
         Ok(transaction.finish()?)
     }
 
-    /// Settles what gateways have left that serve no more: nobody waits for it, and nobody knows how it ended.
+    /// Settles the work of gateways that don't serve any more: nothing waits for it, and its end is unknown.
     ///
     /// # Errors
     /// The database fails.

@@ -15,7 +15,7 @@ const RETENTION_MS: i64 = 7 * 24 * 3_600 * 1_000;
 /// Reason why a session ended if it wasn't anybody's wish: the next gateway may go on with it.
 pub const GATEWAY_ENDED: &str = "the gateway ended";
 
-/// Answer to whoever wants to share a session on.
+/// Answer to a request to go on sharing a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Resumed {
     /// Success; the pieces and bytes of its recording.
@@ -82,7 +82,7 @@ impl Shares<'_> {
         })
     }
 
-    /// Shares a session on that a gateway has left, for whoever shared it.
+    /// Goes on sharing a session that a gateway has left, for the person who shared it.
     ///
     /// # Errors
     /// They have shared none with this id in this project, or the database fails.

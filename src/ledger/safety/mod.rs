@@ -301,7 +301,7 @@ impl Safety<'_> {
         })
     }
 
-    /// Returns whether a flag of a tenant is on; `None` if nobody has set it.
+    /// Returns whether a flag of a tenant is on; `None` if it isn't set.
     ///
     /// # Errors
     /// The database fails.

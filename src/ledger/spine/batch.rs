@@ -198,7 +198,7 @@ impl<'c> Batch<'c> {
         Ok(stored)
     }
 
-    /// The events that were written, for whoever has the time to free their memory.
+    /// The events that were written, so that another thread can free their memory.
     pub fn into_rows(self) -> Vec<Event> {
         self.rows
     }

@@ -138,7 +138,7 @@ impl Connection {
         }
     }
 
-    /// Makes a transaction's changes durable. Fails, too, if a statement failed whose answer nobody has waited for.
+    /// Makes a transaction's changes durable. Fails, too, if a statement failed whose answer wasn't waited for.
     pub fn commit(&self) -> Result<()> {
         self.step("COMMIT")
     }

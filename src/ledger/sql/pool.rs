@@ -270,7 +270,7 @@ impl Held<'_> {
     /// Commits, and gives the connection back without looking for an open transaction.
     ///
     /// # Errors
-    /// The database fails: then nothing was changed, or nobody knows.
+    /// The database fails: then nothing was changed, or it is unknown.
     pub fn finish(mut self) -> Result<()> {
         let committed = self.commit();
         let connection = self.connection.take().filter(|_| committed.is_ok());

@@ -17,7 +17,7 @@ use super::value::Owned;
 /// Moves bytes from and to the server, and returns what it says unasked.
 type Driver = Box<dyn FnMut(&mut Context<'_>) -> Poll<Option<Result<AsyncMessage, Error>>> + Send>;
 
-/// The answer to a statement that nobody has waited for.
+/// The answer to a statement that isn't waited for.
 type Answer = Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>;
 
 /// A connection.
@@ -26,7 +26,7 @@ pub struct Wire {
     client: Arc<Client>,
     /// Gone with the connection.
     driver: Option<Driver>,
-    /// Answers that nobody has waited for, the oldest first.
+    /// Answers that haven't been waited for, the oldest first.
     open: VecDeque<Answer>,
     notifications: VecDeque<String>,
 }
@@ -70,7 +70,7 @@ impl Wire {
 
     fn later(&mut self, answer: impl Future<Output = Result<(), Error>> + Send + 'static) {
         let mut answer: Answer = Box::pin(answer);
-        // The first look puts the request in its place behind the ones before.
+        // The first look puts the request in its place after the earlier ones.
         match answer.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Pending => self.open.push_back(answer),
             Poll::Ready(result) => self.open.push_back(Box::pin(std::future::ready(result))),
@@ -141,7 +141,7 @@ impl Wire {
     }
 }
 
-/// Moves what can be moved now. A connection that ends is dropped, so that nobody waits for its answers.
+/// Moves what can be moved now. A connection that ends is dropped, so that nothing waits for its answers.
 fn drive(
     driver: &mut Option<Driver>,
     notifications: &mut VecDeque<String>,

@@ -70,8 +70,8 @@ pub(in crate::mcp) fn login(
             return Err(format!("{} gave no token that can be used", giver.issuer));
         }
         (record.wanted, record.metadata) = (None, None);
-        let kept = tokens.changed(|old| *old = record.clone());
-        return kept.ok_or_else(|| "the token can't be written to the state directory".to_owned());
+        let written = tokens.changed(|old| *old = record.clone());
+        return written.ok_or_else(|| "the token can't be written to the state directory".to_owned());
     }
 }
 

@@ -230,11 +230,11 @@ impl Tokens {
     pub(super) fn challenge(&self) -> Option<Challenge> {
         let known = self.0.challenge.lock().clone();
         // Another session may have met it.
-        let kept = || {
+        let recorded = || {
             let record = self.read()?;
             Some(Challenge { metadata: record.metadata, scope: Some(record.wanted?), error: Some(INSUFFICIENT.into()) })
         };
-        known.or_else(kept)
+        known.or_else(recorded)
     }
 
     /// Forgets the newest demand, once it is met.

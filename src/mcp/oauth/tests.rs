@@ -53,7 +53,7 @@ fn texts_survive_an_address() {
     assert_eq!(fields("/favicon.ico"), None);
 }
 
-/// Texts of servers, bent at random from a fixed seed: whatever comes of it, nothing panics.
+/// Texts of servers, bent at random from a fixed seed: nothing panics.
 #[test]
 fn bent_texts_are_read_or_refused() {
     let seeds = [

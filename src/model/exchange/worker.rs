@@ -38,7 +38,7 @@ pub(in crate::model) struct Job {
 /// # Errors
 /// [`Fault::Tls`] if the authorities for https can't be read.
 pub(in crate::model) fn agent(endpoint: &Endpoint, address: &Address) -> Result<ureq::Agent, Fault> {
-    // A server that says it is at work is waited for; the caller's end holds the limit then.
+    // A server that reports that it is at work is waited for; the caller's end holds the limit then.
     let longest = endpoint.first_byte_timeout.max(endpoint.busy_timeout);
     let first_byte = if endpoint.may_say_it_works() { longest } else { endpoint.first_byte_timeout };
     let mut config = ureq::Agent::config_builder()

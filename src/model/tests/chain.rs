@@ -169,11 +169,11 @@ fn a_question_goes_no_farther_than_it_was_meant_without_a_word() {
     let mut ear = Ear::new(false);
     let answer = chat(specs(), "r", &question("q"), &mut ear).expect("an answer");
     assert_eq!((answer.model.as_str(), ear.crossings), ("last", vec!["near to far at far.invalid:1".to_owned()]));
-    let told = ear.heard.iter().any(|event| {
+    let is_shown = ear.heard.iter().any(|event| {
         matches!(event, ChatEvent::Notice(text) if text.contains("far was not asked: it is on the internet")
             && text.contains("models.r.allow_remote = true"))
     });
-    assert!(told, "{:?}", ear.heard);
+    assert!(is_shown, "{:?}", ear.heard);
     // Yes: it is asked, and fails there by its own.
     let mut ear = Ear::new(true);
     chat(specs(), "r", &question("q"), &mut ear).expect("an answer");

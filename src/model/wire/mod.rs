@@ -36,7 +36,7 @@ pub(super) struct Without {
     pub thinking: ThinkingForm,
 }
 
-/// In which form it is said how much a model is to think.
+/// Form of the effort that a model is to spend on thinking.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum ThinkingForm {
     /// The one that fits how it is configured.

@@ -145,7 +145,7 @@ struct Part {
 /// Reads one response.
 #[derive(Debug, Default)]
 pub(super) struct Reader {
-    /// The index of the item whose text came in pieces, so that its end doesn't say it again.
+    /// The index of the item whose text came in pieces, so that its end doesn't repeat it.
     streamed: Vec<Option<u64>>,
 }
 
@@ -235,7 +235,7 @@ impl Reader {
     }
 }
 
-/// Takes a whole item of the output; its text too, unless that was said in pieces.
+/// Takes a whole item of the output; its text too, unless that came in pieces.
 fn output(item: &RawValue, is_said: bool, got: &mut Gathered) -> Result<(), Bad> {
     got.keep_part(item.get());
     let item: OutputItem = serde_json::from_str(item.get())?;

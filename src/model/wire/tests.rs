@@ -190,9 +190,9 @@ fn a_stream_that_breaks_off_anywhere_never_counts_as_complete() {
         ];
         let end = ends.iter().filter_map(|word| text.find(word)).min().expect("an end");
         for cut in 0..end {
-            let (said, _, end) = read(protocol, &[&bytes[..cut]]);
+            let (text, _, end) = read(protocol, &[&bytes[..cut]]);
             assert!(end.is_err(), "{name} broken off at {cut}");
-            assert!(whole.starts_with(&said), "{name} broken off at {cut}: {said}");
+            assert!(whole.starts_with(&text), "{name} broken off at {cut}: {text}");
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{Act, Call, below, block, high, host_of};
 use crate::policy::piece::{Source, Text};
-use crate::policy::programs::{Given, listed};
+use crate::policy::programs::{Parsed, listed};
 use crate::proto::action::{Risk, WriteKind};
 
 /// A setting of git: what it would run.
@@ -29,18 +29,18 @@ pub(super) fn git_option(setting: &Text, acts: &mut Vec<Act>) {
 }
 
 /// A subcommand of git that the table doesn't have.
-pub(super) fn git(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
-    if given.operands.is_empty() {
+pub(super) fn git(_: &Call<'_>, parsed: &Parsed<'_>, acts: &mut Vec<Act>) {
+    if parsed.operands.is_empty() {
         return acts.push(Act::Prints(Source::Program.into()));
     }
-    acts.push(Act::Alias(given.operands[0].lossy().to_owned(), String::new()));
+    acts.push(Act::Alias(parsed.operands[0].lossy().to_owned(), String::new()));
 }
 
 /// Looks: a word with a slash may be a path, and with `--no-index` every word is one.
-pub(super) fn git_look(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
-    let is_files = given.has("files");
+pub(super) fn git_look(call: &Call<'_>, parsed: &Parsed<'_>, acts: &mut Vec<Act>) {
+    let is_files = parsed.has("files");
     let mut after = false;
-    for word in given.words {
+    for word in parsed.words {
         // `REV:PATH` prints what was committed there.
         acts.extend(word.split_once(':').map(|(_, path)| Act::SuspectPath(path, false)));
         if word.as_str() == Some("--") {
@@ -49,34 +49,34 @@ pub(super) fn git_look(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) 
             let is_option = word.head().starts_with('-');
             let is_range = word.head().starts_with("..") && !word.head().starts_with("../");
             let only_names =
-                matches!(given.sub.as_str(), "check-ignore" | "rev-parse") && !word.head().starts_with("../");
+                matches!(parsed.sub.as_str(), "check-ignore" | "rev-parse") && !word.head().starts_with("../");
             if !(is_option || is_range || only_names) {
                 acts.push(Act::read(word));
             }
         }
     }
-    if given.sub == "ls-files" {
+    if parsed.sub == "ls-files" {
         return acts.push(Act::Prints(below(&".".into()).then(&"\n".into())));
     }
-    if given.sub == "rev-parse" && given.has_word(&["--show-toplevel"]) {
+    if parsed.sub == "rev-parse" && parsed.has_word(&["--show-toplevel"]) {
         return acts.push(Act::Prints(Text::from(format!("{}\n", call.workspace))));
     }
     let short = ["--short", "HEAD", "--abbrev-ref", "--tags", "--format=%h", "--format=%H", "--always"];
-    if matches!(given.sub.as_str(), "rev-parse" | "describe" | "log") && given.has_word(&short) {
+    if matches!(parsed.sub.as_str(), "rev-parse" | "describe" | "log") && parsed.has_word(&short) {
         acts.push(Act::Prints(Source::Name.into()));
     }
 }
 
-pub(super) fn git_config(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
+pub(super) fn git_config(call: &Call<'_>, parsed: &Parsed<'_>, acts: &mut Vec<Act>) {
     let is_verb = |word: &&Text| !matches!(word.lossy(), "set" | "unset" | "get" | "list");
-    let words: Vec<&Text> = given.operands.iter().filter(is_verb).collect();
-    let file = given.values("config-file").next();
-    let changes = given.words.iter().any(|word| {
+    let words: Vec<&Text> = parsed.operands.iter().filter(is_verb).collect();
+    let file = parsed.values("config-file").next();
+    let changes = parsed.words.iter().any(|word| {
         word.head().starts_with("--unset")
             || word.head().starts_with("--remove")
             || matches!(word.lossy(), "-e" | "--edit" | "--add" | "--replace-all" | "--rename-section")
     });
-    let looks = given.has_word(listed("develop-lists")) || words.len() < 2 && !changes;
+    let looks = parsed.has_word(listed("develop-lists")) || words.len() < 2 && !changes;
     if !looks || file.is_some() {
         high(acts, "git-config", "changes settings of git");
     }
@@ -84,8 +84,8 @@ pub(super) fn git_config(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>
     if looks {
         return;
     }
-    let is_wide = given.has_word(&["--global", "--system"]);
-    if given.has_word(&["--system"]) {
+    let is_wide = parsed.has_word(&["--global", "--system"]);
+    if parsed.has_word(&["--system"]) {
         acts.push(Act::write(&"/etc/gitconfig".into()));
     } else if is_wide {
         acts.push(Act::Host("your git's settings".into()));
@@ -101,19 +101,19 @@ pub(super) fn git_config(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>
     }
 }
 
-pub(super) fn git_change(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
-    let paths = || given.operands.iter().cloned();
-    match given.sub.as_str() {
-        "rm" if !given.has_word(&["--cached", "-n", "--dry-run"]) => {
-            acts.extend(paths().map(|path| match given.has_letter('r') {
+pub(super) fn git_change(_: &Call<'_>, parsed: &Parsed<'_>, acts: &mut Vec<Act>) {
+    let paths = || parsed.operands.iter().cloned();
+    match parsed.sub.as_str() {
+        "rm" if !parsed.has_word(&["--cached", "-n", "--dry-run"]) => {
+            acts.extend(paths().map(|path| match parsed.has_letter('r') {
                 true => Act::Tree(path, WriteKind::DeleteTree),
                 false => Act::Write(path, WriteKind::Delete),
             }));
         }
         "mv" => acts.extend(paths().map(|path| Act::Write(path, WriteKind::Move))),
         "init" => acts.extend(paths().map(|path| Act::Write(path, WriteKind::Write))),
-        "apply" if given.values("write").next().is_some() => {
-            given.values("write").for_each(|path| acts.push(Act::Write(below(path), WriteKind::Write)));
+        "apply" if parsed.values("write").next().is_some() => {
+            parsed.values("write").for_each(|path| acts.push(Act::Write(below(path), WriteKind::Write)));
         }
         // Another directory or repository by its path.
         _ => acts.extend(
@@ -122,19 +122,19 @@ pub(super) fn git_change(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
     }
 }
 
-pub(super) fn git_clean(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
-    if given.has_word(&["--dry-run"]) || given.has_letter('n') {
+pub(super) fn git_clean(_: &Call<'_>, parsed: &Parsed<'_>, acts: &mut Vec<Act>) {
+    if parsed.has_word(&["--dry-run"]) || parsed.has_letter('n') {
         return;
     }
     let here = Text::from(".");
-    let paths = if given.operands.is_empty() { std::slice::from_ref(&here) } else { &given.operands };
+    let paths = if parsed.operands.is_empty() { std::slice::from_ref(&here) } else { &parsed.operands };
     acts.extend(paths.iter().map(|path| Act::Write(below(path), WriteKind::Delete)));
 }
 
 /// Speaks to the repository that the operands name.
-pub(super) fn git_far(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
+pub(super) fn git_far(_: &Call<'_>, parsed: &Parsed<'_>, acts: &mut Vec<Act>) {
     let mut is_named = false;
-    for word in &given.operands {
+    for word in &parsed.operands {
         if let Some(code) = word.strip_prefix("ext::") {
             acts.push(Act::Code(code));
         }
@@ -146,19 +146,19 @@ pub(super) fn git_far(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
             }
         }
     }
-    match given.operands.first().filter(|path| path.head().starts_with(['.', '/'])) {
+    match parsed.operands.first().filter(|path| path.head().starts_with(['.', '/'])) {
         _ if is_named => {}
         Some(path) => acts.push(Act::read(path)),
         None => acts.push(Act::Net(String::new())),
     }
-    if given.sub == "clone" {
-        acts.extend(given.named(&["-u"]).map(Act::suspect));
-        acts.extend(given.operands.get(1).map(Act::write));
+    if parsed.sub == "clone" {
+        acts.extend(parsed.named(&["-u"]).map(Act::suspect));
+        acts.extend(parsed.operands.get(1).map(Act::write));
     }
 }
 
-pub(super) fn make(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
-    for word in given.operands.iter().chain(given.words) {
+pub(super) fn make(call: &Call<'_>, parsed: &Parsed<'_>, acts: &mut Vec<Act>) {
+    for word in parsed.operands.iter().chain(parsed.words) {
         if let Some((name, value)) = word.split_once('=').filter(|_| !word.head().starts_with('-')) {
             if matches!(name.lossy(), "SHELL" | "CC" | "CXX" | "LD" | "AR" | "MAKE" | "RM" | "INSTALL" | "PYTHON")
                 || value.head().contains("$(shell")
@@ -166,60 +166,60 @@ pub(super) fn make(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
                 high(acts, "script", format!("sets {} for {}", name.shown(), call.name));
                 acts.push(Act::suspect(&value));
             }
-            let has_stage = given.words.iter().any(|word| word.head().len() > 8 && word.head().starts_with("DESTDIR="));
+            let has_stage = parsed.words.iter().any(|it| it.head().len() > 8 && it.head().starts_with("DESTDIR="));
             if name.as_str() == Some("DESTDIR") || matches!(name.lossy(), "PREFIX" | "prefix") && !has_stage {
                 acts.push(Act::Write(below(&value), WriteKind::Write));
             }
         }
     }
-    if given.has_word(&["install", "uninstall", "publish", "deploy"]) {
+    if parsed.has_word(&["install", "uninstall", "publish", "deploy"]) {
         high(acts, "install", "may write outside the workspace");
     }
 }
 
 /// `go run PATH@VERSION` fetches; `go run .` doesn't.
-pub(super) fn go_remote(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
-    if given.sub == "run" && given.operands.first().is_some_and(|path| path.head().contains('@')) {
+pub(super) fn go_remote(_: &Call<'_>, parsed: &Parsed<'_>, acts: &mut Vec<Act>) {
+    if parsed.sub == "run" && parsed.operands.first().is_some_and(|path| path.head().contains('@')) {
         high(acts, "install", "runs code that comes over the network");
         acts.push(Act::Net(String::new()));
     }
 }
 
-pub(super) fn packages(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
-    let verb = given.operands.first().map_or("", |verb| verb.lossy());
+pub(super) fn packages(call: &Call<'_>, parsed: &Parsed<'_>, acts: &mut Vec<Act>) {
+    let verb = parsed.operands.first().map_or("", |verb| verb.lossy());
     let removes = matches!(verb, "remove" | "purge" | "autoremove" | "erase" | "del" | "uninstall")
-        || given.words.iter().any(|word| {
+        || parsed.words.iter().any(|word| {
             word.head().starts_with("-R") && call.name == "pacman"
                 || matches!(word.lossy(), "--purge" | "--force-all" | "-P" | "-r" | "-e" | "--erase")
         });
     let is_vital = |word: &Text| {
         listed("develop-vital").contains(&word.lossy()) || word.head().starts_with("linux-image") || word.has_pattern()
     };
-    let pretends = given.has_word(&["-s", "--simulate", "--dry-run", "--just-print", "--recon", "--assumeno"]);
-    if removes && !(pretends && call.name.starts_with("apt")) && given.words.iter().any(is_vital) {
+    let pretends = parsed.has_word(&["-s", "--simulate", "--dry-run", "--just-print", "--recon", "--assumeno"]);
+    if removes && !(pretends && call.name.starts_with("apt")) && parsed.words.iter().any(is_vital) {
         block(acts, "system-path", format!("{} removes what the system needs", call.name));
     }
 }
 
 /// `NAME exec [OPTIONS] [WHAT] [--] COMMAND`, `tmux`: each word in front may be the command's first, and each with a blank a
 /// line; keys that are sent are typed together.
-pub(super) fn launcher(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
-    if let Some(at) = given.words.iter().position(|word| matches!(word.lossy(), "send-keys" | "send" | "stuff")) {
-        acts.push(Act::Suspect(Text::join(&given.words[at + 1..], "").then(&"\n".into())));
+pub(super) fn launcher(_: &Call<'_>, parsed: &Parsed<'_>, acts: &mut Vec<Act>) {
+    if let Some(at) = parsed.words.iter().position(|word| matches!(word.lossy(), "send-keys" | "send" | "stuff")) {
+        acts.push(Act::Suspect(Text::join(&parsed.words[at + 1..], "").then(&"\n".into())));
     }
     let shows = ["display-message", "display", "set", "set-option", "rename-window"];
-    if given.operands.first().is_some_and(|verb| shows.contains(&verb.lossy())) {
+    if parsed.operands.first().is_some_and(|verb| shows.contains(&verb.lossy())) {
         return;
     }
     let is_line = |word: &&Text| word.head().contains(' ');
-    acts.extend(given.words.iter().filter(is_line).map(Act::suspect));
-    let starts = (0..given.words.len().min(8)).filter(|at| !given.words[*at].head().starts_with('-'));
-    acts.extend(starts.map(|at| Act::SuspectRun(given.words[at..].to_vec())));
+    acts.extend(parsed.words.iter().filter(is_line).map(Act::suspect));
+    let starts = (0..parsed.words.len().min(8)).filter(|at| !parsed.words[*at].head().starts_with('-'));
+    acts.extend(starts.map(|at| Act::SuspectRun(parsed.words[at..].to_vec())));
 }
 
 /// `git branch`, `git tag`, `git remote`: with a name they make something.
-pub(super) fn git_names(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
-    if given.sub != "reflog" && !given.has_word(listed("git-lists")) && !given.operands.is_empty() {
-        acts.push(Act::Note(Risk::Medium, "git", format!("git {} changes the repository", given.sub)));
+pub(super) fn git_names(_: &Call<'_>, parsed: &Parsed<'_>, acts: &mut Vec<Act>) {
+    if parsed.sub != "reflog" && !parsed.has_word(listed("git-lists")) && !parsed.operands.is_empty() {
+        acts.push(Act::Note(Risk::Medium, "git", format!("git {} changes the repository", parsed.sub)));
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{Act, Call, below, block, high};
 use crate::policy::piece::{Piece, Source, Text};
-use crate::policy::programs::{self, Given, listed};
+use crate::policy::programs::{self, Parsed, listed};
 use crate::proto::action::WriteKind;
 
 /// Turns of a count or a list that are followed.
@@ -18,19 +18,19 @@ fn all_below() -> Text {
 }
 
 /// Does what the row says, and no more.
-pub(super) fn nothing(_: &Call<'_>, _: &Given<'_>, _: &mut Vec<Act>) {}
+pub(super) fn nothing(_: &Call<'_>, _: &Parsed<'_>, _: &mut Vec<Act>) {}
 
-pub(super) fn echo(call: &Call<'_>, _: &Given<'_>, acts: &mut Vec<Act>) {
+pub(super) fn echo(call: &Call<'_>, _: &Parsed<'_>, acts: &mut Vec<Act>) {
     let is_option = |word: &&Text| {
         let letters = word.lossy().strip_prefix('-').unwrap_or_default();
         !letters.is_empty() && letters.chars().all(|c| "neE".contains(c))
     };
-    let given: Vec<&str> = call.words.iter().take_while(is_option).map(Text::lossy).collect();
-    let mut text = Text::join(&call.words[given.len()..], " ").dead();
-    if given.iter().any(|word| word.contains('e')) {
+    let options: Vec<&str> = call.words.iter().take_while(is_option).map(Text::lossy).collect();
+    let mut text = Text::join(&call.words[options.len()..], " ").dead();
+    if options.iter().any(|word| word.contains('e')) {
         text = text.changed(|known| crate::bash::unescaped(known, false).into());
     }
-    if !given.iter().any(|word| word.contains('n')) {
+    if !options.iter().any(|word| word.contains('n')) {
         text.push_str("\n");
     }
     if call.name == "yes" {
@@ -40,7 +40,7 @@ pub(super) fn echo(call: &Call<'_>, _: &Given<'_>, acts: &mut Vec<Act>) {
     acts.push(Act::Prints(text));
 }
 
-pub(super) fn printf(call: &Call<'_>, _: &Given<'_>, acts: &mut Vec<Act>) {
+pub(super) fn printf(call: &Call<'_>, _: &Parsed<'_>, acts: &mut Vec<Act>) {
     let words: Vec<&Text> = call.words.iter().filter(|word| word.as_str() != Some("--")).collect();
     let Some(form) = words.first().and_then(|form| form.as_str()) else {
         return acts.push(Act::Prints(Source::Any.into()));
@@ -77,9 +77,9 @@ pub(super) fn printf(call: &Call<'_>, _: &Given<'_>, acts: &mut Vec<Act>) {
     acts.push(Act::Prints(made));
 }
 
-pub(super) fn cat(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
+pub(super) fn cat(call: &Call<'_>, parsed: &Parsed<'_>, acts: &mut Vec<Act>) {
     let mut made = Text::default();
-    let mut paths = given.operands.iter().peekable();
+    let mut paths = parsed.operands.iter().peekable();
     if paths.peek().is_none() {
         made = call.input.cloned().unwrap_or_else(|| Source::Any.into());
     }
@@ -95,23 +95,23 @@ pub(super) fn cat(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
 }
 
 /// Prints names: all of a directory, where nothing in the words chooses among them.
-pub(super) fn ls(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
-    let tells_more = ['l', 's', 'R', 'i'].iter().any(|letter| given.has_letter(*letter));
+pub(super) fn ls(call: &Call<'_>, parsed: &Parsed<'_>, acts: &mut Vec<Act>) {
+    let tells_more = ['l', 's', 'R', 'i'].iter().any(|letter| parsed.has_letter(*letter));
     if call.name == "ls" && !tells_more {
-        let is_chosen = given.operands.iter().any(Text::has_pattern);
-        let names = if is_chosen { Text::join(&given.operands, "\n") } else { all_below().then(&"\n".into()) };
+        let is_chosen = parsed.operands.iter().any(Text::has_pattern);
+        let names = if is_chosen { Text::join(&parsed.operands, "\n") } else { all_below().then(&"\n".into()) };
         acts.push(Act::Prints(names));
     }
 }
 
 /// Prints a name or a number.
-pub(super) fn name(_: &Call<'_>, _: &Given<'_>, acts: &mut Vec<Act>) {
+pub(super) fn name(_: &Call<'_>, _: &Parsed<'_>, acts: &mut Vec<Act>) {
     acts.push(Act::Prints(Source::Name.into()));
 }
 
 /// `basename`, `dirname`.
-pub(super) fn path_part(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
-    let [path, ..] = given.operands.as_slice() else { return };
+pub(super) fn path_part(call: &Call<'_>, parsed: &Parsed<'_>, acts: &mut Vec<Act>) {
+    let [path, ..] = parsed.operands.as_slice() else { return };
     let Some(known) = path.as_str() else {
         let source = if call.name == "basename" { Source::Name } else { Source::Any };
         return acts.push(Act::Prints(source.into()));
@@ -121,60 +121,60 @@ pub(super) fn path_part(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>)
     acts.push(line(if call.name == "basename" { name } else { directory }));
 }
 
-pub(super) fn mktemp(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
-    acts.extend(given.operands.iter().map(Act::write));
+pub(super) fn mktemp(_: &Call<'_>, parsed: &Parsed<'_>, acts: &mut Vec<Act>) {
+    acts.extend(parsed.operands.iter().map(Act::write));
     acts.push(line("/tmp/tmp.made"));
 }
 
-pub(super) fn date(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
-    for word in given.operands.iter().filter(|word| !word.head().starts_with('+')) {
+pub(super) fn date(_: &Call<'_>, parsed: &Parsed<'_>, acts: &mut Vec<Act>) {
+    for word in parsed.operands.iter().filter(|word| !word.head().starts_with('+')) {
         high(acts, "system", format!("sets the clock to {}", word.shown()));
     }
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "%_-.:+/ ".contains(c);
-    if given.operands.iter().all(|word| word.as_str().is_some_and(|it| it.chars().all(is_plain) && !it.contains("%n")))
+    if parsed.operands.iter().all(|word| word.as_str().is_some_and(|it| it.chars().all(is_plain) && !it.contains("%n")))
     {
         acts.push(Act::Prints(Source::Name.into()));
     }
 }
 
 /// The numbers of processes: of all where nothing chooses among them.
-pub(super) fn ps(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
+pub(super) fn ps(call: &Call<'_>, parsed: &Parsed<'_>, acts: &mut Vec<Act>) {
     let is_all = if call.name == "pgrep" {
         let every = |word: &Text| word.lossy().chars().all(|c| ".*^$".contains(c));
-        given.has_word(&["-v", "--inverse"]) || given.options.is_empty() && given.operands.iter().all(every)
+        parsed.has_word(&["-v", "--inverse"]) || parsed.options.is_empty() && parsed.operands.iter().all(every)
     } else {
         let chooses = ["-C", "-p", "--pid", "--ppid", "-t", "-q"];
         let every = |word: &Text| match word.lossy().strip_prefix('-') {
             Some(letters) => letters.chars().take_while(|c| *c != 'o').any(|c| matches!(c, 'e' | 'A' | 'a')),
             None => word.lossy().contains(['a', 'x']) && word.lossy().bytes().all(|byte| byte.is_ascii_lowercase()),
         };
-        call.words.first().is_some_and(every) && !given.has_word(&chooses)
+        call.words.first().is_some_and(every) && !parsed.has_word(&chooses)
     };
     acts.push(Act::Prints(if is_all { Source::Processes } else { Source::Program }.into()));
 }
 
 /// `test`, `stat`: what is looked at may be any word.
-pub(super) fn test(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
+pub(super) fn test(call: &Call<'_>, parsed: &Parsed<'_>, acts: &mut Vec<Act>) {
     let compares = ["=", "==", "!=", "-eq", "-ne", "-lt", "-gt", "-le", "-ge", "-z", "-n"];
-    if matches!(call.name, "test" | "[") && given.has_word(&compares) {
+    if matches!(call.name, "test" | "[") && parsed.has_word(&compares) {
         return;
     }
-    let paths = given.operands.iter().filter(|word| word.head().contains('/') || call.name == "stat");
+    let paths = parsed.operands.iter().filter(|word| word.head().contains('/') || call.name == "stat");
     acts.extend(paths.cloned().map(Act::List));
 }
 
-pub(super) fn jq(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
-    let own = usize::from(given.values("pattern").next().is_none());
-    acts.extend(given.operands.iter().skip(own).map(Act::read));
+pub(super) fn jq(_: &Call<'_>, parsed: &Parsed<'_>, acts: &mut Vec<Act>) {
+    let own = usize::from(parsed.values("pattern").next().is_none());
+    acts.extend(parsed.operands.iter().skip(own).map(Act::read));
     let reads = |filter: &str| ["import", "include", "load"].iter().any(|word| filter.contains(word));
-    if given.operands.iter().take(own).any(|filter| filter.as_str().is_none_or(reads)) {
+    if parsed.operands.iter().take(own).any(|filter| filter.as_str().is_none_or(reads)) {
         high(acts, "code", "a filter that may read other files");
     }
 }
 
-pub(super) fn tee(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
+pub(super) fn tee(call: &Call<'_>, parsed: &Parsed<'_>, acts: &mut Vec<Act>) {
     let data = call.input.cloned().unwrap_or_else(|| Source::Any.into());
-    for path in &given.operands {
+    for path in &parsed.operands {
         acts.push(Act::write(path));
         acts.push(Act::Store(path.clone(), data.clone()));
     }
@@ -182,25 +182,25 @@ pub(super) fn tee(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
 }
 
 /// The operands of `cp`, `mv`, `ln`: the sources and the target.
-fn sources_and_target(given: &Given<'_>) -> (Vec<Text>, Option<Text>) {
-    let mut operands = given.operands.clone();
-    let target = given.values("into").next().cloned().or_else(|| operands.pop());
+fn sources_and_target(parsed: &Parsed<'_>) -> (Vec<Text>, Option<Text>) {
+    let mut operands = parsed.operands.clone();
+    let target = parsed.values("into").next().cloned().or_else(|| operands.pop());
     (operands, target)
 }
 
-pub(super) fn copy(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
-    if given.has("dirs") {
-        return acts.extend(given.operands.iter().map(Act::write));
+pub(super) fn copy(_: &Call<'_>, parsed: &Parsed<'_>, acts: &mut Vec<Act>) {
+    if parsed.has("dirs") {
+        return acts.extend(parsed.operands.iter().map(Act::write));
     }
-    let (sources, target) = sources_and_target(given);
+    let (sources, target) = sources_and_target(parsed);
     let Some(target) = target else { return };
     acts.extend(sources.iter().map(Act::read));
     acts.push(Act::write(&target));
     acts.extend(sources.into_iter().map(|source| Act::Copy(source, target.clone())));
 }
 
-pub(super) fn link(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
-    let (mut sources, mut target) = sources_and_target(given);
+pub(super) fn link(_: &Call<'_>, parsed: &Parsed<'_>, acts: &mut Vec<Act>) {
+    let (mut sources, mut target) = sources_and_target(parsed);
     if sources.is_empty() {
         sources.extend(target.take());
         target = sources.first().and_then(|source| source.split(|c| c == '/').pop());
@@ -210,8 +210,8 @@ pub(super) fn link(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
     acts.extend(sources.into_iter().map(|source| Act::Link(source, target.clone())));
 }
 
-pub(super) fn move_files(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
-    let (sources, target) = sources_and_target(given);
+pub(super) fn move_files(_: &Call<'_>, parsed: &Parsed<'_>, acts: &mut Vec<Act>) {
+    let (sources, target) = sources_and_target(parsed);
     let Some(target) = target else { return };
     acts.push(Act::write(&target));
     let sources = sources.into_iter().filter(|source| !source.is_empty());
@@ -221,8 +221,8 @@ pub(super) fn move_files(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
     }
 }
 
-pub(super) fn remove(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
-    acts.extend(given.operands.iter().map(|path| match given.has("tree") {
+pub(super) fn remove(_: &Call<'_>, parsed: &Parsed<'_>, acts: &mut Vec<Act>) {
+    acts.extend(parsed.operands.iter().map(|path| match parsed.has("tree") {
         true => Act::tree(path),
         false => Act::Write(path.clone(), WriteKind::Delete),
     }));
@@ -250,7 +250,7 @@ pub(super) fn setuid(mode: &str, acts: &mut Vec<Act>) {
     }
 }
 
-pub(super) fn mode(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
+pub(super) fn mode(call: &Call<'_>, parsed: &Parsed<'_>, acts: &mut Vec<Act>) {
     // Of chmod and chattr a mode may look like an option: `-x`, `+i`.
     let is_mode = |word: &Text| {
         let letters = word.lossy().strip_prefix(['-', '+', '=']).unwrap_or_default();
@@ -258,11 +258,11 @@ pub(super) fn mode(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
     };
     let has_sign = matches!(call.name, "chmod" | "chattr")
         && call.words.iter().any(|word| is_mode(word) && !matches!(word.lossy(), "-R" | "-c" | "-v" | "-f"));
-    let takes_mode = matches!(call.name, "chmod" | "chown" | "chgrp" | "chcon") && !given.has_option("--reference");
-    let at = given.operands.len().min(usize::from(takes_mode));
+    let takes_mode = matches!(call.name, "chmod" | "chown" | "chgrp" | "chcon") && !parsed.has_option("--reference");
+    let at = parsed.operands.len().min(usize::from(takes_mode));
     let (modes, operands): (Vec<Text>, Vec<Text>) = match has_sign {
-        true => given.operands.iter().cloned().partition(is_mode),
-        false => (given.operands[..at].to_vec(), given.operands[at..].to_vec()),
+        true => parsed.operands.iter().cloned().partition(is_mode),
+        false => (parsed.operands[..at].to_vec(), parsed.operands[at..].to_vec()),
     };
     for mode in modes.iter().filter(|_| call.name == "chmod") {
         if mode.as_str().is_none() {
@@ -270,13 +270,13 @@ pub(super) fn mode(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
         }
         setuid(mode.lossy(), acts);
     }
-    acts.extend(operands.into_iter().map(|path| match given.has("tree") {
+    acts.extend(operands.into_iter().map(|path| match parsed.has("tree") {
         true => Act::Tree(path, WriteKind::Mode),
         false => Act::Write(path, WriteKind::Mode),
     }));
 }
 
-pub(super) fn dd(call: &Call<'_>, _: &Given<'_>, acts: &mut Vec<Act>) {
+pub(super) fn dd(call: &Call<'_>, _: &Parsed<'_>, acts: &mut Vec<Act>) {
     let (mut data, mut is_away) = (call.input.cloned(), false);
     for word in call.words {
         if let Some(path) = word.strip_prefix("of=") {
@@ -304,73 +304,73 @@ fn dashed(words: &[Text]) -> Vec<Text> {
     made
 }
 
-pub(super) fn tar(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
+pub(super) fn tar(call: &Call<'_>, parsed: &Parsed<'_>, acts: &mut Vec<Act>) {
     let has_dash = call.words.first().is_none_or(|first| first.is_empty() || first.head().starts_with('-'));
     let words = if has_dash { Vec::new() } else { dashed(call.words) };
     match programs::read(call.name, &words).filter(|_| !has_dash) {
-        Some(given) => {
-            super::options(call, &given, acts);
-            unpack(call, &given, acts);
+        Some(parsed) => {
+            super::options(call, &parsed, acts);
+            unpack(call, &parsed, acts);
         }
-        None => unpack(call, given, acts),
+        None => unpack(call, parsed, acts),
     }
 }
 
-fn unpack(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
-    acts.extend(given.values("checkpoint").filter_map(|action| action.strip_prefix("exec=")).map(Act::Code));
-    let directory = given.values("place").chain(given.values("attached")).last();
-    let (prints, creates) = (given.has("O"), given.has("c"));
+fn unpack(call: &Call<'_>, parsed: &Parsed<'_>, acts: &mut Vec<Act>) {
+    acts.extend(parsed.values("checkpoint").filter_map(|action| action.strip_prefix("exec=")).map(Act::Code));
+    let directory = parsed.values("place").chain(parsed.values("attached")).last();
+    let (prints, creates) = (parsed.has("O"), parsed.has("c"));
     let at = |path: &Text| match directory {
         Some(directory) if !path.head().starts_with('/') => Text::join(&[directory.clone(), path.clone()], "/"),
         _ => path.clone(),
     };
-    if given.has("x") && !prints {
+    if parsed.has("x") && !prints {
         acts.push(Act::write(&below(directory.unwrap_or(&".".into()))));
-        if given.has("P") {
+        if parsed.has("P") {
             high(acts, "unknown-path", "unpacks to the paths that the archive names");
-            acts.extend(given.operands.iter().filter(|path| path.head().starts_with('/')).map(Act::write));
+            acts.extend(parsed.operands.iter().filter(|path| path.head().starts_with('/')).map(Act::write));
         }
     }
-    match given.values("archive").last().filter(|archive| archive.as_str() != Some("-")) {
+    match parsed.values("archive").last().filter(|archive| archive.as_str() != Some("-")) {
         Some(archive) if archive.head().contains(':') => acts.push(Act::Net(super::host_of(archive))),
         Some(archive) if creates => acts.push(Act::write(archive)),
         Some(archive) => acts.push(Act::read(archive)),
         None => {}
     }
     if creates {
-        acts.extend(given.operands.iter().map(|path| Act::Read(at(path))));
-        acts.extend(given.operands.iter().filter(|_| given.has("removes")).map(|path| Act::tree(&at(path))));
+        acts.extend(parsed.operands.iter().map(|path| Act::Read(at(path))));
+        acts.extend(parsed.operands.iter().filter(|_| parsed.has("removes")).map(|path| Act::tree(&at(path))));
     }
     let fed = call.input.and_then(Text::source).filter(|source| *source == Source::Net);
-    let source = if prints && !given.has("t") { fed.unwrap_or(Source::Decoded) } else { Source::Program };
+    let source = if prints && !parsed.has("t") { fed.unwrap_or(Source::Decoded) } else { Source::Program };
     acts.push(Act::Prints(source.into()));
 }
 
-pub(super) fn archive(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
-    let verb = given.operands.first().map_or("", |verb| verb.lossy());
-    let only_lists = given.has_word(&["-l", "-t", "l", "t", "-tf", "-it", "tf"]);
-    if call.name.starts_with('7') && given.has_word(&["-sdel"]) {
-        acts.extend(given.operands.iter().skip(2).map(Act::tree));
+pub(super) fn archive(call: &Call<'_>, parsed: &Parsed<'_>, acts: &mut Vec<Act>) {
+    let verb = parsed.operands.first().map_or("", |verb| verb.lossy());
+    let only_lists = parsed.has_word(&["-l", "-t", "l", "t", "-tf", "-it", "tf"]);
+    if call.name.starts_with('7') && parsed.has_word(&["-sdel"]) {
+        acts.extend(parsed.operands.iter().skip(2).map(Act::tree));
     }
     let attached = call.words.iter().filter_map(|word| word.strip_prefix("-o")).filter(|_| call.name.starts_with('7'));
     let mut targets: Vec<Text> = attached.map(|path| below(&path)).collect();
     if matches!(call.name, "ar" | "jar") && !verb.contains('x') || verb == "a" {
-        targets.extend(given.operands.iter().find(|word| word.head().contains('.')).cloned());
+        targets.extend(parsed.operands.iter().find(|word| word.head().contains('.')).cloned());
     }
-    targets.extend(given.operands.iter().filter(|word| word.head().ends_with('/')).map(below));
+    targets.extend(parsed.operands.iter().filter(|word| word.head().ends_with('/')).map(below));
     if targets.is_empty() {
         targets.push(below(&".".into()));
     }
     acts.extend(targets.iter().filter(|_| !only_lists).map(Act::write));
-    if given.has_word(&["-so", "p", "-p", "--to-stdout"]) {
+    if parsed.has_word(&["-so", "p", "-p", "--to-stdout"]) {
         acts.push(Act::Prints(Source::Decoded.into()));
     }
 }
 
-pub(super) fn compress(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
-    let to_output = given.has("stdout") || given.operands.is_empty();
-    let decodes = given.has("decodes") || ["un", "gun", "bun"].iter().any(|it| call.name.starts_with(it));
-    acts.extend(given.operands.iter().map(if to_output { Act::read } else { Act::write }));
+pub(super) fn compress(call: &Call<'_>, parsed: &Parsed<'_>, acts: &mut Vec<Act>) {
+    let to_output = parsed.has("stdout") || parsed.operands.is_empty();
+    let decodes = parsed.has("decodes") || ["un", "gun", "bun"].iter().any(|it| call.name.starts_with(it));
+    acts.extend(parsed.operands.iter().map(if to_output { Act::read } else { Act::write }));
     let fed = call.input.and_then(Text::source).filter(|source| *source == Source::Net);
     acts.push(Act::Prints(if decodes { fed.unwrap_or(Source::Decoded) } else { Source::Program }.into()));
 }
@@ -454,7 +454,7 @@ fn command_of<'t>(words: &mut impl Iterator<Item = &'t Text>) -> Vec<Text> {
     command
 }
 
-pub(super) fn find(call: &Call<'_>, _: &Given<'_>, acts: &mut Vec<Act>) {
+pub(super) fn find(call: &Call<'_>, _: &Parsed<'_>, acts: &mut Vec<Act>) {
     let (mut search, mut own) = (Search::default(), Vec::new());
     let mut words = call.words.iter();
     while let Some(word) = words.next() {
@@ -463,7 +463,7 @@ pub(super) fn find(call: &Call<'_>, _: &Given<'_>, acts: &mut Vec<Act>) {
             _ => own.push(word.clone()),
         }
     }
-    let Some(given) = programs::read(call.name, &own) else { return };
+    let Some(parsed) = programs::read(call.name, &own) else { return };
     let is_option = |word: &Text| matches!(word.head(), "-H" | "-L" | "-P") || word.head().starts_with("-O");
     let is_test = |word: &Text| matches!(word.head(), "(" | "!") || word.head().starts_with('-') && !is_option(word);
     search.starts = own.iter().take_while(|word| !is_test(word)).filter(|word| !is_option(word)).cloned().collect();
@@ -471,18 +471,18 @@ pub(super) fn find(call: &Call<'_>, _: &Given<'_>, acts: &mut Vec<Act>) {
         search.starts.push(".".into());
     }
     search.deletes = call.words.iter().any(|word| word.as_str() == Some("-delete"));
-    search.is_flat = given.values("depth").any(|depth| depth.as_str() == Some("0"));
+    search.is_flat = parsed.values("depth").any(|depth| depth.as_str() == Some("0"));
     let names: Vec<Text> =
-        given.values("name").map(Text::alive).filter(|name| !crate::policy::place::is_all(name)).collect();
+        parsed.values("name").map(Text::alive).filter(|name| !crate::policy::place::is_all(name)).collect();
     // With `-o` and `!` a name says little of what is found.
-    let is_loose = given.has_word(&["-o", "-or", "!", "-not"]);
-    search.is_narrow = given.has("narrows")
-        || given.values("narrows").any(|value| !matches!(value.lossy(), "+0" | "-0" | "+0c" | "-1"))
-        || given.values("path").any(|path| !path.lossy().trim_start_matches(['/', '.', '*']).is_empty())
-        || given.values("type").any(|kind| !matches!(kind.lossy(), "f" | "d" | "f,d" | "d,f"))
-        || is_loose && given.values("name").next().is_some();
+    let is_loose = parsed.has_word(&["-o", "-or", "!", "-not"]);
+    search.is_narrow = parsed.has("narrows")
+        || parsed.values("narrows").any(|value| !matches!(value.lossy(), "+0" | "-0" | "+0c" | "-1"))
+        || parsed.values("path").any(|path| !path.lossy().trim_start_matches(['/', '.', '*']).is_empty())
+        || parsed.values("type").any(|kind| !matches!(kind.lossy(), "f" | "d" | "f,d" | "d,f"))
+        || is_loose && parsed.values("name").next().is_some();
     search.name = names.last().filter(|_| !is_loose).cloned();
-    search.seeks_keys = given.values("name").chain(given.values("path")).any(names_keys);
+    search.seeks_keys = parsed.values("name").chain(parsed.values("path")).any(names_keys);
     search.acts(acts);
 }
 
@@ -491,13 +491,13 @@ fn names_keys(pattern: &Text) -> bool {
     listed("key-names").iter().any(|name| pattern.lossy().contains(name))
 }
 
-pub(super) fn fd(call: &Call<'_>, _: &Given<'_>, acts: &mut Vec<Act>) {
+pub(super) fn fd(call: &Call<'_>, _: &Parsed<'_>, acts: &mut Vec<Act>) {
     let at = call.words.iter().position(|word| matches!(word.lossy(), "-x" | "-X" | "--exec" | "--exec-batch"));
     let own = at.unwrap_or(call.words.len());
-    let Some(given) = programs::read(call.name, &call.words[..own]) else { return };
+    let Some(parsed) = programs::read(call.name, &call.words[..own]) else { return };
     let is_pattern = |pattern: &Text| !matches!(pattern.lossy(), "." | "" | ".*");
-    let is_narrow = given.values("narrows").next().is_some() || given.operands.first().is_some_and(is_pattern);
-    let starts = given.operands.get(1..).filter(|starts| !starts.is_empty());
+    let is_narrow = parsed.values("narrows").next().is_some() || parsed.operands.first().is_some_and(is_pattern);
+    let starts = parsed.operands.get(1..).filter(|starts| !starts.is_empty());
     let starts = starts.map_or_else(|| vec![".".into()], <[Text]>::to_vec);
     let mut search = Search { is_narrow, starts, ..Search::default() };
     if at.is_some() {
@@ -510,18 +510,18 @@ pub(super) fn fd(call: &Call<'_>, _: &Given<'_>, acts: &mut Vec<Act>) {
     search.acts(acts);
 }
 
-pub(super) fn xargs(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
-    let from_file = given.values("input").next();
+pub(super) fn xargs(call: &Call<'_>, parsed: &Parsed<'_>, acts: &mut Vec<Act>) {
+    let from_file = parsed.values("input").next();
     acts.extend(from_file.map(Act::read));
     let input = match from_file {
         Some(path) => (call.written)(path).unwrap_or_else(|| Source::File.into()),
         None => call.input.cloned().unwrap_or_else(|| Source::Any.into()),
     };
-    let command = if given.rest.is_empty() { vec!["echo".into()] } else { given.rest.to_vec() };
-    let replaces = given.has("replace") || given.options.iter().any(|(option, _)| option.role == "replace");
-    let named = given.values("replace").next().map(|mark| mark.lossy().to_owned());
+    let command = if parsed.rest.is_empty() { vec!["echo".into()] } else { parsed.rest.to_vec() };
+    let replaces = parsed.has("replace") || parsed.options.iter().any(|(option, _)| option.role == "replace");
+    let named = parsed.values("replace").next().map(|mark| mark.lossy().to_owned());
     let mark = named.or_else(|| replaces.then(|| "{}".to_owned()));
-    let by_null = given.has_word(&["-0", "--null", "-r0", "-0r"]);
+    let by_null = parsed.has_word(&["-0", "--null", "-r0", "-0r"]);
     let is_blank = |c: char| c == '\0' || !by_null && (c == '\n' || mark.is_none() && c.is_whitespace());
     // `echo` and `printf` have quotes that xargs takes away.
     let bare = |item: Text| item.as_str().map(|text| text.trim_matches(['"', '\'']).into()).unwrap_or(item.clone());
@@ -541,17 +541,17 @@ pub(super) fn xargs(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
 }
 
 /// `parallel`: what stands after `:::`, or each line of the input, in place of `{}`.
-pub(super) fn parallel(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
+pub(super) fn parallel(call: &Call<'_>, parsed: &Parsed<'_>, acts: &mut Vec<Act>) {
     let is_list = |word: &Text| word.head().starts_with(":::");
-    let at = given.rest.iter().position(is_list).unwrap_or(given.rest.len());
-    let (command, listed) = given.rest.split_at(at);
+    let at = parsed.rest.iter().position(is_list).unwrap_or(parsed.rest.len());
+    let (command, listed) = parsed.rest.split_at(at);
     let input = call.input.cloned().unwrap_or_else(|| Source::Any.into());
     let items = if listed.is_empty() { input.split(|c| c == '\n') } else { listed.to_vec() };
     for item in items.iter().filter(|item| !is_list(item) && !item.is_empty()).take(TURNS_MAX) {
         let words: Vec<Text> = command.iter().map(|word| put_in(word, "{}", item)).collect();
         let added = if words == command { Some(item.clone()) } else { None };
         let words: Vec<Text> = words.into_iter().chain(added).collect();
-        let is_quoted = given.has_word(&["-q", "--quote"]);
+        let is_quoted = parsed.has_word(&["-q", "--quote"]);
         acts.push(if is_quoted { Act::Run(words) } else { Act::Code(Text::join(&words, " ")) });
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{Act, Call, block, high};
 use crate::policy::piece::Text;
-use crate::policy::programs::{Given, listed};
+use crate::policy::programs::{Parsed, listed};
 use crate::proto::action::Risk;
 
 const CODE_BYTES_MAX: usize = 16 * 1024;
@@ -19,7 +19,7 @@ fn has_any(code: &str, marks: &[&str]) -> bool {
     marks.iter().any(|mark| code.contains(mark))
 }
 
-/// Cuts the string literals out of code. Comments are passed over where they can't be anything else.
+/// Cuts the string literals out of code. Comments are passed over if they can't be anything else.
 fn literals(code: &str, has_hash_comments: bool) -> Vec<Literal> {
     let mut found = Vec::new();
     let bytes = code.as_bytes();
@@ -251,45 +251,45 @@ fn whole(code: &str, language: &str, acts: &mut Vec<Act>) {
 }
 
 /// An interpreter: code in an option, a script, or what it reads.
-pub(super) fn interpreter(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
-    let has_code = given.values("foreign").next().is_some()
-        || given.options.iter().any(|(option, _)| option.role.starts_with("foreign:"));
-    let files = if has_code { given.operands.as_slice() } else { given.operands.get(1..).unwrap_or_default() };
-    let mut values = given.options.iter().filter_map(|(_, value)| value.as_ref());
+pub(super) fn interpreter(call: &Call<'_>, parsed: &Parsed<'_>, acts: &mut Vec<Act>) {
+    let has_code = parsed.values("foreign").next().is_some()
+        || parsed.options.iter().any(|(option, _)| option.role.starts_with("foreign:"));
+    let files = if has_code { parsed.operands.as_slice() } else { parsed.operands.get(1..).unwrap_or_default() };
+    let mut values = parsed.options.iter().filter_map(|(_, value)| value.as_ref());
     let evaluates = values.any(|code| has_any(&code.shown(), listed("evaluates")));
     if evaluates && call.input.is_some_and(Text::is_foreign) {
         block(acts, "fed-code", format!("{} runs what came over the network", call.name));
     }
-    if given.has("inplace") {
+    if parsed.has("inplace") {
         acts.extend(files.iter().map(Act::write));
     } else if has_code {
         let paths = files.iter().filter(|path| path.head().contains('/'));
         acts.extend(paths.map(|path| Act::SuspectPath(path.clone(), false)));
-        // What the code is told by its arguments it may run.
+        // The code may run its arguments.
         let words = files.iter().filter(|word| word.head().contains(' '));
         acts.extend(words.map(Act::suspect));
         return;
     }
-    match given.operands.first().filter(|path| path.as_str() != Some("-")) {
-        Some(script) => acts.push(Act::Script(script.clone(), given.operands[1..].to_vec())),
+    match parsed.operands.first().filter(|path| path.as_str() != Some("-")) {
+        Some(script) => acts.push(Act::Script(script.clone(), parsed.operands[1..].to_vec())),
         None => call.input.into_iter().for_each(|text| code(call.name, text, acts)),
     }
 }
 
 /// The code that options or the first operand hold, and the files that it works on.
-fn codes_and_files<'g>(given: &'g Given<'_>, role: &'g str) -> (Vec<Text>, &'g [Text]) {
-    let codes: Vec<Text> = given.values(role).cloned().collect();
-    match given.operands.split_first() {
-        Some((code, files)) if codes.is_empty() && !given.has_option("-f") && !given.has_option("--file") => {
+fn codes_and_files<'g>(parsed: &'g Parsed<'_>, role: &'g str) -> (Vec<Text>, &'g [Text]) {
+    let codes: Vec<Text> = parsed.values(role).cloned().collect();
+    match parsed.operands.split_first() {
+        Some((code, files)) if codes.is_empty() && !parsed.has_option("-f") && !parsed.has_option("--file") => {
             (vec![code.clone()], files)
         }
-        _ => (codes, &given.operands),
+        _ => (codes, &parsed.operands),
     }
 }
 
 /// awk: harmless where nothing in the program can run, read or write by itself.
-pub(super) fn awk(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
-    let (codes, files) = codes_and_files(given, "foreign");
+pub(super) fn awk(_: &Call<'_>, parsed: &Parsed<'_>, acts: &mut Vec<Act>) {
+    let (codes, files) = codes_and_files(parsed, "foreign");
     for program in &codes {
         let is_plain = program.as_str().is_some_and(|text| {
             let marks = ["system", "getline", "|", "@", "close", "fflush", "PROCINFO", "/inet"];
@@ -299,7 +299,7 @@ pub(super) fn awk(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
             code("awk", program, acts);
         }
     }
-    let mut values = given.options.iter().filter_map(|(_, value)| value.as_ref());
+    let mut values = parsed.options.iter().filter_map(|(_, value)| value.as_ref());
     let is_changed = values.any(|value| value.as_str() == Some("inplace"));
     let files = files.iter().filter(|path| !path.head().contains('=') && path.as_str() != Some("-"));
     acts.extend(files.map(if is_changed { Act::write } else { Act::read }));
@@ -312,15 +312,15 @@ fn redirects(code: &str) -> bool {
 }
 
 /// sed: harmless where the script only prints.
-pub(super) fn sed(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
-    let (scripts, files) = codes_and_files(given, "sed");
+pub(super) fn sed(_: &Call<'_>, parsed: &Parsed<'_>, acts: &mut Vec<Act>) {
+    let (scripts, files) = codes_and_files(parsed, "sed");
     for script in &scripts {
         if !script.as_str().is_some_and(only_prints) {
             high(acts, "code", "a script of sed that isn't followed");
             code("sed", script, acts);
         }
     }
-    let is_changed = given.has("inplace");
+    let is_changed = parsed.has("inplace");
     let files = files.iter().filter(|path| path.as_str() != Some("-"));
     acts.extend(files.map(if is_changed { Act::write } else { Act::read }));
 }
@@ -346,18 +346,18 @@ fn only_prints(script: &str) -> bool {
 }
 
 /// Editors: their command lines run and write.
-pub(super) fn editor(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
-    let mut lines: Vec<Text> = given.values("editor").cloned().collect();
-    lines.extend(given.operands.iter().filter_map(|word| word.strip_prefix("+")));
+pub(super) fn editor(call: &Call<'_>, parsed: &Parsed<'_>, acts: &mut Vec<Act>) {
+    let mut lines: Vec<Text> = parsed.values("editor").cloned().collect();
+    lines.extend(parsed.operands.iter().filter_map(|word| word.strip_prefix("+")));
     let is_batch = matches!(call.name, "ed" | "ex" | "red")
-        || given.words.iter().any(|word| matches!(word.lossy(), "-es" | "-e" | "-Es" | "-s"));
+        || parsed.words.iter().any(|word| matches!(word.lossy(), "-es" | "-e" | "-Es" | "-s"));
     if let Some(input) = call.input.filter(|_| is_batch || matches!(call.name, "vim" | "vi")) {
         if input.is_foreign() && is_batch {
             block(acts, "fed-code", format!("{} runs what came over the network", call.name));
         }
         lines.extend(input.split(|c| c == '\n'));
     }
-    for file in given.values("editor-file") {
+    for file in parsed.values("editor-file") {
         lines.extend((call.written)(file).iter().flat_map(|text| text.split(|c| c == '\n')));
     }
     for line in lines.iter().take(64) {
@@ -370,17 +370,17 @@ pub(super) fn editor(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
         }
     }
     let reads = matches!(call.name, "view" | "vimdiff");
-    let files = given.operands.iter().filter(|path| !path.head().starts_with('+'));
+    let files = parsed.operands.iter().filter(|path| !path.head().starts_with('+'));
     acts.extend(files.map(if reads { Act::read } else { Act::write }));
 }
 
 /// Databases: what a client's own commands run or write.
-pub(super) fn database(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
-    let mut codes: Vec<Text> = given.values("sql").cloned().collect();
+pub(super) fn database(call: &Call<'_>, parsed: &Parsed<'_>, acts: &mut Vec<Act>) {
+    let mut codes: Vec<Text> = parsed.values("sql").cloned().collect();
     let is_file = matches!(call.name, "sqlite3" | "duckdb" | "sqlite" | "litecli" | "csvsql");
-    codes.extend(given.operands.iter().skip(usize::from(is_file)).cloned());
+    codes.extend(parsed.operands.iter().skip(usize::from(is_file)).cloned());
     codes.extend(call.input.cloned());
-    acts.extend(given.operands.iter().take(usize::from(is_file)).map(Act::read));
+    acts.extend(parsed.operands.iter().take(usize::from(is_file)).map(Act::read));
     let looks = |text: &str| {
         let text = text.trim_start().to_ascii_lowercase();
         listed("sql-looks").iter().any(|mark| text.starts_with(mark))
@@ -390,7 +390,7 @@ pub(super) fn database(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) 
     if is_file
         && !codes.is_empty()
         && codes.iter().all(|text| text.as_str().is_some_and(looks))
-        && given.options.iter().all(|(option, _)| option.risk.is_none_or(|(risk, ..)| risk == Risk::Low))
+        && parsed.options.iter().all(|(option, _)| option.risk.is_none_or(|(risk, ..)| risk == Risk::Low))
     {
         acts.retain(|act| !matches!(act, Act::Note(Risk::High, "database", _)));
     }

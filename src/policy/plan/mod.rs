@@ -8,7 +8,7 @@ mod machine;
 
 use super::Elsewhere;
 use super::piece::{Source, Text};
-use super::programs::{self, Given, RowNeed, listed};
+use super::programs::{self, Parsed, RowNeed, listed};
 use crate::proto::action::{Risk, WriteKind};
 
 /// Something that a command does.
@@ -96,7 +96,7 @@ pub(super) struct Call<'a> {
 }
 
 /// Reads the words of a handler's program and adds what they do.
-type Handler = fn(&Call<'_>, &Given<'_>, &mut Vec<Act>);
+type Handler = fn(&Call<'_>, &Parsed<'_>, &mut Vec<Act>);
 
 macro_rules! handlers {
     ($($room:ident: $($name:literal => $read:ident),*;)*) => { &[$($(($name, $room::$read)),*),*] };
@@ -125,33 +125,33 @@ pub(super) fn only_tells(words: &[Text]) -> bool {
 
 /// Returns the effects of a command; `None` for a program that the table doesn't have.
 pub(super) fn plan(call: &Call<'_>) -> Option<Vec<Act>> {
-    let given = programs::read(call.name, call.words)?;
-    let runs = given.row.roles.iter().any(|role| matches!(*role, "run" | "@assign" | "@command" | "code-here"));
+    let parsed = programs::read(call.name, call.words)?;
+    let runs = parsed.row.roles.iter().any(|role| matches!(*role, "run" | "@assign" | "@command" | "code-here"));
     if only_tells(call.words) && !(runs && call.words[0].as_str() == Some("-V")) {
         return Some(vec![Act::Prints(Source::Program.into())]);
     }
     let mut acts = Vec::new();
-    base_risk(call, &given, &mut acts);
-    options(call, &given, &mut acts);
-    let handler = given.row.roles.iter().find_map(|role| role.strip_prefix('@'));
+    base_risk(call, &parsed, &mut acts);
+    options(call, &parsed, &mut acts);
+    let handler = parsed.row.roles.iter().find_map(|role| role.strip_prefix('@'));
     if let Some(name) = handler
         && let Some((_, read)) = HANDLERS.iter().find(|(own, _)| *own == name)
     {
-        read(call, &given, &mut acts);
+        read(call, &parsed, &mut acts);
     }
-    operands(call, &given, &mut acts);
+    operands(call, &parsed, &mut acts);
     let says = |act: &Act| matches!(act, Act::Prints(_) | Act::Run(_) | Act::Code(_) | Act::Here(_) | Act::Script(..));
     if !acts.iter().any(says) {
-        acts.push(Act::Prints(printed(call, &given)));
+        acts.push(Act::Prints(printed(call, &parsed)));
     }
     Some(acts)
 }
 
-fn base_risk(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
-    let row = given.row;
-    let lowered = given.options.iter().filter_map(|(option, _)| option.risk).filter(|(.., lowers)| *lowers);
+fn base_risk(call: &Call<'_>, parsed: &Parsed<'_>, acts: &mut Vec<Act>) {
+    let row = parsed.row;
+    let lowered = parsed.options.iter().filter_map(|(option, _)| option.risk).filter(|(.., lowers)| *lowers);
     let lowered = lowered.map(|(risk, ..)| risk).min();
-    let what = if given.sub.is_empty() { call.name.to_owned() } else { format!("{} {}", call.name, given.sub) };
+    let what = if parsed.sub.is_empty() { call.name.to_owned() } else { format!("{} {}", call.name, parsed.sub) };
     if let Some((risk, rule)) = row.risk {
         let risk = lowered.map_or(risk, |lowered| risk.min(lowered));
         let is_lowered = risk < Risk::Blocked && row.risk.is_some_and(|(risk, _)| risk == Risk::Blocked);
@@ -164,7 +164,7 @@ fn base_risk(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
     }
     match row.need {
         RowNeed::Network if lowered != Some(Risk::Low) => {
-            acts.push(Act::Net(given.values("host").next().map_or(String::new(), host_of)))
+            acts.push(Act::Net(parsed.values("host").next().map_or(String::new(), host_of)))
         }
         RowNeed::Host if lowered != Some(Risk::Low) => {
             if row.risk.is_some_and(|(risk, _)| risk == Risk::Low) {
@@ -176,8 +176,8 @@ fn base_risk(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
     }
 }
 
-pub(super) fn options(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
-    for (option, value) in &given.options {
+pub(super) fn options(call: &Call<'_>, parsed: &Parsed<'_>, acts: &mut Vec<Act>) {
+    for (option, value) in &parsed.options {
         if let Some((risk, rule, false)) = option.risk
             && risk > Risk::Low
         {
@@ -192,15 +192,15 @@ pub(super) fn options(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
             "dir" => acts.push(Act::In(value.clone())),
             "code" => acts.push(Act::Code(value.clone())),
             "script" => acts.push(Act::Script(value.clone(), Vec::new())),
-            "host" if given.row.need != RowNeed::Network => acts.push(Act::Net(host_of(value))),
+            "host" if parsed.row.need != RowNeed::Network => acts.push(Act::Net(host_of(value))),
             "sql" => foreign::code("sql", value, acts),
             "git-config" => develop::git_option(value, acts),
             "key" => {
-                let looks = given.options.iter().any(|(option, _)| option.risk.is_some_and(|(.., lowers)| lowers));
+                let looks = parsed.options.iter().any(|(option, _)| option.risk.is_some_and(|(.., lowers)| lowers));
                 acts.push(if looks { Act::read(value) } else { Act::write(value) });
             }
             "split" => {
-                let words: Vec<Text> = given.rest.iter().map(|word| word.quoted().into()).collect();
+                let words: Vec<Text> = parsed.rest.iter().map(|word| word.quoted().into()).collect();
                 acts.push(Act::Code(value.clone().then(&" ".into()).then(&Text::join(&words, " "))));
             }
             "width" if value.lossy().parse().is_ok_and(|width: usize| width == 0 || width > 64) => {
@@ -222,32 +222,32 @@ pub(super) fn below(directory: &Text) -> Text {
     directory.clone().then(&"/".into()).then(&Source::Name.into())
 }
 
-fn operands(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
+fn operands(call: &Call<'_>, parsed: &Parsed<'_>, acts: &mut Vec<Act>) {
     // A pattern that an option gives isn't among the operands.
-    let has_pattern = given.values("pattern").chain(given.values("pattern-file")).next().is_some();
+    let has_pattern = parsed.values("pattern").chain(parsed.values("pattern-file")).next().is_some();
     let is_passed = |role: &&&str| role.starts_with('@') || has_pattern && **role == "pattern";
-    let roles: Vec<&str> = given.row.roles.iter().filter(|role| !is_passed(role)).copied().collect();
+    let roles: Vec<&str> = parsed.row.roles.iter().filter(|role| !is_passed(role)).copied().collect();
     let Some(last) = roles.last().copied() else { return };
-    let takes_cwd = last.ends_with('?') && given.operands.len() < roles.len() && call.input.is_none();
+    let takes_cwd = last.ends_with('?') && parsed.operands.len() < roles.len() && call.input.is_none();
     if takes_cwd {
         let here = Text::from(".");
         acts.push(if last == "list?" { Act::List(here) } else { Act::Read(here) });
     }
-    for (at, operand) in given.operands.iter().enumerate() {
+    for (at, operand) in parsed.operands.iter().enumerate() {
         let mut role = roles.get(at).copied().unwrap_or(last).trim_end_matches('?');
         if let Some((first, end)) = role.split_once('~') {
-            role = if at + 1 == given.operands.len() { end } else { first };
+            role = if at + 1 == parsed.operands.len() { end } else { first };
         }
         if operand.as_str() == Some("-") && matches!(role, "read" | "write" | "output") {
             continue;
         }
-        let rest = || given.operands[at..].to_vec();
+        let rest = || parsed.operands[at..].to_vec();
         if let Some(code) = operand.strip_prefix("+!") {
             high(acts, "code", format!("{} runs a command", call.name));
             acts.push(Act::Suspect(code));
         }
         match role {
-            "read" => acts.push(if given.has("moves") { Act::tree(operand) } else { Act::read(operand) }),
+            "read" => acts.push(if parsed.has("moves") { Act::tree(operand) } else { Act::read(operand) }),
             "list" => acts.push(Act::List(operand.clone())),
             "write" => acts.push(Act::write(operand)),
             "output" if !operand.head().contains("://") => acts.push(Act::write(operand)),
@@ -260,70 +260,70 @@ fn operands(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
             "foreign" => foreign::code(call.name, operand, acts),
             "host" => acts.push(Act::Net(host_of(operand))),
             "suspect" => return acts.push(Act::SuspectRun(rest())),
-            "run" if given.has("edit") => acts.push(Act::write(operand)),
+            "run" if parsed.has("edit") => acts.push(Act::write(operand)),
             "run" => return acts.push(Act::Run(rest())),
-            "code" if given.has("words") => return acts.push(Act::Run(rest())),
+            "code" if parsed.has("words") => return acts.push(Act::Run(rest())),
             "code" => return acts.push(Act::Code(Text::join(&rest(), " "))),
             "code-here" => return acts.push(Act::Here(Text::join(&rest(), " "))),
             "remote" => {
-                let host = given.operands.first().unwrap_or(operand);
-                return acts.extend(far(call, given, host, Act::Code(Text::join(&rest(), " "))));
+                let host = parsed.operands.first().unwrap_or(operand);
+                return acts.extend(far(call, parsed, host, Act::Code(Text::join(&rest(), " "))));
             }
             // Each word with a blank is a line; the others together are a command.
             "codes" => {
-                let lines = given.operands.iter().filter(|word| word.head().contains(' '));
+                let lines = parsed.operands.iter().filter(|word| word.head().contains(' '));
                 acts.extend(lines.map(|line| Act::Code(line.clone())));
                 if !operand.head().contains(' ') {
-                    acts.push(Act::Run(given.rest.to_vec()));
+                    acts.push(Act::Run(parsed.rest.to_vec()));
                 }
                 return;
             }
             _ => {}
         }
     }
-    waits(call, given, &roles, acts);
+    waits(call, parsed, &roles, acts);
 }
 
 /// Without a command a shell waits, here or on another machine.
-fn waits(call: &Call<'_>, given: &Given<'_>, roles: &[&str], acts: &mut Vec<Act>) {
-    if let (true, [host], Some(input)) = (roles.contains(&"remote"), given.operands.as_slice(), call.input) {
-        acts.extend(far(call, given, host, Act::Code(input.clone())));
+fn waits(call: &Call<'_>, parsed: &Parsed<'_>, roles: &[&str], acts: &mut Vec<Act>) {
+    if let (true, [host], Some(input)) = (roles.contains(&"remote"), parsed.operands.as_slice(), call.input) {
+        acts.extend(far(call, parsed, host, Act::Code(input.clone())));
     }
-    let is_privileged = given.row.risk.is_some_and(|(_, rule)| rule == "privilege");
-    if is_privileged && given.operands.is_empty() && roles.contains(&"run") {
+    let is_privileged = parsed.row.risk.is_some_and(|(_, rule)| rule == "privilege");
+    if is_privileged && parsed.operands.is_empty() && roles.contains(&"run") {
         acts.push(Act::Run(vec!["sh".into()]));
     }
 }
 
 /// Returns whether a host is this machine: at another port it is another one.
-pub(super) fn comes_back(given: &Given<'_>, host: &Text) -> bool {
+pub(super) fn comes_back(parsed: &Parsed<'_>, host: &Text) -> bool {
     let names_port = |word: &Text| {
         let head = word.head();
         head.starts_with("-p") || head.starts_with("-P") || head.starts_with("--port") || head.contains(" -p")
     };
-    super::findings::is_loopback(&host_of(host)) && !given.words.iter().any(names_port)
+    super::findings::is_loopback(&host_of(host)) && !parsed.words.iter().any(names_port)
 }
 
 /// Code on another machine; what comes back to this one starts in the home.
-fn far(call: &Call<'_>, given: &Given<'_>, host: &Text, code: Act) -> Vec<Act> {
-    match comes_back(given, host) {
+fn far(call: &Call<'_>, parsed: &Parsed<'_>, host: &Text, code: Act) -> Vec<Act> {
+    match comes_back(parsed, host) {
         true => vec![Act::In(call.home.into()), code],
         false => vec![Act::There(Elsewhere::Machine, vec![code])],
     }
 }
 
 /// Returns the output of a program: its input, if that came from elsewhere.
-fn printed(call: &Call<'_>, given: &Given<'_>) -> Text {
+fn printed(call: &Call<'_>, parsed: &Parsed<'_>) -> Text {
     let mut fed = call.input.and_then(Text::source).unwrap_or(Source::Program);
     if fed == Source::Processes {
         let chooses = matches!(call.name, "grep" | "egrep" | "rg" | "head" | "tail" | "fzf" | "jq")
-            && !given.has_word(&["-v"])
+            && !parsed.has_word(&["-v"])
             || matches!(call.name, "awk" | "sed")
-                && given.words.iter().any(|word| word.head().contains(['/', '=', '~']));
+                && parsed.words.iter().any(|word| word.head().contains(['/', '=', '~']));
         fed = if chooses { Source::Program } else { fed };
     }
-    let speaks = given.row.need == RowNeed::Network || given.row.risk.is_some_and(|(_, rule)| rule == "network");
-    let decodes = given.has("decodes") || matches!(call.name, "zcat" | "bzcat" | "xzcat" | "zstdcat" | "uudecode");
+    let speaks = parsed.row.need == RowNeed::Network || parsed.row.risk.is_some_and(|(_, rule)| rule == "network");
+    let decodes = parsed.has("decodes") || matches!(call.name, "zcat" | "bzcat" | "xzcat" | "zstdcat" | "uudecode");
     let source = match fed {
         _ if speaks => Source::Net,
         Source::Net => fed,

@@ -14,7 +14,7 @@ const WAIT: Duration = Duration::from_secs(5);
 const DIFF_BYTES_MAX: u64 = 4 * 1024 * 1024;
 /// Bytes of the names of files that git doesn't track.
 const NAMES_BYTES_MAX: u64 = 1024 * 1024;
-/// The tree with nothing in it, which every repository has: what to compare with where there is no commit yet.
+/// The tree with nothing in it, which every repository has: what to compare with if there is no commit yet.
 const EMPTY_TREE: &str = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
 
 /// The differences from the last commit.

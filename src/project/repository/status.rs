@@ -32,7 +32,7 @@ impl Asked {
         Self { root: root.to_owned(), receiver, since: Instant::now() }
     }
 
-    /// Its text, if that begins within so many bytes.
+    /// Its text, if that begins within this number of bytes.
     pub(in crate::project) fn wait(&self, time: Duration) -> Option<Result<String, Trouble>> {
         match self.receiver.recv_timeout(time.saturating_sub(self.since.elapsed())) {
             Ok(answer) => Some(answer),

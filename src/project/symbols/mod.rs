@@ -58,7 +58,7 @@ pub fn open_plainly(root: &Path, path: &Path) -> Option<Box<dyn Read + Send>> {
 
 /// Returns the file for the results about a root, below a directory for all of them.
 #[must_use]
-pub fn kept_file(directory: &Path, root: &Path) -> PathBuf {
+pub fn index_file(directory: &Path, root: &Path) -> PathBuf {
     let (high, low) =
         root.as_os_str().as_encoded_bytes().iter().fold((number("a"), number("b")), |(high, low), byte| {
             ((high ^ u32::from(*byte)).wrapping_mul(0x0100_0193), (low ^ u32::from(*byte)).wrapping_mul(0x0100_0193))

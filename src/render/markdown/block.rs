@@ -147,7 +147,7 @@ impl Line<'_> {
         (columns, self.head.len(), None)
     }
 
-    /// Returns the column, relative to the container's text, of the text after so many blanks.
+    /// Returns the column, relative to the container's text, of the text after this number of blanks.
     fn beyond(&self, indent: usize) -> isize {
         columns(indent) - self.short
     }
@@ -257,7 +257,7 @@ fn rule_marks(text: &str) -> usize {
     text.bytes().filter(|byte| !byte.is_ascii_whitespace()).count()
 }
 
-/// Returns the bytes of at most so many columns of blanks.
+/// Returns the bytes of blanks, up to this number of columns.
 fn skip_columns(text: &str, mut columns: usize) -> usize {
     let blank = |byte: &u8| {
         let wide = match byte {

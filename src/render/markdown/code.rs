@@ -398,7 +398,7 @@ mod tests {
         assert_eq!((text, ended.len()), (long, 8));
         assert_eq!((ended[0].1, ended[3].1, ended[7].1), (keyword(), Color::Blue.normal(), plain()));
         assert!(shown.iter().all(|(_, style)| *style == plain()));
-        assert!(matches!(Code::new("rust", false), Code::Words(_)), "nothing is held where there are no colours");
+        assert!(matches!(Code::new("rust", false), Code::Words(_)), "nothing is held if there are no colours");
     }
 
     proptest! {

@@ -127,7 +127,7 @@ impl Markdown {
         self.writer.take()
     }
 
-    /// Ends the answer: gives what was held back, as it was written where it is incomplete, with colours off and the last
+    /// Ends the answer: returns what was held back, as it was written if it is incomplete, with colours off and the last
     /// line ended. Empty if there is nothing to end; the value is then as new.
     pub fn finish(&mut self) -> String {
         if !self.options.markdown {

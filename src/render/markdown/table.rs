@@ -33,7 +33,7 @@ pub(super) fn is_delimiter(row: &str) -> bool {
 }
 
 /// Lays a table out in `width` columns, one row of cells for each line; where that would cut words, the cells of a row are below each
-/// other, each behind its heading. `None` if that can't fit either. The rows are a header, a delimiter row and the body; the longest
+/// other, each after its heading. `None` if that can't fit either. The rows are a header, a delimiter row and the body; the longest
 /// row gives the count of columns, so that no cell is lost.
 pub(super) fn lay_out(
     rows: &[String],
@@ -92,7 +92,7 @@ pub(super) fn lay_out(
     Some(lines)
 }
 
-/// The rows without columns: each cell on lines of its own, behind its heading, and a line between two rows.
+/// The rows without columns: each cell on lines of its own, after its heading, and a line between two rows.
 fn stack(rows: &[Vec<Vec<Cell>>], width: usize) -> Option<Vec<Vec<Cell>>> {
     let (header, body) = rows.split_first().filter(|(_, body)| !body.is_empty() && width > 2 * COLUMN_MIN)?;
     let mut lines = Vec::new();

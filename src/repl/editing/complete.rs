@@ -14,7 +14,7 @@ use crate::proto::{NameKind, Route};
 use crate::repl::editing::state::{self, EditorState, SharedState};
 use crate::route::lex::{Reading, Token, TokenKind, tokens};
 
-/// Entries that are shown at most; more is a list that nobody reads.
+/// Entries that are shown at most: longer lists aren't read.
 const ENTRIES_MAX: usize = 2_000;
 /// Characters of an alias that its description shows.
 const DESCRIPTION_CHARS_MAX: usize = 60;
@@ -590,7 +590,7 @@ fn variables(request: &Request<'_>, state: &EditorState) -> Option<(usize, Vec<C
 /// arithmetic (`$((`).
 fn inner_start(text: &str) -> (usize, bool) {
     let (mut start, mut is_arithmetic) = (0, false);
-    // Each turn moves forward, and nobody types a hundred levels.
+    // Each turn moves forward, and a hundred levels are never typed.
     for _ in 0..100 {
         let pieces = tokens(&text[start..], Reading::Shell);
         let Some(last) = pieces.last() else { break };

@@ -8,7 +8,7 @@ use crate::proto::{NameKind, Route, RouteVerdict};
 use crate::repl::editing::state::{self, EditorState};
 use crate::route::lex::{Reading, Token, TokenKind, tokens, unquoted};
 
-/// A longer line is drawn plain: nobody reads colours in it, and each key redraws all of it.
+/// A longer line is drawn plain: colours don't help there, and each key redraws all of it.
 const LINE_BYTES_MAX: usize = 4 * 1024;
 /// Words that are looked up on disk for each redraw; a look costs microseconds, and milliseconds over a network.
 const PATH_LOOKS_MAX: usize = 8;
@@ -24,7 +24,7 @@ pub struct Palette {
     pub builtin: Style,
     /// A reserved word.
     pub keyword: Style,
-    /// A command that nobody knows.
+    /// An unknown command.
     pub unknown: Style,
     /// A quoted string.
     pub string: Style,
@@ -90,7 +90,7 @@ pub fn paint<'a>(
     }
 }
 
-/// Collects pieces; what nobody styled in between is plain.
+/// Collects pieces; text between them that has no style is plain.
 struct Brush<'a> {
     line: &'a str,
     at: usize,

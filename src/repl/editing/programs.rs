@@ -71,7 +71,7 @@ impl ProgramsThread {
         };
         let this = Self { requests, asked: Cell::new(0), progress };
         if std::thread::Builder::new().name("programs".into()).spawn(work).is_err() {
-            // Requests go nowhere; nobody must wait for an answer.
+            // Requests go nowhere; nothing may wait for an answer.
             this.progress.answered.store(u64::MAX, Ordering::Release);
         }
         this
@@ -95,7 +95,7 @@ impl ProgramsThread {
     }
 }
 
-/// The builtins and reserved words of every bash, for the time until the live shell has told its own.
+/// The builtins and reserved words of every bash, for the time until the live shell has listed its own.
 #[must_use]
 pub fn first_names() -> Names {
     const BUILTINS: &str = ". : [ alias bg bind break builtin caller cd command compgen complete compopt continue declare \

@@ -242,7 +242,7 @@ impl ReedPrompt {
         format!("{}{}", self.left, self.render_prompt_indicator(PromptEditMode::Default))
     }
 
-    /// Number of rows that the prompt and a line take, with the place of the cursor behind it.
+    /// Number of rows that the prompt and a line take, with the cursor's place after the line.
     #[must_use]
     pub fn rows(&self, buffer: &str, columns: usize) -> usize {
         use reedline::Prompt;

@@ -130,7 +130,7 @@ impl LiveCompletion for ShellCompletion {
     }
 }
 
-/// Reads a candidate as a shell reports it: the word, and behind a tab its description.
+/// Reads a candidate as a shell reports it: the word, and after a tab its description.
 fn candidate(text: &str) -> Option<Candidate> {
     let (value, description) = text.split_once('\t').map_or((text, None), |(value, rest)| (value, Some(rest)));
     let value = value.trim_end_matches(' ');

@@ -188,7 +188,7 @@ impl EditorState {
     }
 }
 
-/// Reads the state. A writer that panicked left whole values behind, so its poison is passed over.
+/// Reads the state. A writer that panicked left complete values, so its poison is ignored.
 pub(in crate::repl) fn read(state: &SharedState) -> RwLockReadGuard<'_, EditorState> {
     state.read()
 }

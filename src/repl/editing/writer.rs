@@ -40,7 +40,7 @@ pub struct Writer {
     queue: Arc<Mutex<Queue>>,
 }
 
-/// A panic elsewhere leaves whole values behind, so a poisoned lock is as good as another.
+/// A panic elsewhere leaves complete values, so a poisoned lock can be used.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock()
 }
@@ -59,7 +59,7 @@ impl Writer {
 
     /// The store, with all written that was to be written.
     pub fn store(&self) -> MutexGuard<'_, Store> {
-        // Jobs are taken and done under the store's lock alone, so their order holds whoever does them.
+        // Jobs are taken and done under the store's lock alone, so their order holds in any thread.
         let mut store = lock(&self.store);
         loop {
             let Some(job) = lock(&self.queue).jobs.pop_front() else { return store };
@@ -94,7 +94,7 @@ pub(in crate::repl) struct WriterThread {
 }
 
 impl WriterThread {
-    /// Starts it. Where the system has no thread left, whoever asks for the store writes.
+    /// Starts it. If the system has no thread left, the caller that asks for the store writes.
     pub(in crate::repl) fn start(writer: Writer) -> Self {
         let (wake, woken) = channel::<()>();
         let own = writer.clone();

@@ -106,7 +106,7 @@ impl SharedHooks {
         route
     }
 
-    /// Tells what happened; gives what is to be shown.
+    /// Reports an event to the hooks; returns the lines to show.
     pub(super) fn tell(&self, event: HookEvent<'_>) -> Vec<String> {
         let Both { own, project, failures, .. } = &mut *self.lock();
         let texts = [noted(own.tell(event), failures), noted(project.tell(event), failures)];
@@ -171,7 +171,7 @@ impl SharedHooks {
         result.map_or((Action::Nothing, false), |(result, of_project)| (acted(result, failures), of_project))
     }
 
-    /// Takes the failures that nobody has been told of.
+    /// Takes the failures that haven't been shown yet.
     pub(super) fn take_failures(&self) -> Vec<HookFailure> {
         std::mem::take(&mut self.lock().failures)
     }

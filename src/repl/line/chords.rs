@@ -163,7 +163,7 @@ impl ChordMode {
         }
     }
 
-    /// A key so many times, if it moves or edits.
+    /// A key that is repeated, if it moves or edits.
     fn counted(&mut self, key: KeyEvent, count: usize) -> ReedlineEvent {
         let mut next = || match self.single(key) {
             // The line may be empty before the last.

@@ -365,7 +365,7 @@ impl Menu for SearchMenu {
     }
 
     fn on_deactivate(&mut self) {
-        // Thousands of lines would be held in memory although nobody searches.
+        // Thousands of lines would be held in memory without a search.
         (self.hits, self.values, self.newest, self.asked) = (Vec::new(), Vec::new(), RefCell::default(), None);
         self.searching.end();
     }

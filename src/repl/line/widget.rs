@@ -157,7 +157,7 @@ impl Widget {
         insert(editor, line, range, "");
     }
 
-    /// The last word of the line that lies so many lines back, or of one before it that has words.
+    /// The last word of the line that lies this number of lines back, or of an earlier one that has words.
     fn argument_from(&self, back: usize) -> Option<(usize, String)> {
         let lines = self.lines(back).ok()?;
         let mut from = lines.iter().enumerate().skip(back);

@@ -101,7 +101,7 @@ pub(in crate::repl) fn fork(repl: &mut Repl, argument: &str) {
     }
 }
 
-/// Takes back what was said after a turn; without a number it lists the turns.
+/// Removes the turns after a turn; without a number it lists the turns.
 pub(in crate::repl) fn rewind(repl: &mut Repl, argument: &str) -> Flow {
     let Some((id, turns)) = present_turns(repl) else { return Flow::Continue };
     let (number, half) = turn_and_half(argument);
@@ -151,7 +151,7 @@ pub(in crate::repl) fn choose_turn(repl: &mut Repl, prompt: &ReedPrompt) -> Flow
     flow
 }
 
-/// Prints the conversation's questions and answers, or the last so many.
+/// Prints the conversation's questions and answers, or the last `count` of them.
 pub(in crate::repl) fn transcript(repl: &Repl, argument: &str) {
     let Some((_, turns)) = present_turns(repl) else { return };
     let count = match argument.parse::<usize>() {

@@ -46,6 +46,6 @@ pub(in crate::repl) fn look(runtime: &Runtime, screen: Screen, pump: Handle) {
             });
         }
     };
-    // Without a thread nothing is said; the receipts keep it, and the next question finishes what was left.
+    // Without a thread nothing is shown; the receipts have it, and the next question finishes what was left.
     let _ = std::thread::Builder::new().name("leftover".into()).spawn(work);
 }

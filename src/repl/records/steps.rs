@@ -208,7 +208,7 @@ pub(in crate::repl) fn show_step(repl: &mut Repl, argument: &str) -> Flow {
         }
     };
     for text in parts {
-        // What is no text, and what changed beside it, is said in words.
+        // What is no text, and what changed beside it, is described in words.
         let at = if text.starts_with("--- ") { 0 } else { text.find("\n--- ").map_or(text.len(), |at| at + 1) };
         foot.extend(text[..at].lines().map(escape_visible));
         patches.extend(parse(&text[at..]));

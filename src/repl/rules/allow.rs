@@ -74,7 +74,7 @@ fn import_allowed(repl: &mut Repl, path: &Path) -> Flow {
     }
     let fits: Vec<&ListedHere> = listed.iter().filter(|it| it.program.is_ok()).collect();
     if fits.is_empty() {
-        repl.console.notice("nothing of it can be allowed here");
+        repl.console.notice("none of its calls can be allowed here");
         return Flow::Continue;
     }
     let which = if fits.len() == 1 { "it".to_owned() } else { format!("these {}", fits.len()) };
@@ -103,7 +103,7 @@ pub(in crate::repl) fn list_tools(repl: &mut Repl) {
     let rows: Vec<Vec<String>> = rows.into_iter().map(escaped).collect();
     repl.console.write(&table(&rows, repl.console.width_columns()));
     repl.console.notice(&format!(
-        "they work in {}; tools.set decides which of them a model is told of",
+        "they work in {}; tools.set decides which of them are described to a model",
         escape_visible(&workspace.display().to_string())
     ));
 }

@@ -55,7 +55,7 @@ pub fn editor_program(env: &Env) -> String {
     variable("VISUAL").or_else(|| variable("EDITOR")).unwrap_or_else(|| "vi".into())
 }
 
-/// Time when a file was changed last; nothing where there is none.
+/// Time when a file was changed last; nothing if there is none.
 fn stamp(path: &Path) -> Option<SystemTime> {
     path.metadata().and_then(|data| data.modified()).ok()
 }

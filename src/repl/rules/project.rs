@@ -105,7 +105,7 @@ impl ProjectState {
     }
 }
 
-/// Looks at the project's file where the shell is; asks about one that nobody has looked at.
+/// Looks at the project's file where the shell is; asks about one that hasn't been decided on.
 pub(in crate::repl) fn look_for_project(repl: &mut Repl) -> Flow {
     let cwd = state::read(&repl.state).cwd.clone();
     let look = Look::around(&cwd, repl.home.as_deref(), repl.runtime.config().start_directory());
@@ -153,7 +153,7 @@ pub(in crate::repl) fn look_for_project(repl: &mut Repl) -> Flow {
     }
 }
 
-/// Takes a project's file away again. The one named is asked about, so that nothing is said of it here.
+/// Takes a project's file away again. The one named is asked about, so this doesn't report it.
 fn leave_project(repl: &mut Repl, asked: Option<&str>) {
     let project = &mut repl.configured.project;
     if let Now::Applied(file) = std::mem::replace(&mut project.now, Now::None) {
@@ -305,7 +305,7 @@ pub(in crate::repl) fn trust_project(repl: &mut Repl) -> Flow {
     }
 }
 
-/// `:config untrust`: forgets what was said about the directory; its file is off for this session.
+/// `:config untrust`: forgets the decision about the directory; its file is off for this session.
 pub(in crate::repl) fn untrust_project(repl: &mut Repl) {
     let cwd = state::read(&repl.state).cwd.clone();
     let Some(overlay) = read_project(repl, &cwd) else { return };

@@ -146,7 +146,7 @@ fn call_by_hand(repl: &mut Repl, servers: &Arc<Servers>, name: String, arguments
     Flow::Continue
 }
 
-/// The heading of a question that nobody puts a name to.
+/// The heading of a question without a name of its own.
 const SERVERS: &str = "About servers of tools:";
 
 /// The person, as servers ask them.

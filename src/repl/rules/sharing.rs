@@ -47,7 +47,7 @@ impl Sharing {
         redactor: Redactor,
         ended: Box<dyn Fn() + Send>,
     ) -> Result<(Box<dyn Tap>, String), ShareError> {
-        // Another one that goes on would be told twice.
+        // Another one that goes on would be reported twice.
         let before = if self.end() { " · the address before has ended" } else { "" };
         let share = Share::begin(place, wanted, redactor, ended)?;
         let strangers = match share.unknown() {

@@ -141,7 +141,7 @@ impl Terminal {
                 })
             }
             Wanted::Words(heading, question, choices, to) => {
-                // Whoever watches sees why the session waits; the answer is written here.
+                // Viewers see why the session waits; the answer is written here.
                 self.sharing.event(&Event::Notice(waits_for_words(&heading, &question, &choices)));
                 words(self, &heading, &question, &choices).map(|reply| {
                     let _ = to.send(reply);
@@ -189,7 +189,7 @@ struct AtTerminal<'a> {
     pump: Handle,
     waiting: &'a Waiting,
     console: &'a Console,
-    /// Whoever has answered the last question elsewhere.
+    /// The person who answered the last question elsewhere.
     by: Option<String>,
 }
 

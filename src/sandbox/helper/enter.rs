@@ -22,7 +22,7 @@ use crate::sandbox::helper::landlock;
 use crate::sandbox::helper::wire::{LimitsWire, Spec};
 use crate::sandbox::{Tier, bubblewrap, overlay};
 
-/// Does what the helper is for, given the arguments behind [`HELPER_WORD`](crate::sandbox::HELPER_WORD): the description of the
+/// Does what the helper is for, with the arguments after [`HELPER_WORD`](crate::sandbox::HELPER_WORD): the description of the
 /// sandbox, the program, its arguments. It comes back only with what went wrong.
 pub fn enter(arguments: &[OsString], calls: Calls) -> String {
     match become_program(arguments, calls) {
@@ -66,7 +66,7 @@ fn become_program(arguments: &[OsString], calls: Calls) -> Result<Never, String>
     (calls.close)(spec.descriptors, u32::MAX).map_err(|error| format!("close_range: {error}"))?;
     prctl::set_pdeathsig(Signal::SIGKILL).map_err(|error| format!("prctl: {error}"))?;
     if unistd::getppid().as_raw().cast_unsigned() != spec.parent {
-        return Err("whoever started it has ended".into());
+        return Err("the process that started it has ended".into());
     }
     // Whoever gave it a terminal has made it a leader already.
     if unistd::getsid(None) != Ok(unistd::getpid()) {
@@ -80,7 +80,7 @@ fn become_program(arguments: &[OsString], calls: Calls) -> Result<Never, String>
             .collect::<Result<_, _>>()?,
         Tier::None | Tier::Landlock | Tier::Overlay => Vec::new(),
     };
-    // In a user namespace of its own, or as root, nobody else's processes count.
+    // In a user namespace of its own, or as root, only its own processes count.
     let counted = if spec.tier == Tier::Overlay { 0 } else { own_threads() };
     limit(&spec.limits, counted)?;
     match spec.tier {
@@ -130,10 +130,10 @@ fn exec(program: &OsStr, arguments: &[OsString]) -> Result<Never, String> {
 
 /// A file in memory that stays open over exec, at its beginning.
 fn in_memory(bytes: &[u8]) -> Result<OwnedFd, String> {
-    let told = |error: std::io::Error| format!("memfd: {error}");
-    let mut file = File::from(memfd_create(c"filter", MFdFlags::empty()).map_err(|error| told(error.into()))?);
-    file.write_all(bytes).map_err(told)?;
-    std::io::Seek::rewind(&mut file).map_err(told)?;
+    let failed = |error: std::io::Error| format!("memfd: {error}");
+    let mut file = File::from(memfd_create(c"filter", MFdFlags::empty()).map_err(|error| failed(error.into()))?);
+    file.write_all(bytes).map_err(failed)?;
+    std::io::Seek::rewind(&mut file).map_err(failed)?;
     Ok(file.into())
 }
 

@@ -243,8 +243,8 @@ impl Network {
 pub(in crate::sandbox) fn make(tier: Tier, network: Network, is_look: bool) -> Result<Vec<BpfProgram>, String> {
     let arch = TargetArch::try_from(std::env::consts::ARCH).map_err(|problem| format!("seccomp: {problem}"))?;
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> = REFUSED.iter().map(|number| (*number, Vec::new())).collect();
-    let told = |problem: seccompiler::BackendError| format!("seccomp: {problem}");
-    rules.extend(sockets(tier, network).map_err(told)?);
+    let failed = |problem: seccompiler::BackendError| format!("seccomp: {problem}");
+    rules.extend(sockets(tier, network).map_err(failed)?);
     let inner: Result<Vec<SeccompRule>, _> = NAMESPACES
         .iter()
         .map(|flag| {
@@ -252,16 +252,16 @@ pub(in crate::sandbox) fn make(tier: Tier, network: Network, is_look: bool) -> R
             rule(&[(0, SeccompCmpArgLen::Qword, SeccompCmpOp::MaskedEq(flag), flag)])
         })
         .collect();
-    rules.insert(libc::SYS_clone, inner.map_err(told)?);
-    rules.insert(libc::SYS_ioctl, requests().map_err(told)?);
+    rules.insert(libc::SYS_clone, inner.map_err(failed)?);
+    rules.insert(libc::SYS_ioctl, requests().map_err(failed)?);
     // Limits of another process: none of processor time kills it.
-    let other = rule(&[(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, 0)]).map_err(told)?;
+    let other = rule(&[(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, 0)]).map_err(failed)?;
     rules.insert(libc::SYS_prlimit64, vec![other]);
-    rules.extend(modes().map_err(told)?);
+    rules.extend(modes().map_err(failed)?);
     if tier == Tier::Landlock {
         // Its session is how all of it is found at the end.
         rules.insert(libc::SYS_setsid, Vec::new());
-        rules.extend(scheduling().map_err(told)?);
+        rules.extend(scheduling().map_err(failed)?);
         rules.extend(SHARED.iter().map(|number| (*number, Vec::new())));
         if is_look {
             rules.extend(METADATA.iter().map(|number| (*number, Vec::new())));
@@ -277,7 +277,7 @@ pub(in crate::sandbox) fn make(tier: Tier, network: Network, is_look: bool) -> R
         let filter = SeccompFilter::new(rules, SeccompAction::Allow, SeccompAction::Errno(error), arch)?;
         BpfProgram::try_from(filter)
     });
-    let mut programs: Vec<BpfProgram> = programs.into_iter().collect::<Result<_, _>>().map_err(told)?;
+    let mut programs: Vec<BpfProgram> = programs.into_iter().collect::<Result<_, _>>().map_err(failed)?;
     if arch == TargetArch::x86_64
         && let Some(first) = programs.first_mut()
     {

@@ -38,7 +38,7 @@ const ENTRIES_MAX: usize = 10_000;
 /// # Errors
 /// Why it can't be done; nothing may be started then.
 pub(in crate::sandbox) fn restrict(spec: &Spec) -> Result<(), String> {
-    let told = |problem: &dyn std::fmt::Display| {
+    let failed = |problem: &dyn std::fmt::Display| {
         format!("Landlock doesn't hold all that is promised (Linux 6.12 does): {problem}")
     };
     let mut rules = Ruleset::default()
@@ -47,7 +47,7 @@ pub(in crate::sandbox) fn restrict(spec: &Spec) -> Result<(), String> {
         .and_then(|rules| rules.scope(Scope::from_all(ABI_NEEDED)))
         .and_then(|rules| if spec.network { Ok(rules) } else { rules.handle_access(AccessNet::from_all(ABI_NEEDED)) })
         .and_then(Ruleset::create)
-        .map_err(|problem| told(&problem))?;
+        .map_err(|problem| failed(&problem))?;
     let (read, write) = (AccessFs::from_read(ABI_NEEDED), writing());
     let mut closed: Vec<PathBuf> = paths(&spec.masked).collect();
     closed.extend(CLOSED.map(PathBuf::from));
@@ -63,7 +63,7 @@ pub(in crate::sandbox) fn restrict(spec: &Spec) -> Result<(), String> {
         open(&path, &closed_below(&path), &mut opened);
     }
     for path in &opened {
-        rules = allow(rules, path, read).map_err(|problem| told(&problem))?;
+        rules = allow(rules, path, read).map_err(|problem| failed(&problem))?;
     }
     let writes = OPEN_TO_WRITE.map(PathBuf::from).into_iter().chain(paths(&spec.writable));
     for path in writes.chain(spec.tmp.iter().filter_map(|path| path.path().canonicalize().ok())) {
@@ -71,19 +71,19 @@ pub(in crate::sandbox) fn restrict(spec: &Spec) -> Result<(), String> {
         let mut opened = Vec::new();
         open(&path, &below, &mut opened);
         for path in opened {
-            rules = allow(rules, &path, read | write).map_err(|problem| told(&problem))?;
+            rules = allow(rules, &path, read | write).map_err(|problem| failed(&problem))?;
         }
         // A directory that holds something closed takes nothing new. It can be listed if that shows only names of files.
         if below.iter().all(|it| it.is_file()) {
             for way in ways(&path, &below) {
-                rules = allow(rules, way, AccessFs::ReadDir.into()).map_err(|problem| told(&problem))?;
+                rules = allow(rules, way, AccessFs::ReadDir.into()).map_err(|problem| failed(&problem))?;
             }
         }
     }
-    let status = rules.restrict_self().map_err(|problem| told(&problem))?;
+    let status = rules.restrict_self().map_err(|problem| failed(&problem))?;
     match status.ruleset {
         RulesetStatus::FullyEnforced if status.no_new_privs => Ok(()),
-        other => Err(told(&format!("{other:?}"))),
+        other => Err(failed(&format!("{other:?}"))),
     }
 }
 

@@ -37,7 +37,7 @@ use crate::sandbox::helper::wire::{Spec, ViewWire};
 use root::NewRoot;
 use watch::Watch;
 
-/// Time that processes that the program left behind may take to end by themselves.
+/// Time that processes that the program left running may take to end by themselves.
 const GRACE: Duration = Duration::from_millis(200);
 /// Interval of the looks whether they have.
 const LOOK: Duration = Duration::from_millis(5);
@@ -137,7 +137,7 @@ fn below(
 /// Moves into new namespaces. An ordinary user gets a user namespace that maps nobody else; root needs none, and one that
 /// maps root alone could not write files of others.
 fn namespaces(spec: &Spec, calls: Calls) -> Result<(), String> {
-    let told = |what: &str| {
+    let failed = |what: &str| {
         let what = what.to_owned();
         move |error: Errno| format!("{what}: {error}")
     };
@@ -147,10 +147,10 @@ fn namespaces(spec: &Spec, calls: Calls) -> Result<(), String> {
     // What belongs to the network of a job is its user namespace, which maps the same user.
     let is_joined = !is_free && job.as_ref().is_some_and(|job| setns(&job.user, CloneFlags::CLONE_NEWUSER).is_ok());
     if is_joined {
-        unshare(CloneFlags::CLONE_NEWNS).map_err(told("namespaces (unshare)"))?;
+        unshare(CloneFlags::CLONE_NEWNS).map_err(failed("namespaces (unshare)"))?;
     } else if !is_free {
         unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNS)
-            .map_err(told("user namespaces are barred (unshare)"))?;
+            .map_err(failed("user namespaces are barred (unshare)"))?;
         let write = |name: &str, text: String| {
             fs::write(name, text).map_err(|error| format!("user namespaces are barred ({name}): {error}"))
         };
@@ -163,12 +163,12 @@ fn namespaces(spec: &Spec, calls: Calls) -> Result<(), String> {
     if !has_network {
         flags |= CloneFlags::CLONE_NEWNET;
     }
-    unshare(flags).map_err(told("namespaces (unshare)"))?;
+    unshare(flags).map_err(failed("namespaces (unshare)"))?;
     if !has_network {
         (calls.bring_loopback_up)().map_err(|error| format!("loopback: {error}"))?;
     }
     mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_SLAVE, None::<&str>)
-        .map_err(told("mount propagation"))
+        .map_err(failed("mount propagation"))
 }
 
 /// The namespaces of a job's jail whose servers are to be reached.
@@ -197,10 +197,10 @@ fn refusals(spec: &Spec) -> Option<PathBuf> {
 
 /// Closes all descriptors of this process but a few.
 fn close_but(descriptors: Vec<RawFd>, calls: Calls) {
-    let mut kept: Vec<u32> = descriptors.into_iter().filter_map(|it| u32::try_from(it).ok()).collect();
-    kept.sort_unstable();
+    let mut open: Vec<u32> = descriptors.into_iter().filter_map(|it| u32::try_from(it).ok()).collect();
+    open.sort_unstable();
     let mut first = 0;
-    for descriptor in kept {
+    for descriptor in open {
         if first < descriptor {
             let _ = (calls.close)(first, descriptor - 1);
         }
@@ -256,9 +256,9 @@ fn reap(main: Pid) -> i32 {
 
 /// Moves the process into a new root that is a mount point, and lets go of the old one.
 fn pivot(new: &Path) -> Result<(), String> {
-    let told = |what: &'static str| move |error: Errno| format!("{what}: {error}");
-    unistd::chdir(new).map_err(told("the new root"))?;
-    unistd::pivot_root(".", ".").map_err(told("pivot_root"))?;
-    umount2(".", MntFlags::MNT_DETACH).map_err(told("the old root"))?;
-    unistd::chdir("/").map_err(told("the new root"))
+    let failed = |what: &'static str| move |error: Errno| format!("{what}: {error}");
+    unistd::chdir(new).map_err(failed("the new root"))?;
+    unistd::pivot_root(".", ".").map_err(failed("pivot_root"))?;
+    umount2(".", MntFlags::MNT_DETACH).map_err(failed("the old root"))?;
+    unistd::chdir("/").map_err(failed("the new root"))
 }

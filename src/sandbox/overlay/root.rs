@@ -43,7 +43,7 @@ const NO_DEV: u64 = 4;
 pub(super) struct NewRoot {
     dir: OwnedFd,
     path: PathBuf,
-    /// An empty file that nobody may read: it covers files that are masked.
+    /// An empty file without permissions: it covers files that are masked.
     blank_file: OwnedFd,
     calls: Calls,
 }
@@ -203,21 +203,21 @@ impl NewRoot {
         new.devices()?;
         new.private(&tmp, &home, spec)?;
         new.clear_way(&workspace.path)?;
-        for kept in &kept_of_run {
-            new.bind(kept, &kept.path, READ_ONLY | NO_SUID)?;
+        for shown in &kept_of_run {
+            new.bind(shown, &shown.path, READ_ONLY | NO_SUID)?;
         }
-        for kept in &kept_of_home {
+        for shown in &kept_of_home {
             // An earlier command may have put something else at its place in the private home: then that is what shows.
-            let _ = new.bind(kept, &kept.path, READ_ONLY | NO_SUID);
+            let _ = new.bind(shown, &shown.path, READ_ONLY | NO_SUID);
         }
         let is_inside = |path: &&PathBuf| path.starts_with(&workspace.path);
         let masked = outermost(paths(&spec.masked).chain(sockets.iter().cloned()).collect());
         let emptied = new.mask(masked.iter().filter(|path| !is_inside(path)))?;
-        for kept in readable.iter().chain(&services) {
+        for shown in readable.iter().chain(&services) {
             // An earlier start may have left the place for it in the private home or `/tmp`, and a program something else.
-            if !new.shows_itself(kept)
-                && let Err(why) = new.bind(kept, &kept.path, READ_ONLY | NO_SUID)
-                && !new.shows(&kept.path)
+            if !new.shows_itself(shown)
+                && let Err(why) = new.bind(shown, &shown.path, READ_ONLY | NO_SUID)
+                && !new.shows(&shown.path)
             {
                 return Err(why);
             }
@@ -252,8 +252,8 @@ impl NewRoot {
             .and_then(|()| std::fs::set_permissions(&blank, std::os::unix::fs::PermissionsExt::from_mode(0o0)));
         made.map_err(|error| format!("the staging directory: {error}"))?;
         let blank_file = opened(&blank).ok_or("the staging directory can't be opened")?;
-        let told = |error: Errno| format!("a view of the file system: {error}");
-        mount(Some("/"), &path, None::<&str>, MsFlags::MS_BIND | MsFlags::MS_REC, None::<&str>).map_err(told)?;
+        let failed = |error: Errno| format!("a view of the file system: {error}");
+        mount(Some("/"), &path, None::<&str>, MsFlags::MS_BIND | MsFlags::MS_REC, None::<&str>).map_err(failed)?;
         attributes(calls, &path, READ_ONLY | NO_SUID, true)?;
         let dir = opened(&path).ok_or("the new root can't be opened")?;
         Ok(Self { dir, path, blank_file, calls })
@@ -261,7 +261,7 @@ impl NewRoot {
 
     /// The place at an absolute path of the new root, which is made if it is missing. No link is followed on the way.
     fn place(&self, path: &Path, is_directory: bool) -> Result<OwnedFd, String> {
-        let told = |error: Errno| format!("{} in the jail: {error}", path.display());
+        let failed = |error: Errno| format!("{} in the jail: {error}", path.display());
         let how = |flags: OFlag| {
             let resolve = ResolveFlag::RESOLVE_BENEATH | ResolveFlag::RESOLVE_NO_SYMLINKS;
             OpenHow::new().flags(flags | OFlag::O_CLOEXEC).resolve(resolve)
@@ -276,13 +276,13 @@ impl NewRoot {
                 Ok(found) => found,
                 Err(Errno::ENOENT) if is_last && !is_directory => {
                     let flags = OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_WRONLY;
-                    openat2(&at, name, how(flags).mode(Mode::from_bits_truncate(0o600))).map_err(told)?
+                    openat2(&at, name, how(flags).mode(Mode::from_bits_truncate(0o600))).map_err(failed)?
                 }
                 Err(Errno::ENOENT) => {
-                    mkdirat(&at, name, Mode::from_bits_truncate(0o755)).map_err(told)?;
-                    open(&at).map_err(told)?
+                    mkdirat(&at, name, Mode::from_bits_truncate(0o755)).map_err(failed)?;
+                    open(&at).map_err(failed)?
                 }
-                Err(error) => return Err(told(error)),
+                Err(error) => return Err(failed(error)),
             };
         }
         Ok(at)
@@ -336,8 +336,8 @@ impl NewRoot {
 
     /// Mounts something over what is at a path.
     fn cover(&self, source: &OwnedFd, place: &OwnedFd, path: &Path, more: u64) -> Result<(), String> {
-        let told = |error: Errno| format!("{} in the jail: {error}", path.display());
-        mount(Some(&through(source)), &through(place), None::<&str>, MsFlags::MS_BIND, None::<&str>).map_err(told)?;
+        let failed = |error: Errno| format!("{} in the jail: {error}", path.display());
+        mount(Some(&through(source)), &through(place), None::<&str>, MsFlags::MS_BIND, None::<&str>).map_err(failed)?;
         let top = self.existing(path).ok_or_else(|| format!("{} in the jail: it was moved away", path.display()))?;
         attributes(self.calls, &through(&top), more, false)
     }
@@ -404,7 +404,7 @@ impl NewRoot {
         Ok(())
     }
 
-    /// Covers paths, if they are there: a file with one that nobody may read, a directory with an empty one. Gives the
+    /// Covers paths, if they are there: a file with one without permissions, a directory with an empty one. Gives the
     /// directories, which can still be written.
     fn mask<'a>(&self, paths: impl Iterator<Item = &'a PathBuf>) -> Result<Vec<&'a PathBuf>, String> {
         let mut emptied = Vec::new();
@@ -504,7 +504,7 @@ fn attributes(calls: Calls, path: &Path, attributes: u64, recursive: bool) -> Re
     if attributes == 0 {
         return Ok(());
     }
-    let told = |error: io::Error| format!("mount_setattr on {}: {error}", path.display());
-    let name = CString::new(path.as_os_str().as_bytes()).map_err(|error| told(error.into()))?;
-    (calls.add_mount_attributes)(&name, attributes, recursive).map_err(told)
+    let failed = |error: io::Error| format!("mount_setattr on {}: {error}", path.display());
+    let name = CString::new(path.as_os_str().as_bytes()).map_err(|error| failed(error.into()))?;
+    (calls.add_mount_attributes)(&name, attributes, recursive).map_err(failed)
 }

@@ -23,7 +23,7 @@ pub fn start_with_changes(
 ) -> Result<Session, SessionError> {
     let (tree, left_out) = checkout_tree(sessions, program, holds_key)?;
     let mut session = sessions.start_with(None, title, Some(tree))?;
-    session.told.extend(left_out);
+    session.notices.extend(left_out);
     Ok(session)
 }
 
@@ -35,9 +35,9 @@ pub(super) fn checkout_tree(
     holds_key: &Guard,
 ) -> Result<(Oid, Vec<String>), SessionError> {
     let place = sessions.folder.join(format!("changes-{}", std::process::id()));
-    let taken = read_checkout(sessions, &place, program, holds_key);
+    let state = read_checkout(sessions, &place, program, holds_key);
     let _ = std::fs::remove_dir_all(&place);
-    taken
+    state
 }
 
 fn read_checkout(

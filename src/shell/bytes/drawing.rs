@@ -1,4 +1,4 @@
-//! The drawing of the shell's own line editor, which nobody should see, and lines of our integration that the shell
+//! The drawing of the shell's own line editor, which stays hidden, and lines of our integration that the shell
 //! prints. Pure.
 
 use crate::shell::spawn::Dialect;

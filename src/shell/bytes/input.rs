@@ -1,7 +1,7 @@
 //! Cuts what the person types into pieces that the editor may have. Pure.
 //!
 //! The editor gets keys up to and including an Enter, or another key at which it hands over control; what follows may
-//! be meant for the command that the Enter starts. An Enter inside a bracketed paste, or behind an escape (Alt-Enter), isn't one.
+//! be meant for the command that the Enter starts. An Enter inside a bracketed paste, or after an escape (Alt-Enter), isn't one.
 
 /// Place where the parser stands between two reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub struct Cut {
 }
 
 impl Keys {
-    /// Finds the end of the piece at the start of `bytes`: behind the first submitting Enter or the first of `stops`, or
+    /// Finds the end of the piece at the start of `bytes`: after the first submitting Enter or the first of `stops`, or
     /// all of it. Those are keys as a terminal without the kitty protocol sends them.
     pub fn next(&mut self, bytes: &[u8], stops: &[Vec<u8>]) -> Cut {
         for (index, byte) in bytes.iter().enumerate() {
@@ -77,7 +77,7 @@ impl Keys {
         match self.state {
             State::Ground => match byte {
                 0x1b => self.state = State::Escape,
-                // The editor hands over control at these and forgets what stands behind them in one batch: Enter, Ctrl-C,
+                // The editor hands over control at these and forgets what follows them in one batch: Enter, Ctrl-C,
                 // Ctrl-D, Ctrl-T. At Tab and Ctrl-R it opens a menu, which takes no notice of them.
                 b'\r' | b'\n' | 0x03 | 0x04 | 0x14 | b'\t' | 0x12 => return !self.pasting,
                 _ => {}

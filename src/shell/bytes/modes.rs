@@ -1,6 +1,6 @@
 //! Modes that a program has switched on in the terminal, and the sequences that switch them off again. Pure.
 //!
-//! A program that is killed leaves its modes behind (alternate screen, mouse, hidden cursor, keyboard protocols).
+//! A program that is killed leaves its modes on (alternate screen, mouse, hidden cursor, keyboard protocols).
 //! Only what was seen to be switched on is switched off, so that a terminal that doesn't know a mode never hears of it.
 
 use memchr::memchr_iter;
@@ -24,7 +24,7 @@ const ALTERNATE: u16 = 0b111;
 /// The terminal reports when it gets and loses the focus.
 const FOCUS: u16 = 1004;
 
-/// Switches off everything that any program may have left on: for the moment after a crash, when nobody watched.
+/// Switches off everything that any program may have left on: for the moment after a crash that wasn't watched.
 pub const RESET_ALL: &str = "\x1b[?1049l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?1004l\x1b[?2004l\x1b[?1l\x1b[?25h\x1b[<u\x1b[4l\x1b[?7h\x1b7\x1b[r\x1b8\x1b[m";
 
 /// Watches output for mode switches.

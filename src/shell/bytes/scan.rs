@@ -17,9 +17,9 @@ const PREFIX: &[u8] = b"\x1b]633;";
 /// A report of the shell's integration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Mark {
-    /// `P`: the hooks are done; the shell waits to be told to go on.
+    /// `P`: the hooks are done; the shell waits for the signal to go on.
     Prompt {
-        /// The shell's `$?`, where it says so: all there is when the person has taken the hook of `D` away.
+        /// The shell's `$?`, if it reports it: all there is if the person has removed the hook of `D`.
         status: Option<i32>,
         /// True if the shell prints nothing more before it reads.
         quiet: bool,
@@ -27,7 +27,7 @@ pub enum Mark {
         own_rows: Option<usize>,
     },
     /// `P` with the nonce of the command before, after the next line was handed over: an interrupted completion has led
-    /// the shell through its hooks once more, and it waits to be told to go on.
+    /// the shell through its hooks once more, and it waits for the signal to go on.
     PromptAgain,
     /// `B`: readline has drawn its prompt and reads.
     Reading {

@@ -8,7 +8,7 @@ use nix::sys::termios::{InputFlags, LocalFlags, SpecialCharacterIndices, Termios
 
 /// Time in which the terminal echoes a key, on a machine that is busy.
 const ECHO_WAIT: Duration = Duration::from_secs(1);
-/// A terminal keeps no more that nobody has read, and echoes no more.
+/// A terminal holds no more unread bytes, and echoes no more.
 const AWAITED_BYTES_MAX: usize = 4096;
 const ERASED: &[u8] = b"\x08 \x08";
 

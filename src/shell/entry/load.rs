@@ -141,7 +141,7 @@ fn copy_pages(base: usize, header: usize) {
     const POPULATE_WRITE: usize = 23;
     let from = base + word(header + offset_of!(Header, p_vaddr));
     let page = from & !(PAGE - 1);
-    // The last page may have no file behind it: what is left out is filled when it is written to.
+    // The last page may lie beyond the file's end: what is left out is filled when it is written to.
     let end = (from + word(header + offset_of!(Header, p_filesz))) & !(PAGE - 1);
     call(libc::SYS_madvise, [page, end - page, POPULATE_WRITE, 0, 0, 0]);
 }

@@ -50,7 +50,7 @@ fn editor_sleeps() -> bool {
 /// say, it does.
 pub(in crate::shell) fn sleeps(place: &str) -> bool {
     let stat = std::fs::read_to_string(format!("{place}/stat")).unwrap_or_default();
-    // The state stands behind the name in brackets, which may hold anything. Source: proc_pid_stat(5).
+    // The state follows the name in brackets, which may hold anything. Source: proc_pid_stat(5).
     stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with('S'))
 }
 

@@ -18,7 +18,7 @@ const KEPT_BYTES_MAX: usize = 1024 * 1024;
 /// After an Enter the editor may draw once more before it accepts; when it stays silent longer, the Enter was not
 /// the line's end.
 const VERDICT_WAIT: Duration = Duration::from_millis(15);
-/// Another key than Enter that the editor passes over without drawing itself holds up the keys behind it so long.
+/// Time for which a key other than Enter that the editor ignores without drawing delays the keys after it.
 const SILENCE_WAIT: Duration = Duration::from_secs(1);
 
 /// Time for which keys are kept for a wake key that the editor may have lost among keys of one batch.
@@ -57,7 +57,7 @@ pub struct Feed {
     pub(in crate::shell) deadline: Option<Instant>,
     /// The terminal's answers to questions about the cursor so far.
     hearing: Hearing,
-    /// A question of the editor was answered in the terminal's place: what the terminal says to it after all is for nobody.
+    /// A question of the editor was answered in the terminal's place: what the terminal says to it after all is dropped.
     answered_for: bool,
     /// Time when the terminal should have said where the cursor is, while it is not known whether it ever does.
     pub(in crate::shell) report_due: Option<Instant>,
@@ -162,7 +162,7 @@ impl Feed {
     }
 
     /// Hands the keys to the editor, which has ended `wakes_seen` times by a wake key. One that it ended without lies
-    /// still before it: it would end at once, and the keys behind would be lost.
+    /// still before it: it would end at once, and the keys after it would be lost.
     pub(in crate::shell) fn edit(&mut self, wakes_seen: u64) {
         if wakes_seen >= self.wakes_sent {
             self.wakes_sent = wakes_seen;
@@ -313,7 +313,7 @@ impl Feed {
                     self.report_due = None;
                 }
                 self.held.append(&mut keys);
-                // The answer to the editor's own question must not wait behind keys that are kept.
+                // The answer to the editor's own question must not wait for keys that are held back.
                 self.reports.extend(take_cursor_reports(&mut self.held));
                 let cut = self.held.split_off(self.held.len() - cut_report_bytes(&self.held));
                 self.feed_editor();
@@ -413,7 +413,7 @@ impl Feed {
         }
     }
 
-    /// Sends the wake key. The editor forgets keys that come behind it in one batch, so they are kept until the
+    /// Sends the wake key. The editor forgets keys that come after it in one batch, so they are held back until the
     /// editor is entered again. Behind an Enter it would be left for the next line.
     fn send_wake(&mut self) -> bool {
         let closed = self.wake_sent || self.gate.enter_pending.load(Ordering::Acquire);
@@ -438,11 +438,11 @@ mod tests {
 
     /// Returns the editor's next input, at most `bytes_max`.
     fn given_in(feed: &mut Feed, bytes_max: usize) -> Vec<u8> {
-        let mut given = Vec::new();
+        let mut passed = Vec::new();
         while !feed.editor_has_all() {
-            feed.give_editor(bytes_max, |piece| given.append(piece));
+            feed.give_editor(bytes_max, |piece| passed.append(piece));
         }
-        given
+        passed
     }
 
     fn fed(feed: &mut Feed) -> Vec<u8> {
@@ -579,13 +579,13 @@ mod tests {
             let mut feed = feed();
             feed.edit(0);
             feed.take(b"\x1b[200~begin");
-            let mut given = Vec::new();
-            feed.give_editor(7, |piece| given.append(piece));
+            let mut passed = Vec::new();
+            feed.give_editor(7, |piece| passed.append(piece));
             feed.take(b"mid\x1b[3;");
             feed.take(b"4Rdle");
             feed.take(b"end\x1b[201~x\x1b[1;5C");
-            given.extend(given_in(&mut feed, bytes_max));
-            let text = String::from_utf8_lossy(&given).into_owned();
+            passed.extend(given_in(&mut feed, bytes_max));
+            let text = String::from_utf8_lossy(&passed).into_owned();
             let (before, behind) = text.split_once("\x1b[3;4R").expect(&text);
             assert_eq!(format!("{before}{behind}"), "\x1b[200~beginmiddleend\x1b[201~x\x1b[1;5C");
             assert!(before.ends_with("\x1b[201~") || before.ends_with('x') || before.ends_with('C'), "{before:?}");

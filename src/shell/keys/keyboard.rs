@@ -175,7 +175,7 @@ impl Keyboard {
         }
     }
 
-    /// Whoever answers has no ear for events: it hears of Ctrl-C as it does where the terminal isn't raw.
+    /// While an answer runs no events are read: Ctrl-C arrives as it does if the terminal isn't raw.
     fn cancel(&self) {
         let _ = kill(Pid::this(), Signal::SIGINT);
     }
@@ -208,7 +208,7 @@ impl Keyboard {
     }
 
     fn tell(&self, event: Event) {
-        // Where nobody waits any more, nobody is left to tell.
+        // If the receiver has gone, there is nobody to notify.
         let _ = self.events.send(event);
     }
 }
@@ -229,7 +229,7 @@ mod tests {
     #[test]
     fn a_key_that_a_command_has_read_is_not_waited_for_again() {
         let (person, editor) = (open_pty().expect("a terminal"), open_pty().expect("another"));
-        let (events, told) = channel();
+        let (events, received) = channel();
         let (commands, orders) = channel();
         let (wake, waker) = io::pipe().expect("a pipe");
         let terminal = RawTerminal::of(person.slave).expect("it is a terminal");
@@ -257,7 +257,7 @@ mod tests {
         order(Command::Nudge);
         let carrying = thread::spawn(move || keyboard.run(&orders, &wake));
         for time in ["first", "second"] {
-            let event = told.recv_timeout(PATIENCE);
+            let event = received.recv_timeout(PATIENCE);
             assert!(matches!(event, Ok(Event::Nudged)), "the {time} time: {event:?}");
             order(Command::Nudge);
         }

@@ -12,7 +12,7 @@ pub(in crate::shell) struct Pressed {
     pub(in crate::shell) is_released: bool,
     /// The last row of the prompt, as it is drawn.
     prompt: String,
-    /// True if only the line editor itself is left to draw, for nobody, until a line starts.
+    /// True if only the line editor itself still draws until a line starts, which is dropped.
     pub(in crate::shell) draws_unseen: bool,
     /// The output since the line editor drew its prompt.
     drawn: Vec<u8>,
@@ -82,7 +82,7 @@ impl Pressed {
         }
     }
 
-    /// Draws the line behind our prompt, in the place of so many rows that the shell has just drawn without it.
+    /// Draws the line after our prompt, in place of the rows that the shell has just drawn without it.
     pub(in crate::shell) fn redrawn(&self, line: &str, rows: usize) -> String {
         let up = "\x1b[A".repeat(rows);
         format!("{up}\r\x1b[J{}\x1b[0m{}\r\n", self.prompt, line.replace('\n', "\r\n"))

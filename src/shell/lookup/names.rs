@@ -8,7 +8,7 @@ use super::keys::{of_fish, of_zsh};
 use crate::proto::Names;
 use crate::shell::bytes::scan::unquote;
 
-/// The prefix of our own functions and variables in the shell, which are nobody's business.
+/// The prefix of our own functions and variables in the shell, which stay hidden.
 const OWN: &str = "__rc_";
 
 /// Reads a `names` report; returns the names (without programs) and the shell's `PATH`.

@@ -27,7 +27,7 @@ pub struct Programs {
 
 #[derive(Debug)]
 struct Listing {
-    /// None where it could not be told, or was so recent that the next change may not show.
+    /// None if it couldn't be read, or was so recent that the next change may not show.
     modified: Option<SystemTime>,
     /// Separated by `/`, which no file has in its name.
     names: String,

@@ -17,7 +17,7 @@ use crate::shell::sys;
 const TIME_MAX: Duration = Duration::from_secs(5);
 /// As much as one record of a session may hold.
 const REPORT_BYTES_MAX: u64 = 4 * 1024 * 1024;
-/// Start-up files may print, and leave programs behind that hold the pipe open; what counts is between these.
+/// Start-up files may print, and leave programs running that hold the pipe open; what counts is between these.
 const BEGIN: &str = "reedclaw-names-begin-here";
 const END: &str = "[reedclaw-names-end-here]";
 

@@ -1,5 +1,5 @@
 //! Contents that a look doesn't know yet: read, named and kept, unless the user's repository has them anyway. What git's index
-//! names is compared last, and only as far as there is time: where there is none, its word is taken.
+//! names is compared last, and only as far as there is time: if there is none, its word is taken.
 
 use parking_lot::Mutex;
 use std::collections::HashSet;

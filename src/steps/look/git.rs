@@ -104,7 +104,7 @@ pub(in crate::steps) struct Theirs {
 }
 
 impl Theirs {
-    /// Takes hold of it; nothing where there is no repository, or one that can't be read. Contents up to `longest` bytes count.
+    /// Takes hold of it; nothing if there is no repository, or one that can't be read. Contents up to `longest` bytes count.
     pub(in crate::steps) fn of(workspace: &Path, longest: u64) -> Option<Self> {
         let repository = open(workspace)?;
         if repository.object_hash() != gix::hash::Kind::Sha1 {
@@ -190,7 +190,7 @@ struct Known {
 }
 
 impl Index {
-    /// Reads it; nothing where it can't be read or is split over two files, or where a filter or an encoding stands between files and
+    /// Reads it; nothing if it can't be read or is split over two files, or where a filter or an encoding stands between files and
     /// contents. `attributes` are the files of attributes that there are.
     pub(in crate::steps) fn read(theirs: &Theirs, root: &Root, attributes: &[PathBuf]) -> Option<Self> {
         let (data, bytes) = read_plain(&theirs.index, INDEX_BYTES_MAX).ok().filter(|(_, bytes)| is_intact(bytes))?;

@@ -268,8 +268,8 @@ impl Store {
 
     /// Keeps a content that isn't there yet in a file of its own; gives how many bytes were written for it.
     pub(super) fn keep_alone(&self, id: ObjectId, bytes: &[u8]) -> Result<u64, StepsError> {
-        let kept = self.objects.write_buf_with_known_id(ObjectKind::Blob, bytes, id);
-        kept.map_err(|error| StepsError::object(&error))?;
+        let written = self.objects.write_buf_with_known_id(ObjectKind::Blob, bytes, id);
+        written.map_err(|error| StepsError::object(&error))?;
         Ok(std::fs::metadata(self.objects.object_path(&id)).map_or(0, |data| data.len()))
     }
 

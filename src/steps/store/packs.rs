@@ -90,7 +90,7 @@ impl Packs {
     pub fn rewrite(&self, objects: &Path, wanted: Option<&HashSet<ObjectId>>) -> std::io::Result<()> {
         let is_wanted = |id: &ObjectId| wanted.is_none_or(|wanted| wanted.contains(id));
         let is_kept = |pack: &&Pack| !pack.is_small() && pack.index.iter().all(|entry| is_wanted(&entry.oid));
-        let (kept, old): (Vec<&Pack>, Vec<&Pack>) = self.packs.iter().partition(is_kept);
+        let (staying, old): (Vec<&Pack>, Vec<&Pack>) = self.packs.iter().partition(is_kept);
         let (mut packer, mut seen) = (Packer::new(objects), HashSet::new());
         for (pack, (id, from, to)) in old.iter().flat_map(|pack| pack.entries().map(move |entry| (pack, entry))) {
             if is_wanted(&id) && seen.insert(id) {
@@ -99,8 +99,9 @@ impl Packs {
             }
         }
         packer.finish()?;
-        let kept: HashSet<&Path> = kept.iter().map(|pack| pack.path.as_path()).chain(packer.new_packs()).collect();
-        for pack in old.iter().filter(|pack| !kept.contains(pack.path.as_path())) {
+        let staying: HashSet<&Path> =
+            staying.iter().map(|pack| pack.path.as_path()).chain(packer.new_packs()).collect();
+        for pack in old.iter().filter(|pack| !staying.contains(pack.path.as_path())) {
             let _ = std::fs::remove_file(pack.path.with_extension("idx"));
             let _ = std::fs::remove_file(pack.path.with_extension("pack"));
         }

@@ -253,7 +253,7 @@ impl Record {
         out + &change_lines(changes) + END + "\n"
     }
 
-    /// Reads one; nothing where it isn't whole.
+    /// Reads one; nothing if it isn't whole.
     pub fn of(text: &str) -> Option<Self> {
         let mut lines = text.strip_prefix(HEAD)?.strip_prefix('\n')?.strip_suffix(&format!("{END}\n"))?.lines();
         let mut field = |name: &str| lines.next()?.strip_prefix(name)?.strip_prefix(' ');

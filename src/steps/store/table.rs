@@ -199,7 +199,7 @@ impl Table {
         out
     }
 
-    /// Reads one; nothing where it isn't whole.
+    /// Reads one; nothing if it isn't whole.
     pub fn read(bytes: &[u8]) -> Option<Self> {
         let mut from = Reader(bytes.strip_prefix(HEAD)?);
         let path = |bytes: &[u8]| PathBuf::from(std::ffi::OsStr::from_bytes(bytes));
@@ -246,9 +246,9 @@ struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
     fn take(&mut self, count: usize) -> Option<&'a [u8]> {
-        let (taken, rest) = self.0.split_at_checked(count)?;
+        let (bytes, rest) = self.0.split_at_checked(count)?;
         self.0 = rest;
-        Some(taken)
+        Some(bytes)
     }
 
     fn array<const N: usize>(&mut self) -> Option<[u8; N]> {

@@ -154,8 +154,8 @@ mod tests {
         let talk = store.begin_conversation(1, "m");
         let open = store.ask(talk, 1, "q", None);
         store.add_call(&open, &StoredCall { result: "é".repeat(TEXT_BYTES_MAX), ..call("long", 1) });
-        let kept = &store.messages(talk).unwrap()[1].calls[0].result;
-        assert!(kept.len() <= TEXT_BYTES_MAX + CUT.len() && kept.ends_with(CUT), "{}", kept.len());
+        let stored = &store.messages(talk).unwrap()[1].calls[0].result;
+        assert!(stored.len() <= TEXT_BYTES_MAX + CUT.len() && stored.ends_with(CUT), "{}", stored.len());
     }
 
     #[test]

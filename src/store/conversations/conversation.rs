@@ -11,7 +11,7 @@ use crate::store::overlay::OVERLAY_ID_MIN;
 use crate::store::statements::{APPEND, INSERT_MESSAGE, TOUCH};
 use crate::store::{Store, StoreError, StoredCall};
 
-/// A piece waits at most so long before it is written, measured when the next one comes; where none comes, the caller
+/// Longest time that a piece waits before it is written, measured when the next one comes; where none comes, the caller
 /// says so by [`Store::write_pieces`].
 const WRITE_AFTER_MS: i64 = 100;
 /// So many bytes are written at once, however quickly they came.

@@ -132,7 +132,7 @@ impl Store {
         Ok(found)
     }
 
-    /// Changes what a memory says; it is the user's own then, and may go anywhere. False where there is none.
+    /// Changes what a memory says; it is the user's own then, and may go anywhere. False if there is none.
     ///
     /// # Errors
     /// The database can't be written: it is what it was.
@@ -149,7 +149,7 @@ impl Store {
         self.changed(self.main.execute("UPDATE memory SET taken = 1 WHERE id = ?1 AND taken = 0", [id]))
     }
 
-    /// Deletes a memory, or a proposal where `taken` is false, also from the file's free space. False where there is none.
+    /// Deletes a memory, or a proposal where `taken` is false, also from the file's free space. False if there is none.
     ///
     /// # Errors
     /// The database can't be written: it is still there.

@@ -1,7 +1,7 @@
 //! The tools that a model is offered: fewer are better for a small one. A tool that isn't offered can be called all the
 //! same. Must not decide what a call may do.
 
-/// Cases in which a model is told of a tool.
+/// Cases in which a tool is described to a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Offer {
     /// Always: it is all that most work takes, or the person added it.
@@ -32,7 +32,7 @@ impl ToolSet {
     /// The words of the setting.
     pub const WORDS: [&str; 3] = ["auto", "core", "all"];
 
-    /// The set of a word; the first where it is none.
+    /// The set of a word; the first if it is none.
     #[must_use]
     pub fn of_word(word: &str) -> Self {
         match word {
@@ -42,7 +42,7 @@ impl ToolSet {
         }
     }
 
-    /// Returns whether a model is told of such a tool.
+    /// Returns whether such a tool is described to a model.
     pub(in crate::tools) fn has(self, offer: Offer, is_small: bool, can_ask: bool) -> bool {
         match offer {
             Offer::Core => true,

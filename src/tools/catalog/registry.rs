@@ -81,8 +81,8 @@ impl Registry {
     fn add_for(&mut self, tool: Box<dyn Tool>, is_ours: bool) -> Result<(), String> {
         let spec = tool.spec();
         let mut names = std::iter::once(spec.name.as_str()).chain(spec.aliases.iter().copied());
-        if let Some(taken) = names.find(|name| self.find(name).is_some()) {
-            return Err(format!("there is a tool called {taken} already"));
+        if let Some(known) = names.find(|name| self.find(name).is_some()) {
+            return Err(format!("there is a tool called {known} already"));
         }
         let schema = Schema::new(spec.schema.clone())?;
         self.tools.push(Entry { spec, schema, tool, is_ours });

@@ -1,12 +1,12 @@
-//! A tool's schema as a model is told it: with each request, so short; and in an order in which it can be written down, since
-//! a server that holds a model to the schema makes it write the arguments in that order. Must not decide what is valid.
+//! A tool's schema as it is sent to a model. It is short, because each request carries it. Its order is one in which a model can
+//! write the arguments, because a server that enforces the schema makes it write them in that order. Must not decide what is valid.
 
 use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
 
-/// Writes a schema without what its meaning doesn't need: limits of lengths are held all the same, and old names of arguments
-/// (`deprecated`) are taken all the same. What is required comes first, as the tool names it: a path before the text.
+/// Writes a schema in short. It leaves out limits of lengths and old names of arguments (`deprecated`), which hold all the same.
+/// Required arguments come first, in the tool's order: a path before the text.
 pub(in crate::tools) fn schema_text(schema: &Value) -> String {
     let mut text = String::new();
     write(schema, &mut text);
@@ -30,9 +30,9 @@ fn write(schema: &Value, text: &mut String) {
     if let Some(present) = present(fields) {
         return write(&present, text);
     }
-    let mut told: Vec<(&String, &Value)> = fields.iter().filter(|(name, value)| is_told(name, value)).collect();
-    told.sort_by_key(|(name, _)| ["type", "description", "properties"].iter().position(|it| it == name).unwrap_or(3));
-    object(&told, text, |name, value, text| match (name, value) {
+    let mut shown: Vec<(&String, &Value)> = fields.iter().filter(|(name, value)| is_shown(name, value)).collect();
+    shown.sort_by_key(|(name, _)| ["type", "description", "properties"].iter().position(|it| it == name).unwrap_or(3));
+    object(&shown, text, |name, value, text| match (name, value) {
         ("properties", Value::Object(properties)) => {
             object(&in_order(properties, fields), text, |_, it, text| write(it, text))
         }
@@ -54,7 +54,7 @@ fn present(fields: &Map<String, Value>) -> Option<Value> {
     Some(Value::Object(fields))
 }
 
-fn is_told(name: &str, value: &Value) -> bool {
+fn is_shown(name: &str, value: &Value) -> bool {
     match name {
         "additionalProperties" => *value != Value::Bool(false),
         "minLength" | "maxLength" | "minItems" | "maxItems" => false,
@@ -63,13 +63,13 @@ fn is_told(name: &str, value: &Value) -> bool {
     }
 }
 
-/// The arguments that a model is told of, those first that it must give.
+/// The arguments that a model sees, the required ones first.
 fn in_order<'p>(properties: &'p Map<String, Value>, schema: &Map<String, Value>) -> Vec<(&'p String, &'p Value)> {
     let required = schema.get("required").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let is_present = |(_, schema): &(&String, &Value)| schema.get("deprecated") != Some(&Value::Bool(true));
-    let mut told: Vec<(&String, &Value)> = properties.iter().filter(is_present).collect();
-    told.sort_by_key(|(name, _)| required.iter().position(|it| it == name.as_str()).unwrap_or(required.len()));
-    told
+    let mut shown: Vec<(&String, &Value)> = properties.iter().filter(is_present).collect();
+    shown.sort_by_key(|(name, _)| required.iter().position(|it| it == name.as_str()).unwrap_or(required.len()));
+    shown
 }
 
 fn object(fields: &[(&String, &Value)], text: &mut String, mut each: impl FnMut(&str, &Value, &mut String)) {

@@ -58,14 +58,14 @@ pub(in crate::tools) fn harmless_schema(schema: Value) -> Option<Value> {
         Value::String(text) => Value::String(harmless(&text)),
         Value::Array(items) => Value::Array(items.into_iter().map(harmless_schema).collect::<Option<_>>()?),
         Value::Object(fields) => {
-            let mut kept = serde_json::Map::new();
+            let mut object = serde_json::Map::new();
             for (name, value) in fields {
                 if has_hidden(&name) {
                     return None;
                 }
-                kept.insert(name, harmless_schema(value)?);
+                object.insert(name, harmless_schema(value)?);
             }
-            Value::Object(kept)
+            Value::Object(object)
         }
         other => other,
     })

@@ -97,7 +97,7 @@ impl Draft {
         self.hold(at, next)
     }
 
-    /// Gives a file what it is to hold, to the byte.
+    /// Gives a file its exact new content.
     pub(super) fn put(
         &mut self,
         Revised { path, content, basis: made_from }: Revised,

@@ -12,7 +12,7 @@ use crate::render::diff::{self, unified};
 
 /// The argument that holds it.
 const REVISED: &str = "revised";
-/// Bytes of a difference that the model is told.
+/// Bytes of a difference that the model gets.
 const TOLD_BYTES_MAX: usize = 8 * 1024;
 
 /// The arguments with what the files are to hold in place of what the model's edits come to. A content is a text of
@@ -47,12 +47,12 @@ pub(super) fn files(arguments: &Value) -> Option<Vec<Revised>> {
     arguments.get(REVISED)?.as_array()?.iter().map(file).collect()
 }
 
-/// The proposal with only those of its hunks that are wanted, by file, and what the model is told of that. A file that is
+/// The proposal with only those of its hunks that are wanted, by file, and a note about it for the model. A file that is
 /// new, goes or is no text is one hunk.
 #[must_use]
 pub fn chosen(changes: &[FileChange], wanted: &[Vec<bool>]) -> (Vec<FileChange>, String) {
-    let (mut files, mut told) = (Vec::new(), String::new());
-    let (mut taken, mut total) = (0, 0);
+    let (mut files, mut note) = (Vec::new(), String::new());
+    let (mut accepted, mut total) = (0, 0);
     for (number, change) in changes.iter().enumerate() {
         let wanted = wanted.get(number).map(Vec::as_slice).unwrap_or_default();
         let count = hunks(change);
@@ -61,9 +61,9 @@ pub fn chosen(changes: &[FileChange], wanted: &[Vec<bool>]) -> (Vec<FileChange>,
             (0..count).filter(|hunk| is_taken(hunk) == is_wanted).map(|hunk| (hunk + 1).to_string()).collect()
         };
         let (with, without) = (numbers(true), numbers(false));
-        (taken, total) = (taken + with.len(), total + count);
+        (accepted, total) = (accepted + with.len(), total + count);
         let words = |numbers: &[String]| if numbers.is_empty() { "none".to_owned() } else { numbers.join(", ") };
-        let _ = writeln!(told, "{}: made: {}; not made: {}", change.path, words(&with), words(&without));
+        let _ = writeln!(note, "{}: made: {}; not made: {}", change.path, words(&with), words(&without));
         let new = match (&change.old, &change.new) {
             _ if without.is_empty() => change.new.clone(),
             (Some(old), Some(new)) if !with.is_empty() => Some(diff::partly(old, new, wanted)),
@@ -71,7 +71,7 @@ pub fn chosen(changes: &[FileChange], wanted: &[Vec<bool>]) -> (Vec<FileChange>,
         };
         files.push(FileChange { new, ..change.clone() });
     }
-    (files, format!("The user took {taken} of {total} hunks (by number, in each file):\n{told}"))
+    (files, format!("The user took {accepted} of {total} hunks (by number, in each file):\n{note}"))
 }
 
 /// Number of hunks that a person can take of a file.
@@ -88,7 +88,7 @@ fn hunks(change: &FileChange) -> usize {
 /// that is the same.
 #[must_use]
 pub fn changed_by_person(proposed: &[FileChange], done: &[FileChange]) -> String {
-    let mut told = String::new();
+    let mut report = String::new();
     for change in proposed {
         let made = match done.iter().find(|it| it.path == change.path) {
             Some(made) => &made.new,
@@ -99,17 +99,17 @@ pub fn changed_by_person(proposed: &[FileChange], done: &[FileChange]) -> String
         }
         let text = |content: &Option<Vec<u8>>| content.as_deref().map(|it| bytes::shown(it).into_owned());
         match (text(&change.new), text(made)) {
-            (proposed, Some(made)) => told.push_str(&unified(&change.path, proposed.as_deref(), &made)),
+            (proposed, Some(made)) => report.push_str(&unified(&change.path, proposed.as_deref(), &made)),
             (_, None) => {
-                let _ = writeln!(told, "{} is not there", change.path);
+                let _ = writeln!(report, "{} is not there", change.path);
             }
         }
     }
-    if told.len() > TOLD_BYTES_MAX {
-        told.truncate(told.floor_char_boundary(TOLD_BYTES_MAX));
-        told.push_str("\n[the rest is left out here]\n");
+    if report.len() > TOLD_BYTES_MAX {
+        report.truncate(report.floor_char_boundary(TOLD_BYTES_MAX));
+        report.push_str("\n[the rest is left out here]\n");
     }
-    told
+    report
 }
 
 #[cfg(test)]
@@ -123,9 +123,9 @@ mod tests {
     #[test]
     fn file_contents_round_trip_exactly_through_the_arguments() {
         let all: Vec<u8> = (0..=255).collect();
-        let kept = arguments(&json!({"path": "a"}), &[change("a", None, Some(&all)), change("a", Some(b"x"), None)]);
-        assert_eq!(kept["path"], "a");
-        let read = files(&kept).expect("files");
+        let written = arguments(&json!({"path": "a"}), &[change("a", None, Some(&all)), change("a", Some(b"x"), None)]);
+        assert_eq!(written["path"], "a");
+        let read = files(&written).expect("files");
         assert_eq!((read[0].content.as_deref(), read[1].content.as_deref()), (Some(&all[..]), None));
         assert_eq!((read[0].basis.clone(), read[1].basis.clone()), (basis(None), basis(Some(b"x"))));
         assert_eq!(files(&json!({"path": "a"})), None);
@@ -137,11 +137,11 @@ mod tests {
         let new = b"one\r\n2\r\n3\r\n4\r\n5\r\n6\r\n7\r\n8\r\n9\r\nten\r\n";
         let changes =
             [change("a", Some(old), Some(new)), change("b", None, Some(b"new\n")), change("c", Some(b"x\0"), None)];
-        let (files, told) = chosen(&changes, &[vec![false, true], vec![true], vec![false]]);
+        let (files, note) = chosen(&changes, &[vec![false, true], vec![true], vec![false]]);
         let half = b"1\r\n2\r\n3\r\n4\r\n5\r\n6\r\n7\r\n8\r\n9\r\nten\r\n";
         assert_eq!(files, [change("a", Some(old), Some(half)), change("b", None, Some(b"new\n"))]);
         let lines = "a: made: 2; not made: 1\nb: made: 1; not made: none\nc: made: none; not made: 1\n";
-        assert_eq!(told, format!("The user took 2 of 4 hunks (by number, in each file):\n{lines}"));
+        assert_eq!(note, format!("The user took 2 of 4 hunks (by number, in each file):\n{lines}"));
         assert_eq!(chosen(&changes, &[vec![true; 2], vec![true], vec![true]]).0, changes);
         assert_eq!(chosen(&changes, &[]).0, []);
         let left_out = changed_by_person(&changes[..1], &files[..1]);

@@ -1,4 +1,4 @@
-//! Edits of a small workspace: what they come to, what they say where they don't fit, and that nothing is written then.
+//! Edits of a small workspace: what they come to, what they say if they don't fit, and that nothing is written then.
 
 use crate::files::Root;
 use std::os::unix::fs::PermissionsExt;
@@ -37,7 +37,7 @@ impl Scene {
         std::fs::read(self.root.path().join(path)).ok()
     }
 
-    /// Makes a batch; gives what a person would see.
+    /// Makes a batch; returns what a person would see.
     fn batch(&self, edits: &[(&str, Value)]) -> Result<String, ToolError> {
         let edits: Vec<Value> = edits.iter().map(|(name, args)| json!({"tool": name, "args": args})).collect();
         let tool = Edit { kind: None, journals: self.journals.clone(), reads: Reads::default() };
@@ -91,13 +91,13 @@ fn a_batch_is_made_in_order_and_shown_by_file() {
 }
 
 #[test]
-fn where_one_edit_does_not_fit_none_is_made() {
+fn one_edit_that_does_not_fit_prevents_all() {
     let scene = Scene::new();
     std::fs::write(scene.top.path().join("secret"), "one").expect("a file");
     let good = ("edit_replace_exact", json!({"path": "src/a.rs", "old": "one();", "new": "three();"}));
     let replace = |path: &str, old: &str| ("edit_replace_exact", json!({"path": path, "old": old, "new": "x"}));
     let create = |path: &str| ("edit_create_file", json!({"path": path, "content": "x"}));
-    for (bad, code, said) in [
+    for (bad, code, words) in [
         (replace("src/a.rs", "one();"), "no-match", "edit 2 (edit_replace_exact): src/a.rs doesn't have the text"),
         (replace("src/a.rs", "();"), "count", "has the text 2 times, not 1: at lines 2, 3"),
         (replace("src/a.rs", "three();\n"), "", ""),
@@ -126,7 +126,7 @@ fn where_one_edit_does_not_fit_none_is_made() {
             Ok(_) => assert!(code.is_empty(), "{bad:?}"),
             Err(error) => {
                 assert_eq!(error.code, code, "{bad:?}: {error}");
-                assert!(error.message.contains(said), "{bad:?}: {error}");
+                assert!(error.message.contains(words), "{bad:?}: {error}");
                 assert_eq!(scene.read("src/a.rs").as_deref(), Some(&b"fn a() {\n    one();\n    two();\n}\n"[..]));
             }
         }

@@ -1,4 +1,4 @@
-//! One edit of one file's bytes: exact, so that whatever lies outside the edited span survives to the byte, in any
+//! One edit of one file's bytes: exact, so that all bytes outside the edited span stay as they are, in any
 //! encoding that has ASCII in it. Where an edit doesn't fit, it says what is there instead. Pure.
 
 use std::borrow::Cow;
@@ -8,7 +8,7 @@ use memchr::{memchr, memchr_iter, memmem, memrchr};
 use crate::proto::tool::ToolError;
 use crate::render::patch::all_crlf;
 
-/// Places that are told where a text occurs too often.
+/// Places that are named if a text occurs too often.
 const PLACES_MAX: usize = 10;
 /// Lines that are shown where a text doesn't occur.
 const LINES_SHOWN_MAX: usize = 8;
@@ -49,7 +49,7 @@ pub(super) fn replaced(
     Ok(result)
 }
 
-/// Puts whole lines in front of a line, or behind the last where `line` is one more than there are.
+/// Puts whole lines before a line, or after the last if `line` is one more than there are.
 pub(super) fn inserted(path: &str, content: &[u8], line: usize, text: &str) -> Result<Vec<u8>, ToolError> {
     editable(path, content, text)?;
     let total = lines_of(content);
@@ -157,7 +157,7 @@ fn every(content: &[u8], text: &str, take: &mut dyn FnMut(usize)) {
     }
 }
 
-/// Returns whether the line at a place ends with CR and LF; the one before it, where it has no ending.
+/// Returns whether the line at a place ends with CR and LF; the one before it, if it has no ending.
 fn ends_lines_with_crlf(content: &[u8], at: usize) -> bool {
     let end = memchr(b'\n', &content[at..]).map(|next| at + next).or_else(|| memrchr(b'\n', &content[..at]));
     end.is_some_and(|end| end > 0 && content[end - 1] == b'\r')
@@ -192,7 +192,7 @@ fn no_match(path: &str, content: &[u8], old: &str) -> ToolError {
     let wanted: Vec<&str> = old.lines().collect();
     let Some((from, how)) = nearest(&lines, &wanted) else {
         let message = format!("{path} doesn't have the text, nor anything like it, in its {} lines", lines.len());
-        return ToolError::new("no-match", message, format!("read {path} and take the text from it, to the byte"));
+        return ToolError::new("no-match", message, format!("read {path} and copy the text from it exactly"));
     };
     let to = (from + wanted.len().clamp(1, LINES_SHOWN_MAX)).min(lines.len());
     let cut = |line: &&str| line[..line.floor_char_boundary(LINE_BYTES_MAX)].to_owned();
@@ -200,7 +200,7 @@ fn no_match(path: &str, content: &[u8], old: &str) -> ToolError {
     let place = if from + 1 == to { format!("line {to}") } else { format!("lines {} to {to}", from + 1) };
     let message = format!("{path} doesn't have the text; {how} {place}:\n{}", there.join("\n"));
     let hint = format!(
-        "file_read {path} with range {}-{}, then take the text to the byte",
+        "file_read {path} with range {}-{}, then copy the text exactly",
         from.saturating_sub(2) + 1,
         (from + wanted.len() + 3).min(lines.len()),
     );

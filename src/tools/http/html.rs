@@ -142,7 +142,7 @@ impl Page {
         }
     }
 
-    /// Reads the tag that `rest` begins with; gives what comes behind it.
+    /// Reads the tag that `rest` begins with; returns what comes after it.
     fn tag<'a>(&mut self, rest: &'a str) -> &'a str {
         if let Some(comment) = rest.strip_prefix("<!--") {
             return comment.find("-->").map_or("", |end| &comment[end + 3..]);

@@ -192,7 +192,7 @@ impl WebSearch {
     }
 }
 
-/// Number of results, and what is told of them.
+/// Number of results, and the facts shown for each.
 fn results(service: SearchService, answer: Answer, count: usize) -> Result<(usize, String), ToolError> {
     if answer.status != 200 {
         let hint = if matches!(answer.status, 401 | 403) { "the key, or what the service allows" } else { "" };

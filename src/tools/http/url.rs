@@ -205,22 +205,22 @@ fn path(rest: &str) -> String {
 /// The path without `.` and `..`; a query stays as it is.
 fn without_dots(path: &str) -> String {
     let (path, query) = path.split_at(path.find('?').unwrap_or(path.len()));
-    let mut kept: Vec<&str> = Vec::new();
+    let mut left: Vec<&str> = Vec::new();
     let parts: Vec<&str> = path.split('/').skip(1).collect();
     for (at, part) in parts.iter().enumerate() {
         match *part {
             "." => {}
-            ".." => drop(kept.pop()),
+            ".." => drop(left.pop()),
             part => {
-                kept.push(part);
+                left.push(part);
                 continue;
             }
         }
         if at + 1 == parts.len() {
-            kept.push("");
+            left.push("");
         }
     }
-    format!("/{}{query}", kept.join("/"))
+    format!("/{}{query}", left.join("/"))
 }
 
 #[cfg(test)]

@@ -239,7 +239,7 @@ impl Plugins {
         if !is_name {
             return Err(fail("that is no name of a plugin".into()));
         }
-        // The leave goes first: nothing of it runs from here on.
+        // The permission is removed first: from here on none of its programs runs.
         match std::fs::remove_file(self.record_path(name)) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(fail(error.to_string())),
             _ => {}

@@ -1,4 +1,4 @@
-//! Tools that somebody else made: a directory with a manifest and programs. Each plugin is allowed by a person, to the byte;
+//! Tools that somebody else made: a directory with a manifest and programs. Each plugin is allowed by a person, with exactly these files;
 //! what has changed since is off. Knows neither where the person is asked nor how a program is kept in bounds.
 
 mod folder;

@@ -15,7 +15,7 @@ use crate::tools::{Brief, Offer, Place, Plan, Reads, Spec, Spill, Tool, Work, nu
 const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// Entries of a directory that are listed.
 const ENTRIES_MAX: usize = 1_000;
-/// Names that are told where a file is missing.
+/// Names that are suggested if a file is missing.
 const NAMES_MAX: usize = 8;
 
 /// Returns the model's error for an unusable path.
@@ -195,18 +195,18 @@ impl Tool for Read {
 
     fn run(&mut self, permit: &Permit, work: &mut Work<'_>) -> Outcome {
         let path = text(permit.arguments(), "path");
-        let given = range(permit.arguments()).and_then(|range| {
+        let lines = range(permit.arguments()).and_then(|range| {
             if !Spill::is_name(path) {
                 return read_lines(path, range, work.place, &self.0);
             }
             let missing = || ToolError::new("not-found", format!("there is no {path}"), "");
             lines_of(path, &work.place.spill.read(path).ok_or_else(missing)?, range)
         });
-        given.unwrap_or_else(Into::into)
+        lines.unwrap_or_else(Into::into)
     }
 }
 
-/// The first line that is wanted, and the last one where that isn't the end.
+/// The first line that is wanted, and the last one if that isn't the end.
 fn range(arguments: &Value) -> Result<(usize, Option<usize>), ToolError> {
     let (start, end) = (number(arguments, "start_line"), number(arguments, "end_line"));
     if let Some(Value::Object(range)) = arguments.get("range") {

@@ -81,7 +81,7 @@ impl Symbols {
         let is_over = || (work.is_stopped)() || Instant::now() >= deadline;
         let files = || sources(tree, &is_over);
         let options = Options {
-            kept_in: self.kept_in.as_deref().map(|directory| symbols::kept_file(directory, tree.path())),
+            kept_in: self.kept_in.as_deref().map(|directory| symbols::index_file(directory, tree.path())),
             time: work.limits.tool,
             is_stopped: work.is_stopped,
             files: Some(&files),
@@ -91,7 +91,7 @@ impl Symbols {
         if known.is_stopped {
             return Err(ToolError::new("stopped", "the user stopped it", ""));
         }
-        // A walk goes by names, and what is kept may be older than a rule: what is told is looked at once more.
+        // A walk goes by names, and stored results may be older than a rule: each result is checked once more.
         let may = |path: &Path| tree.holds(path) && permit.may_read(&tree.path().join(path));
         known.sources.retain(|source| may(&source.path));
         Ok(outcome(&known, &below, query, work.used))
@@ -120,7 +120,7 @@ fn sources(tree: &dyn Tree, is_over: &(dyn Fn() -> bool + Sync)) -> Vec<(PathBuf
 
 fn outcome(known: &Known, below: &Path, query: &str, used: &[PathBuf]) -> Outcome {
     let file = known.sources.iter().find(|source| source.path == below).filter(|_| query.is_empty());
-    let (told, what) = match file {
+    let (outline, what) = match file {
         Some(source) => (symbols::of_file(source, FILE_CHARS_MAX), "read_file shows the rest"),
         None => {
             let sought = Sought {
@@ -134,7 +134,7 @@ fn outcome(known: &Known, below: &Path, query: &str, used: &[PathBuf]) -> Outcom
             (symbols::map(&ranked, MAP_CHARS_MAX), "name a path or ask with query for the rest")
         }
     };
-    let Outline { mut text, count, left_out } = told;
+    let Outline { mut text, count, left_out } = outline;
     if count == 0 {
         text =
             "[nothing is defined there by that name, or in no language that is known; search_text finds text]".into();

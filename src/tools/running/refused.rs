@@ -32,7 +32,7 @@ const NETWORK_SIGNS: &[&str] = &[
 /// Words that programs print, in small letters, if they may not write.
 const READ_ONLY_SIGNS: &[&str] =
     &["read-only file system", "permission denied", "operation not permitted", "erofs", "eacces", "eperm"];
-/// Characters of a line that are told.
+/// Characters of a line that are reported.
 const LINE_CHARS_MAX: usize = 200;
 /// Lines in which paths are looked for, the last ones: most programs say at the end why they failed.
 const LINES_MAX: usize = 100;
@@ -162,9 +162,9 @@ pub(in crate::tools) fn looked(
 
 /// Returns whether a line names paths outside of the workspace and none in it, apart from the program at its beginning.
 fn names_outside(line: &str, workspace: &Path, cwd: &Path) -> bool {
-    let told = line.split_once(": ").filter(|(first, _)| !first.contains(' ')).map_or(line, |(_, told)| told);
-    let is_sign = READ_ONLY_SIGNS.iter().any(|sign| told.to_lowercase().starts_with(sign));
-    let named = match paths(told, cwd) {
+    let message = line.split_once(": ").filter(|(first, _)| !first.contains(' ')).map_or(line, |(_, message)| message);
+    let is_sign = READ_ONLY_SIGNS.iter().any(|sign| message.to_lowercase().starts_with(sign));
+    let named = match paths(message, cwd) {
         // It begins with the path itself.
         named if named.is_empty() && is_sign => paths(line, cwd),
         named => named,
@@ -203,7 +203,7 @@ pub(in crate::tools) fn refused(
     by_words: bool,
     outside: &dyn Fn(&Path) -> Option<Outside>,
 ) -> Option<Refusal> {
-    let told = |line: &str, need| {
+    let refusal = |line: &str, need| {
         let line = line.trim().chars().take(LINE_CHARS_MAX).collect();
         Refusal { line, is_printed: true, need: Some(need), is_hidden: false }
     };
@@ -212,7 +212,7 @@ pub(in crate::tools) fn refused(
         NETWORK_SIGNS.iter().any(|sign| line.contains(sign))
     };
     if let Some(line) = errors.lines().chain(output.lines()).find(is_network).filter(|_| by_words) {
-        return Some(told(line, Need::Network { host: String::new() }));
+        return Some(refusal(line, Need::Network { host: String::new() }));
     }
     let mut left = PATHS_MAX;
     for line in errors.lines().rev().take(LINES_MAX) {
@@ -223,7 +223,7 @@ pub(in crate::tools) fn refused(
                 && path.symlink_metadata().is_ok()
                 && let Some(path) = path.to_str()
             {
-                return Some(told(line, Need::Read { path: path.to_owned() }));
+                return Some(refusal(line, Need::Read { path: path.to_owned() }));
             }
         }
     }
@@ -267,7 +267,7 @@ mod tests {
             let is = |name: &str| below.starts_with(name);
             is("hidden").then_some(Outside::Hidden).or(is("shown").then_some(Outside::ReadOnly))
         };
-        for (said, expected) in [
+        for (line, expected) in [
             ("curl: (6) Could not resolve host: example.org", "N"),
             ("npm error network request to https://r failed, reason: getaddrinfo EAI_AGAIN r", "N"),
             (
@@ -291,13 +291,13 @@ mod tests {
             ("cat: a.txt: No such file or directory", ""),
         ] {
             let here = |text: &str| text.replace("T/", &format!("{}/", top.display()));
-            let found = refused(&here(said), "", &top.join("ws"), true, &outside);
+            let found = refused(&here(line), "", &top.join("ws"), true, &outside);
             let words = found.map(|it| match it.need {
                 Some(Need::Network { .. }) => "N".to_owned(),
                 Some(Need::Read { path }) => format!("R {path}"),
                 other => format!("{other:?}"),
             });
-            assert_eq!(words.unwrap_or_default(), here(expected), "{said}");
+            assert_eq!(words.unwrap_or_default(), here(expected), "{line}");
         }
         assert_eq!(refused("Could not resolve host", "", &top, false, &outside), None);
     }
@@ -306,7 +306,7 @@ mod tests {
     #[test]
     fn a_first_look_that_was_refused_another_place_is_not_offered_the_workspace() {
         let here = (Path::new("/w/ws"), Path::new("/w/ws/sub"));
-        for (said, is_offered) in [
+        for (line, is_offered) in [
             ("PermissionError: [Errno 30] Read-only file system: '/opt/zz'", false),
             ("bash: line 1: /opt/zz: Read-only file system", false),
             ("/opt/zz: Read-only file system", false),
@@ -317,9 +317,9 @@ mod tests {
             ("OSError: Read-only file system: '/w/ws/x'", true),
             ("/opt/zz: Read-only file system\ntouch: cannot touch 'x': Permission denied", true),
         ] {
-            let refusal = looked(None, said, "", here, true).expect("a refusal");
-            assert_eq!(refusal.need.is_some(), is_offered, "{said}");
-            assert!(refusal.line.contains(": "), "{said}");
+            let refusal = looked(None, line, "", here, true).expect("a refusal");
+            assert_eq!(refusal.need.is_some(), is_offered, "{line}");
+            assert!(refusal.line.contains(": "), "{line}");
         }
     }
 

@@ -15,13 +15,13 @@ use crate::sandbox::{AtTerminal, at_terminal};
 use crate::shell::spawn::open_pty;
 use crate::shell::sys::{WindowSize, lead_session_at, set_window_size};
 
-/// The size that programs are told: what they were all made for.
+/// The size of the terminal that programs see: the one that all of them support.
 const SIZE: WindowSize = WindowSize { rows: 24, columns: 80, width_pixels: 0, height_pixels: 0 };
 /// Bytes written to it that are kept: the last ones, in which the question is.
 const KEPT_BYTES_MAX: usize = 16 * 1024;
 /// Interval of the looks at what programs do: it takes some milliseconds.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
-/// A program that reads keys one by one sleeps until one comes. One that has work to do isn't silent and idle for so long.
+/// A program that reads keys one by one sleeps until one comes. One that has work to do isn't silent and idle for that long.
 const SILENCE: Duration = Duration::from_secs(3);
 
 /// The terminal.

@@ -1,5 +1,5 @@
 //! The tools of a repository that its person has allowed, by the hash of their text: a file in the state directory. A
-//! repository can't grant itself anything, so nothing of its tree is read for this.
+//! repository can't grant itself anything, so its tree isn't read for this.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

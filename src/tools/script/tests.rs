@@ -165,8 +165,8 @@ fn a_tool_that_says_something_wrong_of_itself_is_named_with_the_reason() {
         (format!("return {{ {whole}, writes = \"src/**\" }}"), "writes"),
         (format!("return {{ {whole}, writes = {{ \"[\" }} }}"), "writes"),
     ] {
-        let said = scene.tool_of(&text).map(|_| ()).expect_err(&text);
-        assert!(said.contains(why), "{text}: {said}");
+        let error = scene.tool_of(&text).map(|_| ()).expect_err(&text);
+        assert!(error.contains(why), "{text}: {error}");
     }
     std::fs::write(scene.dir.path().join("tools/probe.luau"), vec![b' '; 65 * 1024]).expect("a file");
     assert!(Source::read(&scene.root, "probe").is_err(), "it is too long");

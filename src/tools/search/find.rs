@@ -63,18 +63,18 @@ fn found(permit: &Permit, work: &Work<'_>) -> Result<Outcome, ToolError> {
     });
     paths.sort_unstable();
     let count = paths.len();
-    // A walk goes by names: what is told is looked at once more, beneath the handle.
+    // A walk goes by names: each result is checked once more, beneath the handle.
     let is_shown = |path: &&PathBuf| tree.holds(path) && permit.may_read(&tree.path().join(path));
     let mut lines: Vec<String> =
         paths.iter().filter(is_shown).take(limit(permit.arguments())).map(|path| shown(path)).collect();
-    let given = lines.len();
-    if given == 0 {
+    let listed = lines.len();
+    if listed == 0 {
         lines.push(format!("[no file has such a name; {LEFT_OUT}]"));
-    } else if given < count {
-        lines.push(format!("[{given} of {count} files]"));
+    } else if listed < count {
+        lines.push(format!("[{listed} of {count} files]"));
     }
     note(end, &mut lines, work)?;
-    Ok(outcome(&lines, given, given == count && end == End::Whole))
+    Ok(outcome(&lines, listed, listed == count && end == End::Whole))
 }
 
 fn globs(pattern: &str) -> Result<GlobSet, ToolError> {

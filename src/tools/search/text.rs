@@ -138,16 +138,16 @@ fn searched(permit: &Permit, work: &Work<'_>) -> Result<Outcome, ToolError> {
             matches.push(hit.fields());
         }
     }
-    let given = lines.len();
+    let listed = lines.len();
     match end {
-        End::Enough => lines.push(format!("[{given} of more than {count} lines; ask for less, or below a directory]")),
-        _ if given == 0 => lines.push(format!("[no line matches; {LEFT_OUT}]")),
-        _ if given < count => lines.push(format!("[{given} of {count} lines]")),
+        End::Enough => lines.push(format!("[{listed} of more than {count} lines; ask for less, or below a directory]")),
+        _ if listed == 0 => lines.push(format!("[no line matches; {LEFT_OUT}]")),
+        _ if listed < count => lines.push(format!("[{listed} of {count} lines]")),
         _ => {}
     }
     note(end, &mut lines, work)?;
-    let is_all = given == count && end == End::Whole;
-    Ok(outcome(&lines, given, is_all).with("binary_files", binary.into_inner()).with("matches", matches))
+    let is_all = listed == count && end == End::Whole;
+    Ok(outcome(&lines, listed, is_all).with("binary_files", binary.into_inner()).with("matches", matches))
 }
 
 impl Hit {

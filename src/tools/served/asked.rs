@@ -42,8 +42,8 @@ impl Asks for Asked<'_> {
         loop {
             match self.0.reply_to(&who, &question, &choices) {
                 None => return FormAnswer::Cancelled,
-                Some(said) if said == fill || is_yes(&said) => break,
-                Some(said) if said == decline || is_no(&said) => return FormAnswer::Declined,
+                Some(reply) if reply == fill || is_yes(&reply) => break,
+                Some(reply) if reply == decline || is_no(&reply) => return FormAnswer::Declined,
                 // Perhaps the value of a field, which is asked for only after a yes.
                 Some(_) if tries.next().is_some() => {}
                 Some(_) => return FormAnswer::Declined,
@@ -71,7 +71,7 @@ impl Asks for Asked<'_> {
         );
         self.0
             .reply_to(&heading(server), &question, &["yes".to_owned(), "no".to_owned()])
-            .is_some_and(|said| is_yes(&said))
+            .is_some_and(|reply| is_yes(&reply))
     }
 
     fn progress(&mut self, message: &str, share: Option<f64>) {
@@ -99,14 +99,14 @@ impl Asked<'_> {
         };
         for _ in 0..TRIES {
             let question = format!("{} {about}{}{note}", shown(field), kind(&field.kind));
-            let Some(said) = self.0.reply_to(&heading(server), &question, &choices) else {
+            let Some(reply) = self.0.reply_to(&heading(server), &question, &choices) else {
                 return match (&field.default, field.is_required) {
                     (Some(value), _) => Some(Some(value.clone())),
                     (None, false) => Some(None),
                     (None, true) => None,
                 };
             };
-            if let Some(value) = value(&field.kind, said.trim()) {
+            if let Some(value) = value(&field.kind, reply.trim()) {
                 return Some(Some(value));
             }
         }
@@ -141,12 +141,12 @@ fn shown(field: &Field) -> String {
     escape_visible(if field.title.is_empty() { &field.name } else { &field.title })
 }
 
-fn is_yes(said: &str) -> bool {
-    matches!(said.trim().to_lowercase().as_str(), "y" | "yes")
+fn is_yes(reply: &str) -> bool {
+    matches!(reply.trim().to_lowercase().as_str(), "y" | "yes")
 }
 
-fn is_no(said: &str) -> bool {
-    matches!(said.trim().to_lowercase().as_str(), "n" | "no")
+fn is_no(reply: &str) -> bool {
+    matches!(reply.trim().to_lowercase().as_str(), "n" | "no")
 }
 
 fn kind(kind: &FieldKind) -> String {
@@ -163,40 +163,40 @@ fn kind(kind: &FieldKind) -> String {
 }
 
 /// The value for what was entered; none if the field doesn't take it.
-fn value(kind: &FieldKind, said: &str) -> Option<Value> {
-    let of = |all: &[(String, String)], said: &str| {
-        let found = all.iter().find(|(value, title)| value == said || escape_visible(title) == said);
+fn value(kind: &FieldKind, reply: &str) -> Option<Value> {
+    let of = |all: &[(String, String)], reply: &str| {
+        let found = all.iter().find(|(value, title)| value == reply || escape_visible(title) == reply);
         found.map(|(value, _)| Value::from(value.clone()))
     };
     match kind {
         FieldKind::Text { least, most, format } => {
-            let count = said.chars().count();
+            let count = reply.chars().count();
             let fits = least.is_none_or(|least| count >= least) && most.is_none_or(|most| count <= most);
             let is_form = match format.as_str() {
-                "email" => said.split_once('@').is_some_and(|(user, host)| !user.is_empty() && !host.is_empty()),
-                "uri" => said.contains(':'),
-                "date" => said.parse::<jiff::civil::Date>().is_ok(),
-                "date-time" => said.parse::<jiff::Timestamp>().is_ok(),
+                "email" => reply.split_once('@').is_some_and(|(user, host)| !user.is_empty() && !host.is_empty()),
+                "uri" => reply.contains(':'),
+                "date" => reply.parse::<jiff::civil::Date>().is_ok(),
+                "date-time" => reply.parse::<jiff::Timestamp>().is_ok(),
                 _ => true,
             };
-            (fits && is_form).then(|| said.into())
+            (fits && is_form).then(|| reply.into())
         }
         FieldKind::Number { is_whole, least, most } => {
-            let number: f64 = said.parse().ok().filter(|number: &f64| number.is_finite())?;
+            let number: f64 = reply.parse().ok().filter(|number: &f64| number.is_finite())?;
             let fits = least.is_none_or(|least| number >= least) && most.is_none_or(|most| number <= most);
             match is_whole {
-                true => said.parse::<i64>().ok().filter(|_| fits).map(Value::from),
+                true => reply.parse::<i64>().ok().filter(|_| fits).map(Value::from),
                 false => Some(Value::from(number)).filter(|_| fits),
             }
         }
-        FieldKind::Bool => match said.to_lowercase().as_str() {
+        FieldKind::Bool => match reply.to_lowercase().as_str() {
             "y" | "yes" | "true" => Some(true.into()),
             "n" | "no" | "false" => Some(false.into()),
             _ => None,
         },
-        FieldKind::One(all) => of(all, said),
+        FieldKind::One(all) => of(all, reply),
         FieldKind::Several(all) => {
-            said.split(',').map(str::trim).filter(|part| !part.is_empty()).map(|part| of(all, part)).collect()
+            reply.split(',').map(str::trim).filter(|part| !part.is_empty()).map(|part| of(all, part)).collect()
         }
     }
 }

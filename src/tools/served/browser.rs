@@ -30,8 +30,8 @@ impl Browser for AtBrowser<'_> {
             &question,
             &["open it".to_owned(), "no".to_owned()],
         ) {
-            Some(said) if said.starts_with("http://") || said.starts_with("https://") => Visit::Pasted(said),
-            Some(said) if matches!(said.as_str(), "open it" | "y" | "yes" | "open") => {
+            Some(reply) if reply.starts_with("http://") || reply.starts_with("https://") => Visit::Pasted(reply),
+            Some(reply) if matches!(reply.as_str(), "open it" | "y" | "yes" | "open") => {
                 if open(self.env, address) {
                     Visit::Opened
                 } else {

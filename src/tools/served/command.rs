@@ -310,7 +310,7 @@ fn added(servers: &Servers, place: &Place, face: &mut Face<'_>) -> Result<Done, 
     if !face
         .person
         .reply_to("A server for this session:", &question, &["yes".into(), "no".into()])
-        .is_some_and(|said| said == "yes" || said == "y")
+        .is_some_and(|reply| reply == "yes" || reply == "y")
     {
         return Err(Failure::refused("nothing was added"));
     }
@@ -413,7 +413,7 @@ fn fetch(servers: &Servers, name: &str, face: &mut Face<'_>) -> Result<Done, Fai
         place_line(&row.server.place)
     );
     match face.person.reply_to("The network for a server:", &question, &["yes".into(), "no".into()]) {
-        Some(said) if said == "yes" || said == "y" => {}
+        Some(reply) if reply == "yes" || reply == "y" => {}
         Some(_) => return Err(Failure::refused("nothing was started")),
         None => {
             return Err(Failure::refused(
@@ -642,8 +642,8 @@ fn allow(servers: &Servers, server: &str, tool: Option<&str>, typed: &str) -> Re
         && tool.is_none_or(|tool| tool == RESOURCES)
         && servers.configured(server).is_some_and(|row| !row.leaves_out(RESOURCES))
         && servers.resources_standing(server) != PinStanding::Pinned;
-    let said = new_instructions(servers, server, tool);
-    if new.is_empty() && !has_new_links && said.is_none() {
+    let instructions = new_instructions(servers, server, tool);
+    if new.is_empty() && !has_new_links && instructions.is_none() {
         return Ok(Done::Lines(vec![nothing_new(servers, server, tool)]));
     }
     let (mut lines, others) = (Vec::new(), servers.others(server));
@@ -659,16 +659,16 @@ fn allow(servers: &Servers, server: &str, tool: Option<&str>, typed: &str) -> Re
         lines.push(format!("resources     {links}, which a model may search and read"));
         tools.push(Arc::new(resources_definition()));
     }
-    if let Some(said) = said {
+    if let Some(instructions) = instructions {
         lines.push(format!(
             "instructions  for models, which are sent {} bytes of them at most",
             instructions::BYTES_MAX
         ));
         match servers.allowed_definition(server, INSTRUCTIONS) {
-            None => lines.extend(said_lines(&said.description, &others)),
-            Some(old) => lines.extend(changed_lines(&old, &said, &others)),
+            None => lines.extend(said_lines(&instructions.description, &others)),
+            Some(old) => lines.extend(changed_lines(&old, &instructions, &others)),
         }
-        tools.push(Arc::new(said));
+        tools.push(Arc::new(instructions));
     }
     Ok(Done::Ask { server: server.to_owned(), tools, lines })
 }

@@ -128,8 +128,8 @@ fn write_server(lua: &mut String, name: &str, server: &Map<String, Value>) {
 /// Writes the names of variables and headers.
 fn write_names(lua: &mut String, server: &Map<String, Value>) {
     let names = |keys: &[&str]| -> Vec<String> {
-        let given = keys.iter().find_map(|key| server.get(*key)).and_then(Value::as_object);
-        given.map(|given| given.keys().map(|name| escape_visible(name)).collect()).unwrap_or_default()
+        let named = keys.iter().find_map(|key| server.get(*key)).and_then(Value::as_object);
+        named.map(|named| named.keys().map(|name| escape_visible(name)).collect()).unwrap_or_default()
     };
     let (variables, headers) = (names(&["env", "environment"]), names(&["headers"]));
     if !variables.is_empty() {
@@ -220,7 +220,7 @@ fn plain_address(url: &str) -> (String, bool) {
 }
 
 /// A name that this config takes and that isn't there yet.
-fn free_name(name: &str, taken: &[String]) -> String {
+fn free_name(name: &str, used: &[String]) -> String {
     let small = name.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' });
     let mut plain: String = small.skip_while(|c| !c.is_ascii_lowercase()).take(NAME_BYTES_MAX).collect();
     if plain.is_empty() {
@@ -228,7 +228,7 @@ fn free_name(name: &str, taken: &[String]) -> String {
     }
     let mut free = plain.clone();
     let mut count = 2;
-    while taken.contains(&free) {
+    while used.contains(&free) {
         let end = count.to_string();
         free = format!("{}{end}", &plain[..plain.len().min(NAME_BYTES_MAX - end.len())]);
         count += 1;

@@ -45,12 +45,12 @@ pub(super) fn definition(manifest: &Manifest) -> Option<Definition> {
 }
 
 /// The note for a model with the instructions of servers, by their names; `None` if there are none.
-pub(super) fn note(said: impl Iterator<Item = (String, String)>) -> Option<String> {
+pub(super) fn note(texts: impl Iterator<Item = (String, String)>) -> Option<String> {
     let line = |(server, text): (String, String)| {
         let mut text = harmless(&text);
         text.truncate(text.floor_char_boundary(BYTES_MAX));
         format!("\n{server}: {text}")
     };
-    let lines: String = said.map(line).collect();
+    let lines: String = texts.map(line).collect();
     (!lines.is_empty()).then(|| format!("{HEADING}{lines}"))
 }

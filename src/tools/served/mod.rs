@@ -42,9 +42,9 @@ pub use tool::{NO_NETWORK, ServedTool};
 
 /// Tools of all servers that are offered. More of them would make every search and every list long.
 const TOOLS_MAX: usize = 2_000;
-/// The part of a model's window that the schemas of servers' tools may have is one of so many.
+/// The schemas of servers' tools may have one part in this number of a model's window.
 const WINDOW_SHARE: usize = 10;
-/// The part of all that a request may have is one of so many.
+/// They may have one part in this number of all that a request may have.
 const BUDGET_SHARE: usize = 4;
 
 /// A server with what the user's configuration says of its tools.
@@ -154,7 +154,7 @@ pub struct Servers {
     /// Lines for the person that haven't been shown.
     notices: Mutex<Vec<String>>,
     /// The failures that the person has heard of, by server.
-    told: Mutex<BTreeMap<String, (String, u32)>>,
+    reported: Mutex<BTreeMap<String, (String, u32)>>,
     /// The parts that the person knows to be off, by server.
     missed: Mutex<BTreeMap<String, Missed>>,
     /// The offers that the person has heard of, by server; none of one that wants a login.
@@ -265,7 +265,7 @@ impl Servers {
             offered: Mutex::default(),
             whole_pins: Mutex::default(),
             notices: Mutex::default(),
-            told: Mutex::default(),
+            reported: Mutex::default(),
             missed: Mutex::default(),
             offers: Mutex::default(),
             own: Vec::new,
@@ -359,12 +359,12 @@ impl Servers {
 
     /// Forgets the list of tools if a server is another one than when the list was made, such as after an update.
     fn look_again(&self) {
-        let mut kept = self.offered.lock();
+        let mut list = self.offered.lock();
         let is_same = |(name, identity): (&String, &Value)| {
             self.configured(name).is_some_and(|row| row.known_identity() == *identity)
         };
-        if kept.as_ref().is_some_and(|offered| !offered.identities.iter().all(is_same)) {
-            *kept = None;
+        if list.as_ref().is_some_and(|offered| !offered.identities.iter().all(is_same)) {
+            *list = None;
         }
     }
 
@@ -441,9 +441,9 @@ impl Servers {
         // The server's own words, in brackets, may hold a time or the number of a process. Ours hold its exit status.
         let (ours, theirs) = fault.why.split_at(fault.why.find(" (").unwrap_or(fault.why.len()));
         let why = format!("{ours}{}", theirs.replace(|c: char| c.is_ascii_digit(), ""));
-        let mut told = self.told.lock();
-        let said = (why, fault.runs);
-        told.insert(server.to_owned(), said.clone()) != Some(said)
+        let mut reported = self.reported.lock();
+        let report = (why, fault.runs);
+        reported.insert(server.to_owned(), report.clone()) != Some(report)
     }
 
     /// The tools of a server as it offers them now or did at its last run.
@@ -479,8 +479,8 @@ impl Servers {
     fn offered(&self) -> Arc<Offered> {
         let names = self.names();
         let manifests: Vec<_> = names.iter().map(|name| self.mcp.manifest(name)).collect();
-        let (pins, mut kept) = (self.pins.version(), self.offered.lock());
-        if let Some(offered) = kept.as_ref().filter(|offered| offered.is_of(&pins, &manifests)) {
+        let (pins, mut cached) = (self.pins.version(), self.offered.lock());
+        if let Some(offered) = cached.as_ref().filter(|offered| offered.is_of(&pins, &manifests)) {
             return Arc::clone(offered);
         }
         let (mut rows, mut identities, mut missed) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
@@ -507,7 +507,7 @@ impl Servers {
         rows.truncate(TOOLS_MAX);
         let tokens = rows.iter().map(tokens).sum();
         let offered = Arc::new(Offered { pins, manifests, identities, rows, missed, tokens, index: OnceLock::new() });
-        *kept = Some(Arc::clone(&offered));
+        *cached = Some(Arc::clone(&offered));
         offered
     }
 

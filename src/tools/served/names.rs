@@ -27,12 +27,12 @@ pub fn names(tools: &[(&str, &str)]) -> Vec<String> {
         let mut counts: HashMap<&str, usize> = HashMap::new();
         names.iter().for_each(|name| *counts.entry(name).or_default() += 1);
         // A tool may be called what another one's name becomes.
-        let taken: Vec<usize> =
+        let clashing: Vec<usize> =
             (0..names.len()).filter(|at| !is_hashed[*at] && counts[names[*at].as_str()] > 1).collect();
-        if taken.is_empty() {
+        if clashing.is_empty() {
             return names;
         }
-        taken.into_iter().for_each(|at| is_hashed[at] = true);
+        clashing.into_iter().for_each(|at| is_hashed[at] = true);
     }
 }
 

@@ -80,9 +80,9 @@ pub fn words_after(state: &Path, servers: &[String], words: &[&str]) -> Vec<(Str
             .collect(),
         [_] => servers.iter().map(|name| (name.clone(), String::new())).collect(),
         ["prompt", server] => known(server).prompts.into_iter().map(|it| (it.name, it.description)).collect(),
-        ["prompt", server, prompt, given @ ..] => {
+        ["prompt", server, prompt, words @ ..] => {
             let prompt = known(server).prompts.into_iter().find(|it| it.name == *prompt);
-            let is_new = |name: &String| !given.iter().any(|word| word.starts_with(&format!("{name}=")));
+            let is_new = |name: &String| !words.iter().any(|word| word.starts_with(&format!("{name}=")));
             let arguments = prompt.map(|prompt| prompt.arguments).unwrap_or_default().into_iter();
             let word = |is_required| if is_required { "required" } else { "" };
             arguments

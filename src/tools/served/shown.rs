@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missed_is_named_by_its_reason() {
+    fn missed_items_are_named_by_their_reason() {
         let off = |tools, has_resources, has_instructions| Off { tools, has_resources, has_instructions };
         let none = Off::default();
         let words = |changed, elsewhere, new| Missed { changed, elsewhere, new }.in_words().unwrap_or_default();

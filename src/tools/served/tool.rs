@@ -191,7 +191,7 @@ pub(super) fn outcome(server: &str, reply: Reply, work: &Work<'_>) -> Outcome {
             Part::Link(link) => texts.push(clean(&format!("[link: {} {}]", link.uri, link.name))),
         }
     }
-    if !reply.structured.is_null() && !is_said(&reply.structured, &texts) {
+    if !reply.structured.is_null() && !is_repeated_by(&reply.structured, &texts) {
         texts.push(clean(&reply.structured.to_string()));
     }
     metadata.insert("server".into(), json!(server));
@@ -209,10 +209,10 @@ pub(super) fn outcome(server: &str, reply: Reply, work: &Work<'_>) -> Outcome {
 
 /// Returns whether the texts of a result say the structured result already: as JSON, or each of its values as a text.
 /// Libraries put what has no name of its own into an object with one member.
-fn is_said(structured: &Value, texts: &[String]) -> bool {
+fn is_repeated_by(structured: &Value, texts: &[String]) -> bool {
     let is = |text: &String, value: &Value| match value {
         Value::String(value) => clean(value) == *text,
-        _ => serde_json::from_str::<Value>(text).is_ok_and(|said| said == *value),
+        _ => serde_json::from_str::<Value>(text).is_ok_and(|parsed| parsed == *value),
     };
     let is_all = |value: &Value| match value {
         Value::Array(items) if items.len() == texts.len() => texts.iter().zip(items).all(|(text, item)| is(text, item)),
@@ -237,8 +237,8 @@ mod tests {
 
     #[test]
     fn a_structured_result_that_the_texts_say_is_not_said_again() {
-        let said = |structured: Value, texts: &[&str]| {
-            is_said(&structured, &texts.iter().map(|&text| text.into()).collect::<Vec<_>>())
+        let repeats = |structured: Value, texts: &[&str]| {
+            is_repeated_by(&structured, &texts.iter().map(|&text| text.into()).collect::<Vec<_>>())
         };
         for (structured, texts) in [
             (json!({"degrees": 5}), &["{ \"degrees\": 5 }"][..]),
@@ -250,7 +250,7 @@ mod tests {
             (json!({"result": 5}), &["5"]),
             (json!(["one"]), &["one"]),
         ] {
-            assert!(said(structured.clone(), texts), "{structured}");
+            assert!(repeats(structured.clone(), texts), "{structured}");
         }
         for (structured, texts) in [
             (json!({"pictures": 1}), &["a picture"][..]),
@@ -259,7 +259,7 @@ mod tests {
             (json!({"content": "text", "lines": 1}), &["text"]),
             (json!({"a": 1}), &[]),
         ] {
-            assert!(!said(structured.clone(), texts), "{structured}");
+            assert!(!repeats(structured.clone(), texts), "{structured}");
         }
     }
 }

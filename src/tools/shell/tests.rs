@@ -184,20 +184,20 @@ fn a_command_that_ends_during_the_question_returns_its_whole_output() {
 /// With ever more time, until the first line came before the question.
 #[test]
 fn output_from_before_the_question_is_shown_and_returned() {
-    for said in [None, Some(OverdueChoice::End), Some(OverdueChoice::Job)] {
+    for choice in [None, Some(OverdueChoice::End), Some(OverdueChoice::Job)] {
         for doubled in 0.. {
             assert!(doubled < 16, "it was never shown");
             let mut scene = Scene::new();
             let go = scene.path("go");
             let outcome = scene.run_within(Duration::from_millis(1 << doubled), WAITS, |has_ended| {
-                if said.is_none() {
+                if choice.is_none() {
                     fs::write(&go, "between\n").expect("it reads");
                     until(|| has_ended.load(Ordering::SeqCst).then_some(()));
                 }
-                said
+                choice
             });
             if scene.asked[0].last_line.as_deref() == Some("one") {
-                assert!(outcome.output.starts_with("one"), "{said:?}: {outcome:?}");
+                assert!(outcome.output.starts_with("one"), "{choice:?}: {outcome:?}");
                 break;
             }
         }
@@ -220,13 +220,13 @@ fn waiting_returns_the_whole_output() {
 
 #[test]
 fn a_continued_command_becomes_a_job_without_further_questions() {
-    for (said, told) in
+    for (choice, words) in
         [(Some(OverdueChoice::Job), "; the user lets it continue as job 1"), (None, "; it continues as job 1")]
     {
         let mut scene = Scene::new();
-        let outcome = scene.run(WAITS, |_| said);
+        let outcome = scene.run(WAITS, |_| choice);
         let (code, message) = error(&outcome);
-        assert!(code == STILL_RUNNING && message.ends_with(told), "{said:?}: {message}");
+        assert!(code == STILL_RUNNING && message.ends_with(words), "{choice:?}: {message}");
         assert_eq!((outcome.success, outcome.metadata["job"].clone()), (false, 1.into()));
         let go = scene.path("go");
         let writer = thread::spawn(move || fs::write(go, "between\n"));
@@ -319,8 +319,8 @@ fn ended_jobs_that_nobody_has_read_leave_room_for_new_ones() {
         drop(fs::OpenOptions::new().write(true).open(scene.path("go")).expect("a pipe"));
         until(|| scene.shell.left().jobs.iter_mut().all(|job| !job.bash.is_running()).then_some(()));
     }
-    let kept: Vec<usize> = scene.shell.left().jobs.iter().map(|job| job.number).collect();
-    assert_eq!(kept, (all + 1 - RESULTS_MAX..=all).collect::<Vec<_>>(), "the newest");
+    let numbers: Vec<usize> = scene.shell.left().jobs.iter().map(|job| job.number).collect();
+    assert_eq!(numbers, (all + 1 - RESULTS_MAX..=all).collect::<Vec<_>>(), "the newest");
     assert_eq!(error(&scene.awaited(all).1).0, "", "its result is still there");
 }
 

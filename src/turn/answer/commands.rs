@@ -34,18 +34,18 @@ pub fn proposals(answer: &str) -> (Vec<ModelCommand>, Vec<String>) {
         } else {
             assemble(first, &lines[at + 1..], indent).or_else(|_| assemble(first, &lines[at + 1..], ""))
         };
-        match assembled.and_then(|(text, taken)| check(text).map(|text| (text, taken))) {
-            Ok((text, taken)) => {
+        match assembled.and_then(|(text, used)| check(text).map(|text| (text, used))) {
+            Ok((text, used)) => {
                 if commands.len() < COMMANDS_MAX {
                     commands.push(ModelCommand { text });
                 } else {
                     problems.push(dropped(first, "the answer proposes too many commands"));
                 }
-                at += 1 + taken;
+                at += 1 + used;
             }
-            Err(Trouble { why, taken }) => {
+            Err(Trouble { why, used }) => {
                 problems.push(dropped(first, why));
-                at += 1 + taken;
+                at += 1 + used;
             }
         }
     }
@@ -55,7 +55,7 @@ pub fn proposals(answer: &str) -> (Vec<ModelCommand>, Vec<String>) {
 /// Reason why a command can't be proposed, and how many of the following lines go with it.
 struct Trouble {
     why: &'static str,
-    taken: usize,
+    used: usize,
 }
 
 /// Reads a `CMD: ` line: its indentation and the text after the tag. Blanks before it and backticks around the command
@@ -94,17 +94,17 @@ fn trim(text: &str) -> &str {
 fn assemble(first: &str, following: &[&str], indent: &str) -> Result<(String, usize), Trouble> {
     let mut scan = Scan::default();
     let mut text = first.to_owned();
-    let mut taken = 0;
+    let mut used = 0;
     let mut goes_on = scan.line(first);
     loop {
         if !goes_on && !scan.in_quotes() {
             while let Some(document) = scan.next_document() {
                 loop {
-                    let Some(line) = following.get(taken).and_then(|line| dedent(line, indent)) else {
+                    let Some(line) = following.get(used).and_then(|line| dedent(line, indent)) else {
                         // The following lines may be its body, so none is proposed as a command.
-                        return Err(Trouble { why: "its here-document has no end", taken: following.len() });
+                        return Err(Trouble { why: "its here-document has no end", used: following.len() });
                     };
-                    taken += 1;
+                    used += 1;
                     text.push('\n');
                     text.push_str(line);
                     if document.ends_at(line) {
@@ -114,16 +114,16 @@ fn assemble(first: &str, following: &[&str], indent: &str) -> Result<(String, us
             }
         }
         if !goes_on && scan.is_whole() {
-            return Ok((text, taken));
+            return Ok((text, used));
         }
         if !goes_on && !scan.had_document() {
-            return Err(Trouble { why: "a quote or bracket is not closed", taken });
+            return Err(Trouble { why: "a quote or bracket is not closed", used });
         }
-        let Some(line) = following.get(taken).and_then(|line| dedent(line, indent)) else {
+        let Some(line) = following.get(used).and_then(|line| dedent(line, indent)) else {
             let why = if goes_on { "it ends in a line continuation" } else { "a quote or bracket is not closed" };
-            return Err(Trouble { why, taken: following.len() });
+            return Err(Trouble { why, used: following.len() });
         };
-        taken += 1;
+        used += 1;
         text.push('\n');
         text.push_str(line);
         goes_on = scan.line(line);
@@ -143,11 +143,11 @@ fn check(text: String) -> Result<String, Trouble> {
     };
     let before = std::iter::once(' ').chain(text.chars());
     let is_hidden = before.zip(text.chars()).any(hidden);
-    let taken = text.matches('\n').count();
+    let used = text.matches('\n').count();
     if is_hidden {
-        Err(Trouble { why: "it holds invisible characters", taken })
+        Err(Trouble { why: "it holds invisible characters", used })
     } else if text.len() > COMMAND_BYTES_MAX {
-        Err(Trouble { why: "it is too long", taken })
+        Err(Trouble { why: "it is too long", used })
     } else {
         Ok(text)
     }

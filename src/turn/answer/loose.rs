@@ -10,7 +10,7 @@ const DEPTH_MAX: usize = 32;
 /// Reads a text as one JSON value.
 ///
 /// # Errors
-/// Why it can't be read, as the strict reader says it.
+/// The reason why it can't be read, in the strict reader's words.
 pub fn loose_json(text: &str) -> Result<Value, String> {
     let strict = match serde_json::from_str(text) {
         Ok(value) => return Ok(value),

@@ -241,7 +241,7 @@ fn a_session_is_published_to_a_teams_gateway_and_its_question_is_answered_in_the
     let row = list.lines().find(|line| line.contains(" me ")).unwrap_or_else(|| panic!("{list}"));
     let token_id = row.split_whitespace().next().expect("an id");
     assert_eq!(run(team.home.path(), &["gateway", "token", "revoke", token_id]).0, Some(0));
-    session.expect_text("the token of whoever shares it counts no more");
+    session.expect_text("the token of the person who shares it isn't valid any more");
     expect_ended(&anna, &id);
     assert!(anna.get(&format!("/shares/{id}/recording")).text.contains("shown-42"));
     session.run(":share watch");

@@ -149,7 +149,7 @@ fn gateways_with_other_databases_share_no_conversations() {
 }
 
 #[test]
-fn who_only_looks_leaves_no_directories() {
+fn looking_leaves_no_directories() {
     let home = home_with("");
     let gateway = Gateway::start(home.path());
     let client = tenant(home.path(), &gateway, "acme", "lab");

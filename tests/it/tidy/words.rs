@@ -1,9 +1,8 @@
 //! Plain words in comments and names: a doc comment begins with a noun or a verb, a type is a noun, and a function is named for
 //! what it does or gives.
 
-use super::inside::without_tests;
 use super::source::{Token, find_words};
-use super::{SourceFile, files, hold};
+use super::{files, hold};
 
 /// First words of doc comments that make a riddle: the sentence begins before it has named its thing.
 const RIDDLES: [&str; 13] =
@@ -12,27 +11,12 @@ const RIDDLES: [&str; 13] =
 const PARTICIPLES: [&str; 9] = ["Given", "Gone", "Heard", "Kept", "Made", "Meant", "Said", "Taken", "Told"];
 /// The same as names of functions: one is named for what it does or gives.
 const VAGUE: [&str; 7] = ["given", "kept", "made", "said", "stands", "taken", "told"];
-/// Types with such a name today. The list may only shrink.
-const EXCEPTIONS: [(&str, &str); 5] = [
-    ("src/gateway/stream/mod.rs", "Gone"),
-    ("src/ledger/questions.rs", "Given"),
-    ("src/mcp/asking.rs", "Told"),
-    ("src/policy/programs.rs", "Given"),
-    ("src/policy/shell.rs", "Made"),
-];
-
-/// Rooms whose variables aren't named plainly yet.
-const UNSWEPT: [&str; 14] = [
-    "acp", "agent", "bash", "gateway", "git", "mcp", "policy", "sandbox", "serve", "sessions", "steps", "tools",
-    "tree", "turn",
-];
 
 #[test]
 fn variables_are_named_for_what_they_hold() {
     let mut problems = Vec::new();
-    let is_swept = |file: &&SourceFile| file.module().is_some_and(|module| !UNSWEPT.contains(&module[0]));
-    for file in files("src").iter().filter(is_swept).filter(|file| !file.is_tests()) {
-        let found = vague_variables(&without_tests(&file.tokens));
+    for file in files("src") {
+        let found = vague_variables(&file.tokens);
         problems.extend(found.iter().map(|(line, name)| format!("{}:{line}: {name}", file.path)));
     }
     hold("a variable is named for what it holds", &problems);
@@ -74,16 +58,10 @@ fn doc_comments_begin_with_a_noun_or_a_verb() {
 
 #[test]
 fn types_are_nouns() {
-    let mut found = Vec::new();
+    let mut problems = Vec::new();
     for file in files("src") {
-        found.extend(participles(&file.tokens).into_iter().map(|name| (file.path.clone(), name)));
+        problems.extend(participles(&file.tokens).iter().map(|name| format!("{}: {name}", file.path)));
     }
-    let known = |(path, name): &(String, &str)| EXCEPTIONS.contains(&(path.as_str(), *name));
-    let mut problems: Vec<String> =
-        found.iter().filter(|it| !known(it)).map(|(path, name)| format!("{path}: {name}")).collect();
-    let is_gone = |(path, name): &&(&str, &str)| !found.iter().any(|it| it.0 == *path && it.1 == *name);
-    let gone = EXCEPTIONS.iter().filter(is_gone);
-    problems.extend(gone.map(|(path, name)| format!("{path}: {name} has gone; remove its exception")));
     hold("a type's name is a noun", &problems);
 }
 

@@ -136,7 +136,7 @@ impl Asked {
             }
             "fork" => {
                 let forked = match matches.get_one::<u64>("kept") {
-                    Some(tip) => sessions.fork_kept(&id, *tip, turn()),
+                    Some(tip) => sessions.fork_former(&id, *tip, turn()),
                     None => sessions.fork(&id, turn()),
                 };
                 outln!("{}", forked.map_err(session_failure)?.id());
@@ -174,7 +174,7 @@ impl Asked {
         });
         let mut begun = begun?;
         outln!("{}", begun.id());
-        begun.take_told().iter().chain(&left).for_each(|notice| errln!("reedclaw: {}", sanitise(notice)));
+        begun.take_notices().iter().chain(&left).for_each(|notice| errln!("reedclaw: {}", sanitise(notice)));
         Ok(ExitCode::SUCCESS)
     }
 
@@ -447,7 +447,7 @@ impl Asked {
     /// Opens a session, and prints what an earlier process or a power cut has left of it.
     fn open(&mut self, workspace: &Path, wanted: &str) -> Result<(), Failure> {
         self.runtime.open_session(workspace, wanted)?;
-        let notices = self.runtime.on_git_mut().map(|it| it.session.take_told()).unwrap_or_default();
+        let notices = self.runtime.on_git_mut().map(|it| it.session.take_notices()).unwrap_or_default();
         notices.iter().for_each(|notice| errln!("reedclaw: {}", sanitise(notice)));
         Ok(())
     }

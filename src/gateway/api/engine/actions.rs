@@ -62,7 +62,7 @@ pub fn execute(call: &Call<'_>) -> Answered<Reply> {
     }
     let named = call.header("idempotency-key").map(str::to_owned);
     let key = one_of(call.text("idempotency_key"), named, "idempotency_key")?;
-    // Everything about an action has a run, so that it can be found by whoever asked for it.
+    // Everything about an action has a run, so that its caller can find it.
     who.run_id.get_or_insert_with(uuid_v7);
     let wait = Duration::from_millis(call.body["wait_ms"].as_u64().unwrap_or_default());
     let Some(key) = key else { return start(call.gateway, who, action, None, wait) };

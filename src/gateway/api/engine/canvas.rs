@@ -99,7 +99,7 @@ pub fn replay(call: &Call<'_>) -> Answered<Reply> {
     let last = ledger.canvases().canvas(who, id)?.position;
     let (head, epoch, first) = ledger.head(who)?;
     let mut after = match call.asked("after_event_id").as_deref().map(stream::cursor).transpose()? {
-        // One ahead of the log is of a log that was lost: whoever has it isn't up to date.
+        // One ahead of the log is of a log that was lost: its owner isn't up to date.
         Some((of, position)) if of != epoch || position < first || position > head => {
             return Err(Problem::new(
                 410,

@@ -29,17 +29,17 @@ fn changes_become_weights() {
         commit(1, &mass),
     ];
     let files = weighed(&commits);
-    let told: Vec<_> = files.iter().map(|it| (it.path.to_str().unwrap_or(""), it.commits, it.lines)).collect();
-    assert_eq!(told, [("src/a", 3, 18), ("picture", 1, 0), ("src/b\tc", 1, 0)]);
+    let listed: Vec<_> = files.iter().map(|it| (it.path.to_str().unwrap_or(""), it.commits, it.lines)).collect();
+    assert_eq!(listed, [("src/a", 3, 18), ("picture", 1, 0), ("src/b\tc", 1, 0)]);
     let day = 0.5_f64.powf(1.0 / 90.0);
     assert!((files[0].score - (2.0 + 2.0 * day + 0.5)).abs() < 1e-9, "{}", files[0].score);
     assert_eq!((files[0].last_unix_s, files[2].last_unix_s), (91 * 86_400, 86_400));
 }
 
 fn rows(files: &[Heat]) -> Vec<(String, usize, usize)> {
-    let mut told: Vec<_> = files.iter().map(|it| (it.path.display().to_string(), it.commits, it.lines)).collect();
-    told.sort();
-    told
+    let mut listed: Vec<_> = files.iter().map(|it| (it.path.display().to_string(), it.commits, it.lines)).collect();
+    listed.sort();
+    listed
 }
 
 #[test]

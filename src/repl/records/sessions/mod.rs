@@ -174,7 +174,7 @@ impl Repl {
             (false, _, Some((branch, _))) => self.runtime.start_session_on(&workspace, branch, title)?,
             (false, from, None) => self.runtime.start_session(&workspace, from.map(|it| it.0), title)?,
         }
-        let notices = self.runtime.on_git_mut().map(|it| it.session.take_told()).unwrap_or_default();
+        let notices = self.runtime.on_git_mut().map(|it| it.session.take_notices()).unwrap_or_default();
         notices.iter().for_each(|notice| self.console.notice(&escape_visible(notice)));
         if let Some(on_git) = self.runtime.on_git() {
             let (id, name) = (on_git.session.id(), on_git.session.reference());
@@ -222,7 +222,7 @@ impl Repl {
     /// Tells where the session is, and what a turn that was cut off has left.
     fn tell_session(&mut self) {
         let Some(on_git) = self.runtime.on_git_mut() else { return };
-        let notices = on_git.session.take_told();
+        let notices = on_git.session.take_notices();
         let meta = on_git.session.meta();
         let turns = counted(usize::try_from(meta.turns).unwrap_or(usize::MAX), "turn");
         self.console.notice(&format!("session {}: {}, {turns}", short_id(&meta.id), escape_visible(&meta.title)));
@@ -398,7 +398,7 @@ impl Repl {
             .map_err(|message| Failure::user(message).hint(":fork [N] [--kept K]; :session log lists both"));
         let forked = words.and_then(|(turn, tip)| {
             let forked = match tip {
-                Some(tip) => sessions.fork_kept(&old, tip, turn),
+                Some(tip) => sessions.fork_former(&old, tip, turn),
                 None => sessions.fork(&old, turn),
             };
             forked.map_err(session_failure)
