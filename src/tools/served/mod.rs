@@ -44,7 +44,7 @@ pub use tool::{NO_NETWORK, ServedTool};
 const TOOLS_MAX: usize = 2_000;
 /// The schemas of servers' tools may have one part in this number of a model's window.
 const WINDOW_SHARE: usize = 10;
-/// They may have one part in this number of all that a request may have.
+/// The schemas may have one part in this number of all that a request may have.
 const BUDGET_SHARE: usize = 4;
 
 /// A server with what the user's configuration says of its tools.
