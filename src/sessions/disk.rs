@@ -3,9 +3,9 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs::{DirBuilder, File, TryLockError};
-use std::io::{BufWriter, Write};
+use std::io::{BufWriter, Seek as _, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::{DirBuilderExt, FileExt as _, MetadataExt as _};
+use std::os::unix::fs::{DirBuilderExt, FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use super::error::SessionError;
 use super::names::{BRANCHES, HIDDEN, KEPT, ON, short_id};
 use crate::base::hash::path_name;
 use crate::base::hex;
-use crate::files::{Locked, lock_file, private_file};
+use crate::files::{Locked, lock_file};
 use crate::git::{Commit, Identity, Mode, Objects as _, Oid, Repo, diff, empty_tree, fault, oid_of, short};
 use crate::tree::{Changed, Content, Draft};
 
@@ -25,6 +25,11 @@ use crate::tree::{Changed, Content, Draft};
 const JOURNAL: (&str, &str) = ("reedclaw-session 1", "end");
 /// The file that notes the commit which the reference names, as a journal from it to it or of its last move.
 const SETTLED: &str = "settled";
+/// The file of the draft's lists, each a line; the last one counts.
+const LISTS: &str = "draft/list";
+/// Bytes from which on it may be begun anew, and the number of lists of the present length that it then has.
+const LISTS_BYTES_MIN: u64 = 64 * 1024;
+const LISTS_MAX: u64 = 16;
 /// Bytes of a file of ours that are read.
 const BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// Time for which the lock is tried to be taken: whoever looks whether it is held has it for a moment.
@@ -53,6 +58,20 @@ struct Stored {
     number: u32,
     end: u64,
     places: HashMap<Oid, Place>,
+}
+
+impl Stored {
+    /// Returns whether nobody has removed the file since.
+    fn is_there(&self) -> bool {
+        self.file.metadata().is_ok_and(|data| data.nlink() > 0)
+    }
+
+    /// The same file without contents; `None` if it was removed or can't be emptied.
+    fn emptied(mut self) -> Option<Self> {
+        self.places.clear();
+        self.end = 0;
+        (self.is_there() && self.file.set_len(0).is_ok() && self.file.rewind().is_ok()).then_some(self)
+    }
 }
 
 /// The place of a content that is kept.
@@ -177,9 +196,8 @@ impl Desk {
 
     /// Returns whether something is here that is in no commit: a turn's draft, or changes between turns.
     pub(super) fn holds_changes(&self) -> bool {
-        let list = || self.text("draft/list").map(|text| serde_json::from_str::<DraftFile>(&text));
         // A list that can't be read may have been one of changes.
-        self.has_draft() || list().is_some_and(|file| file.map_or(true, |file| !file.changes.is_empty()))
+        self.has_draft() || self.list().is_some_and(|file| file.map_or(true, |file| !file.changes.is_empty()))
     }
 
     /// A private directory for merges, which the caller removes.
@@ -207,10 +225,13 @@ impl Desk {
     fn put_all(&self, files: &[(&str, &[u8])], is_durable: bool) -> std::io::Result<()> {
         let temporary = |name: &str| self.folder.join(format!("{name}.new"));
         for (name, bytes) in files {
-            let mut file = private_file(&temporary(name))?;
+            // What is there is written over: it may be the file of an older note.
+            let mut file =
+                File::options().write(true).create(true).truncate(false).mode(0o600).open(temporary(name))?;
             fault::point();
             fault::write()?;
             file.write_all(bytes)?;
+            file.set_len(bytes.len() as u64)?;
             if is_durable {
                 fault::sync(&file, &temporary(name))?;
             }
@@ -264,16 +285,37 @@ impl Desk {
         };
         let changes = all.iter().map(stored).collect();
         let file = DraftFile { v: 1, tip: tip.to_string(), changes, open: Some(draft.open_names()) };
-        let text = serde_json::to_string(&file).unwrap_or_default();
-        self.put("draft/list", text.as_bytes(), false).map_err(|error| self.failed(error))
+        // A write that was cut off before may have left a part of a line.
+        let line = format!("\n{}\n", serde_json::to_string(&file).unwrap_or_default());
+        self.add_list(&line).map_err(|error| self.failed(error))
+    }
+
+    /// Adds a list of the draft to those of before: to replace a file takes longer. A file that has become long is begun anew.
+    fn add_list(&self, line: &str) -> std::io::Result<()> {
+        let path = self.folder.join(LISTS);
+        let length = std::fs::metadata(&path).map_or(0, |data| data.len());
+        if length > LISTS_BYTES_MIN && length > LISTS_MAX * line.len() as u64 {
+            return self.put(LISTS, line.as_bytes(), false);
+        }
+        let mut lists = File::options().append(true).create(true).mode(0o600).open(&path)?;
+        fault::point();
+        fault::write()?;
+        lists.write_all(line.as_bytes())?;
+        fault::point();
+        Ok(())
+    }
+
+    /// The newest list of the draft; `None` if there is none, and an error if none can be read.
+    fn list(&self) -> Option<Result<DraftFile, ()>> {
+        let text = self.text(LISTS)?;
+        let found = text.lines().rev().find_map(|line| serde_json::from_str(line).ok());
+        Some(found.ok_or(()))
     }
 
     /// Writes new contents of a draft that aren't kept yet. Returns the places of those that the changes name.
     fn store(&self, changes: &[Changed]) -> std::io::Result<HashMap<Oid, Place>> {
         let mut stored = self.stored.lock();
-        // The folder may have been removed since, and the file with it.
-        let is_there = |it: &Stored| it.file.metadata().is_ok_and(|data| data.nlink() > 0);
-        let mut current = match stored.take().filter(is_there) {
+        let mut current = match stored.take().filter(Stored::is_there) {
             Some(current) => current,
             None => self.new_stored()?,
         };
@@ -331,15 +373,15 @@ impl Desk {
 
     /// The commit that a draft which was kept was made over.
     pub(super) fn draft_tip(&self) -> Option<Oid> {
-        let file = self.text("draft/list").and_then(|text| serde_json::from_str::<DraftFile>(&text).ok())?;
-        oid_of(&file.tip)
+        oid_of(&self.list()?.ok()?.tip)
     }
 
     /// Puts a draft that was kept onto `draft`, if it was made over this tip. Returns the files of it whose content is lost.
     pub(super) fn load_draft(&self, draft: &Draft, tip: Oid) -> Result<Vec<String>, SessionError> {
-        let Some(text) = self.text("draft/list") else { return Ok(Vec::new()) };
-        let Ok(file) = serde_json::from_str::<DraftFile>(&text) else {
-            return Ok(vec!["the list of its files".to_owned()]);
+        let file = match self.list() {
+            None => return Ok(Vec::new()),
+            Some(Err(())) => return Ok(vec!["the list of its files".to_owned()]),
+            Some(Ok(file)) => file,
         };
         if oid_of(&file.tip) != Some(tip) {
             return Err(SessionError::Refused(format!(
@@ -384,16 +426,28 @@ impl Desk {
     /// Forgets the draft: its turn is committed, or dropped.
     pub(super) fn clear_draft(&self) {
         // The list goes first: blobs without it mean nothing.
-        let _ = std::fs::remove_file(self.folder.join("draft/list"));
+        let _ = std::fs::remove_file(self.folder.join(LISTS));
         fault::point();
-        let _ = std::fs::remove_dir_all(self.folder.join("draft"));
+        let _ = std::fs::remove_file(self.folder.join("draft/question"));
+        self.clear_contents();
     }
 
     /// Forgets the changes of the draft, which are committed, while its turn goes on.
     pub(super) fn clear_changes(&self) {
-        let _ = std::fs::remove_file(self.folder.join("draft/list"));
+        let _ = std::fs::remove_file(self.folder.join(LISTS));
         fault::point();
-        let _ = std::fs::remove_dir_all(self.folder.join("draft/blobs"));
+        self.clear_contents();
+    }
+
+    /// Forgets the contents that are kept. The file of this process stays, empty: to remove it and make another one takes longer.
+    fn clear_contents(&self) {
+        let mut stored = self.stored.lock();
+        *stored = stored.take().and_then(Stored::emptied);
+        let own = stored.as_ref().map(|it| self.stored_file(it.number));
+        let entries = std::fs::read_dir(self.folder.join("draft/blobs")).into_iter().flatten().flatten();
+        for path in entries.map(|it| it.path()).filter(|path| Some(path) != own.as_ref()) {
+            let _ = std::fs::remove_file(path);
+        }
     }
 
     /// Writes down that the reference is about to move.
@@ -430,8 +484,15 @@ impl Desk {
 
     /// Ends a journal whose move was made: it goes on as the note of the reference's commit.
     pub(super) fn settle_journal(&self) {
+        let [journal, next, settled] = ["journal", "journal.new", SETTLED].map(|name| self.folder.join(name));
+        if !journal.exists() {
+            return;
+        }
         fault::point();
-        let _ = std::fs::rename(self.folder.join("journal"), self.folder.join(SETTLED));
+        // The file of the note before becomes that of the next journal: to remove it and make another one takes longer.
+        let _ = std::fs::rename(&settled, next);
+        fault::point();
+        let _ = std::fs::rename(journal, settled);
     }
 
     /// Forgets a move that wasn't made.

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
+use nix::fcntl::{AT_FDCWD, RenameFlags};
 use nix::sys::stat::{Mode as Bits, SFlag, mknod};
 
 use super::rules::may_hold_secrets;
@@ -178,7 +179,7 @@ impl Layer<'_> {
         let target = self.top.join(path);
         self.make_directories(path.parent().unwrap_or(Path::new("")))?;
         // All but a directory is replaced by the move itself.
-        if fs::rename(source, &target).is_err() {
+        if !changes_places(source, &target) && fs::rename(source, &target).is_err() {
             self.vacate(path)?;
             if fs::rename(source, &target).is_err() {
                 holes::copy(&File::open(source)?, &OpenOptions::new().write(true).create_new(true).open(&target)?)?;
@@ -268,6 +269,13 @@ fn copy_entries(from: &Root, looked: &Looked<'_>, top: &Path) -> io::Result<()> 
         }
     }
     Ok(())
+}
+
+/// Lets a file change places with what is at its target, unless that is a directory or nothing; returns whether it did. What was
+/// there goes with the copy: a move that replaces it would make the file system write the new content at once.
+fn changes_places(source: &Path, target: &Path) -> bool {
+    target.symlink_metadata().is_ok_and(|data| !data.is_dir())
+        && nix::fcntl::renameat2(AT_FDCWD, source, AT_FDCWD, target, RenameFlags::RENAME_EXCHANGE).is_ok()
 }
 
 /// Writes a file, a link or an empty directory where nothing is.
