@@ -35,7 +35,7 @@ pub use commit::{Change, CommitError, Journals, Recovery};
 pub use layers::{Layers, OPAQUE, is_copied_up, is_opaque};
 pub use lock::{Locked, Marked, is_marked, lock_file, marked_number, private_file};
 use place::keep_attributes;
-pub use place::{Places, Stage, has_attributes};
+pub use place::{Places, Stage, is_plain};
 pub use plain::{may_be_walked, open_plain, read_plain, walk};
 pub use replace::{create_private, make_private, replace_for_now, replace_private};
 pub use survey::{HeldFile, Looked, Seen, Stamp, SurveyEnd, SurveyLimits, read_whole};

@@ -497,16 +497,18 @@ fn attribute(read: impl Fn(&mut [u8]) -> rustix::io::Result<usize>) -> Option<Ve
     }
 }
 
-/// Returns whether an open file has an access list or attributes that aren't the kernel's own. A file system may have none.
+/// Takes the note of overlayfs from an open file. Returns whether the file has no access list then, and no attributes but the kernel's
+/// own; a file system may have none.
 #[must_use]
-pub fn has_attributes(file: &File) -> bool {
+pub fn is_plain(file: &File) -> bool {
     let mut names = [0_u8; 256];
     match rustix::fs::flistxattr(file, &mut names[..]) {
         Ok(length) => {
-            let mut names = names[..length].split(|byte| *byte == 0);
-            names.any(|name| !name.is_empty() && !name.starts_with(b"security."))
+            let names = names[..length].split(|byte| *byte == 0);
+            let mut others = names.filter(|name| !name.is_empty() && !name.starts_with(b"security."));
+            others.all(|name| name == ORIGIN.as_bytes() && rustix::fs::fremovexattr(file, ORIGIN).is_ok())
         }
-        Err(error) => error != rustix::io::Errno::NOTSUP,
+        Err(error) => error == rustix::io::Errno::NOTSUP,
     }
 }
 

@@ -18,7 +18,7 @@ use super::store::packs::{Packer, Packs};
 use super::store::state::{Kind, State, Why};
 use super::store::table::Change;
 use super::together::enter;
-use crate::files::{PathError, Stamp, has_attributes, read_whole};
+use crate::files::{PathError, Stamp, is_plain, read_whole};
 
 /// So many contents go into a pack; fewer get a file each.
 const PACKED_MIN: usize = 64;
@@ -300,7 +300,7 @@ impl Keeping<'_> {
                 };
                 let has_owner = is_new || owner == Some((data.uid(), data.gid()));
                 let has_mode = data.is_file() && data.mode() & 0o7777 == mode & 0o7777;
-                let is_ready = has_owner && has_mode && !has_attributes(&file);
+                let is_ready = has_owner && has_mode && is_plain(&file);
                 (State::File { mode, id }, Some(Source::File { path, is_ready }))
             }
         })

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use super::intent::{Intent, Source, Sources};
 use super::store::state::State;
-use crate::files::{Root, Stage, has_attributes};
+use crate::files::{Root, Stage, is_plain};
 
 /// Permissions that the owner of a directory needs to move it.
 const OWNERS: u32 = 0o700;
@@ -83,11 +83,11 @@ impl Tree<'_> {
         };
         let data = fs::symlink_metadata(place).ok()?;
         let own = (nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw());
-        let has_attributes = fs::File::open(place).map_or(true, |directory| has_attributes(&directory));
+        let is_bare = fs::File::open(place).is_ok_and(|directory| is_plain(&directory));
         let is_plain = data.permissions().mode() & 0o7777 == mode
             && mode & OWNERS == OWNERS
             && (data.uid(), data.gid()) == own
-            && !has_attributes;
+            && is_bare;
         if !is_plain {
             return None;
         }
