@@ -520,6 +520,9 @@ return {
     -- "shared", "copy" or "off": commands of sessions share the files that none of them has changed, each session has a copy
     -- of its own, or no command runs.
     bench = "shared",
+    -- whole number, 0 to 10000000: files of a repository up to which a session's first question has them written out for commands,
+    -- while the model works; in a larger one, and with 0, its first command waits for that.
+    prepare = 20000,
     -- list of directories of the checkout that git ignores, such as "node_modules" or ".venv": a session's commands get a copy of
     -- each, made with the session's first command.
     share = {},

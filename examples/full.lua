@@ -177,6 +177,7 @@ return {
     refs = "hidden",
     record = "talk",
     bench = "copy",
+    prepare = 5000,
     ask_edits = true,
     tools = false,
     merge = "rebase",

@@ -145,7 +145,8 @@ pub const CONTEXT: &[(&str, &str)] = &[
 ];
 
 /// Keys that are ReedClaw's: a project's file can't take them away. The line editor's table is held against this.
-pub const OWN_KEYS: [&str; 8] = ["ctrl-t", "tab", "shift-tab", "ctrl-r", "alt-enter", "shift-enter", "alt-n", "ctrl-x"];
+pub const OWN_KEYS: [&str; 9] =
+    ["ctrl-t", "tab", "shift-tab", "ctrl-r", "alt-enter", "shift-enter", "alt-n", "alt-s", "ctrl-x"];
 /// Keys that can't be bound to anything else: a shell without them is a trap.
 const FIXED_KEYS: [&str; 11] =
     ["enter", "ctrl-c", "ctrl-d", "ctrl-m", "ctrl-j", "ctrl-i", "ctrl-h", "ctrl-[", "escape", "tab", "f35"];

@@ -295,6 +295,8 @@ pub struct SessionSettings {
     pub record: String,
     /// Way in which commands get their files: a word.
     pub bench: String,
+    /// Files of a repository up to which those for commands are written ahead.
+    pub prepare: u64,
     /// Ignored directories of the checkout that commands get a copy of.
     pub share: Vec<String>,
     /// `true` if edits of a draft are asked about.
@@ -322,6 +324,7 @@ impl SessionSettings {
             refs: values.text(&["sessions", "refs"])?,
             record: values.text(&["sessions", "record"])?,
             bench: values.text(&["sessions", "bench"])?,
+            prepare: values.integer(&["sessions", "prepare"])?,
             share: values.words(&["sessions", "share"])?,
             ask_edits: values.bool(&["sessions", "ask_edits"])?,
             tools: values.bool(&["sessions", "tools"])?,

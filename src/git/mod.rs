@@ -588,6 +588,17 @@ impl Repo {
         if is_partial && !self.has(id) { GitError::NotFetched(id) } else { GitError::Object(id) }
     }
 
+    /// The number of files that the index of this work tree names; `None` if there is no index.
+    #[must_use]
+    pub fn files_in_index(&self) -> Option<u32> {
+        use std::io::Read as _;
+        // Signature, version and number are four bytes each (gitformat-index(5)).
+        let mut head = [0; 12];
+        std::fs::File::open(self.git_dir.join("index")).ok()?.read_exact(&mut head).ok()?;
+        let [.., a, b, c, d] = head;
+        head.starts_with(b"DIRC").then_some(u32::from_be_bytes([a, b, c, d]))
+    }
+
     /// Returns whether it is a shallow clone, which lacks old commits.
     #[must_use]
     pub fn is_shallow(&self) -> bool {

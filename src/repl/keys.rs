@@ -43,7 +43,7 @@ pub const COMPLETION_MENU: &str = "completion";
 pub const HISTORY_MENU: &str = "history";
 
 /// The keys that are ours, beside those of emacs or vi.
-pub const KEYS: [Key; 8] = [
+pub const KEYS: [Key; 9] = [
     Key {
         name: "Ctrl-T",
         help: "sends this line the other way: to the model instead of the shell, or back",
@@ -96,6 +96,22 @@ pub const KEYS: [Key; 8] = [
                 EditCommand::MoveToStart { select: false },
                 EditCommand::InsertString(":norris ".to_owned()),
                 EditCommand::MoveToEnd { select: false },
+            ])
+        },
+    },
+    Key {
+        name: "Alt-S",
+        help: "lists the sessions of the repository: arrow keys and Enter choose the one that :session open names",
+        modifiers: KeyModifiers::ALT,
+        code: KeyCode::Char('s'),
+        event: || {
+            ReedlineEvent::Multiple(vec![
+                ReedlineEvent::Edit(vec![
+                    EditCommand::MoveToStart { select: false },
+                    EditCommand::InsertString(":session open ".to_owned()),
+                    EditCommand::MoveToEnd { select: false },
+                ]),
+                ReedlineEvent::Menu(COMPLETION_MENU.into()),
             ])
         },
     },

@@ -118,6 +118,8 @@ pub struct Session {
     pub(super) written: Mutex<Option<(Oid, Vec<Changed>)>>,
     /// The newest turn if it couldn't be written: it is tried again before the next one.
     pub(super) owed: Option<TurnReport>,
+    /// Report of the turn that was cut off, from a store that had it.
+    pub(super) recalled: Option<TurnReport>,
     /// Messages about what an earlier process left, or a power cut.
     pub(super) notices: Vec<String>,
     pub(super) _lock: Locked<std::fs::File>,
@@ -585,6 +587,17 @@ impl Session {
     #[must_use]
     pub fn left(&self) -> Option<Left> {
         self.desk.left(self.draft.changes().map_or(0, |it| it.len()))
+    }
+
+    /// Gives an interrupted turn its answer and its calls, for its commit. What belongs to another question doesn't count.
+    pub fn recall_left(&mut self, report: TurnReport) {
+        self.recalled = Some(report);
+    }
+
+    /// The report of an interrupted turn, for its commit.
+    pub(super) fn report_of_left(&mut self, left: Left) -> TurnReport {
+        let recalled = self.recalled.take().filter(|it| it.question == left.question);
+        recalled.unwrap_or_else(|| TurnReport::cut_off(left.question))
     }
 
     /// The directory in which commands of this session work.

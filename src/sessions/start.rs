@@ -227,6 +227,7 @@ impl Sessions {
             written: Mutex::default(),
             owed: None,
             notices,
+            recalled: None,
             _lock: lock,
         };
         Ok(session)

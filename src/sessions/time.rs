@@ -196,7 +196,8 @@ impl Session {
     /// Commits what a turn that was cut off has left, so that going elsewhere doesn't lose it.
     pub(super) fn commit_left(&mut self) -> Result<(), SessionError> {
         let Some(left) = self.left() else { return Ok(()) };
-        self.end_turn(&TurnReport::cut_off(left.question)).map(drop)
+        let report = self.report_of_left(left);
+        self.end_turn(&report).map(drop)
     }
 
     /// Commits the draft of a turn that was cut off where it was made, keeps that by name, and goes on at `tip`: somebody

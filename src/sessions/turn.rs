@@ -29,7 +29,7 @@ const BODY_LINES_MAX: usize = 8;
 /// Characters of a line there.
 const LINE_CHARS_MAX: usize = 200;
 /// Bytes of a result of a tool that a record keeps; of a longer one both ends.
-const RESULT_BYTES_MAX: usize = 64 * 1024;
+const RESULT_BYTES_MAX: usize = 1024 * 1024;
 /// The address of a model as an author; git wants one, and nobody reads mail there.
 const MODEL_EMAIL: &str = "noreply@localhost";
 /// Bytes of a file whose lines are counted, and of all files of a turn together.

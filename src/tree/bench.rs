@@ -133,6 +133,25 @@ impl Bench {
         std::mem::take(&mut self.left_out.lock())
     }
 
+    /// Writes out the tree below its own files, so that the first command needn't wait for that. It is of use to all sessions of
+    /// the commit.
+    pub fn prepare(&self) {
+        let Some(shared) = self.shared.as_ref().filter(|_| self.closed.is_none()) else { return };
+        {
+            let known = self.known.lock();
+            let is_made = known.is_some() || self.state_file().exists();
+            let made = DirBuilder::new().recursive(true).mode(0o700).create(&self.dir);
+            if is_made || made.is_err() || !can_hide(&self.dir) {
+                return;
+            }
+        }
+        if let Err(error) = shared.for_tree(&*self.draft.objects, self.draft.base()) {
+            // The first command says so.
+            let why = error.to_string();
+            tracing::info!(event = "bench_not_prepared", why = why.as_str());
+        }
+    }
+
     /// Brings it to the state of the draft: only paths that differ are written.
     ///
     /// # Errors

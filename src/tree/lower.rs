@@ -105,6 +105,14 @@ impl Lowers {
                 gone.push(name);
             }
         }
+        // Those whose writing was cut off: whoever writes one holds its lock.
+        for name in self.names_ending(".new") {
+            let Ok(_lock) = self.lock(&name, false, Duration::ZERO) else { continue };
+            let unfinished = format!("{name}.new");
+            if only_names || remove(&self.0.join(&unfinished)).is_ok() {
+                gone.push(unfinished);
+            }
+        }
         gone
     }
 
@@ -118,8 +126,13 @@ impl Lowers {
 
     /// The names of the trees that are there.
     fn names(&self) -> Vec<String> {
+        self.names_ending("")
+    }
+
+    /// The names of trees beside which there is an entry with this ending; without one, of those that are there.
+    fn names_ending(&self, ending: &str) -> Vec<String> {
         let entries = fs::read_dir(&self.0).into_iter().flatten().flatten();
-        let names = entries.filter_map(|it| it.file_name().into_string().ok());
+        let names = entries.filter_map(|it| Some(it.file_name().to_str()?.strip_suffix(ending)?.to_owned()));
         names.filter(|it| it.len() == NAME_DIGITS && it.bytes().all(|byte| byte.is_ascii_hexdigit())).collect()
     }
 

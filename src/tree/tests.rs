@@ -642,3 +642,31 @@ fn a_shared_tree_stays_while_a_bench_uses_it() {
     assert_eq!(clear_up_shared(&trees, &[], false).len(), 1);
     assert_eq!(shown(&first).len(), 2_601);
 }
+
+#[test]
+fn files_for_commands_are_written_ahead_and_what_is_left_of_half_a_tree_is_cleared_up() {
+    let dir = crate::git::in_memory();
+    let at = dir.path().join("repository");
+    git(dir.path(), &["init", "-q", "repository"]);
+    let repo = Arc::new(Repo::open(&at).expect("a repository"));
+    assert_eq!(repo.files_in_index(), None);
+    for name in ["a", "b", "c"] {
+        std::fs::write(at.join(name), name).expect("a file");
+    }
+    git(&at, &["add", "-A"]);
+    assert_eq!(repo.files_in_index(), Some(3));
+    let draft = Draft::on(repo.clone(), tree_with(&repo, &[("a", "a"), ("d/1", "1")]), Path::new("/project"), None);
+    let trees = dir.path().join("trees");
+    let bench = Bench::new(dir.path().join("bench"), Some(trees.clone()), Arc::new(draft));
+    bench.prepare();
+    let names = || std::fs::read_dir(&trees).expect("a folder").flatten().map(|it| it.path()).collect::<Vec<_>>();
+    let made: Vec<PathBuf> = names().into_iter().filter(|it| it.is_dir()).collect();
+    assert_eq!((made.len(), held(&made[0].join("files")).len()), (1, 2), "{made:?}");
+    bench.ready().expect("ready");
+    assert_eq!(bench.layers()[1], made[0].join("files"), "a command finds what was written");
+    let unfinished = trees.join("0".repeat(40)).with_extension("new");
+    std::fs::create_dir_all(unfinished.join("files/half")).expect("a directory");
+    let name = unfinished.file_name().expect("a name").to_string_lossy().into_owned();
+    assert_eq!((clear_up_shared(&trees, &[], true), unfinished.exists()), (vec![name.clone()], true));
+    assert_eq!((clear_up_shared(&trees, &[], false), unfinished.exists()), (vec![name], false));
+}

@@ -1,10 +1,14 @@
 //! Sessions on git at the prompt: the built executable with a scripted model, in a real repository.
 
+use std::cell::RefCell;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::{Value, json};
+use vt100::Screen;
 
 use crate::changes::expect_hunk;
 use crate::need::require;
@@ -46,6 +50,14 @@ fn at_repository_with(config: &str, answers: &[Value]) -> Session {
     session.expect_prompt();
     session.run("cd ~/project");
     session
+}
+
+/// The folder beside git of the only session below a home.
+fn desk_of(home: &Path) -> PathBuf {
+    let state = home.join(".local/state/reedclaw/sessions");
+    let repository = fs::read_dir(state).expect("the state").flatten().next().expect("a repository").path();
+    let mut folders = fs::read_dir(repository).expect("sessions").flatten().map(|it| it.path());
+    folders.find(|it| it.join("lock").exists()).expect("a session")
 }
 
 /// Begins a session in `~/project`, whose files become the first commit of a repository. Returns the directory.
@@ -162,13 +174,29 @@ fn a_title_is_the_sessions_too_and_resume_names_the_session_of_a_conversation() 
     session.run(":session start second");
     session.expect_text("begins at");
     session.run(" clear");
-    session.type_text(":session open ");
-    session.press(Key::Tab);
+    session.press(Key::Alt('s'));
+    // The first row is chosen and looks different; two sessions of one second stand in either order.
+    let look =
+        |screen: &Screen, row| screen.cell(row, 0).map(|it| (it.fgcolor(), it.bgcolor(), it.bold(), it.inverse()));
+    let chosen = RefCell::default();
     session.expect("both titles to choose from", |screen| {
-        screen.contents().contains("other words") && screen.contents().contains("second")
+        chosen.replace(look(screen, 1));
+        screen.contents().contains("  other words") && screen.contents().contains("  second")
     });
-    session.press(Key::Ctrl('c'));
-    session.expect_prompt();
+    let list = session.screen_text();
+    let lower = ["  other words", "  second"].into_iter().max_by_key(|title| list.find(title)).expect("one of two");
+    session.press(Key::Down);
+    session.expect("the second row chosen", |screen| {
+        look(screen, 2) == *chosen.borrow() && look(screen, 1) != look(screen, 2)
+    });
+    session.press(Key::Enter);
+    session.expect("the choice in the line, and no list", |screen| {
+        !screen.contents().contains("other words") && screen.contents().contains(":session open ")
+    });
+    session.press(Key::Enter);
+    session.expect_text(&format!(": {}, ", lower.trim()));
+    session.run(":session open other words");
+    session.expect_text(": other words, 1 turn");
     session.run(":session leave");
     session.expect_text("left session");
     session.run("clear");
@@ -372,9 +400,7 @@ fn the_prompt_shows_the_session_and_the_next_shell_tells_of_a_turn_that_was_cut_
     session.run("clear");
     session.expect_text("⎇ login-form·1");
     // A question that was noted and not answered is what a crash leaves.
-    let state = session.home().join(".local/state/reedclaw/sessions");
-    let repository = fs::read_dir(state).expect("the state").flatten().next().expect("a repository").path();
-    let desk = fs::read_dir(repository).expect("sessions").flatten().next().expect("a session").path();
+    let desk = desk_of(session.home());
     session.run(":session leave");
     session.expect_text("left session");
     fs::create_dir_all(desk.join("draft/blobs")).expect("a directory");
@@ -384,6 +410,43 @@ fn the_prompt_shows_the_session_and_the_next_shell_tells_of_a_turn_that_was_cut_
     next.expect_text("turn 2 was cut off");
     next.run(":session");
     next.expect_text("a turn was cut off");
+}
+
+#[test]
+fn a_turn_that_was_cut_off_is_committed_with_the_calls_that_it_had_made() {
+    if !require(&["git"]) {
+        return;
+    }
+    let rounds = json!([
+        [{"tool_call": {"name": "file_write", "arguments": {"path": "a.txt", "content": "new\n"}}}],
+        [{"tool_call": {"name": "file_write", "arguments": {"path": ".envrc", "content": "export A=1\n"}}}],
+        [{"text": "done"}]
+    ]);
+    let session = at_repository(&[json!({"when": "write", "rounds": rounds})]);
+    let project = session.home().join("project");
+    session.run(":session start");
+    session.expect_text("begins at");
+    session.line("?write both");
+    session.expect_text("accept [y]");
+    let desk = desk_of(session.home());
+    let holder = fs::read_to_string(desk.join("lock")).expect("a process").parse().expect("a number");
+    kill(Pid::from_raw(holder), Signal::SIGKILL).expect("the signal is sent");
+    session.expect_text("the session was killed");
+    let is_free = || fs::File::open(desk.join("lock")).is_ok_and(|lock| lock.try_lock().is_ok());
+    session.expect_outside("nobody else to hold the session", || is_free().then_some(()));
+    let branch = git(&project, &["branch", "--list", "--format=%(refname:short)", "reedclaw/*"]);
+    let id = branch.strip_prefix("reedclaw/session/").expect("a session");
+    let next = Session::spawn(Spawn::reedclaw().size(40, 110).home(session.home()).cwd(&project));
+    next.expect_text("turn 1 was cut off");
+    next.run(&format!(":session open {id}"));
+    next.expect_text("the next question makes it a commit");
+    next.run(":title after the crash");
+    next.expect_text("has the title, in commit");
+    let record = git(&project, &["show", &format!("{branch}:.reedclaw/sessions/{id}/turns/00/0001.json")]);
+    let record: Value = serde_json::from_str(&record).expect("JSON");
+    assert_eq!((&record["question"], &record["state"]), (&json!("write both"), &json!("cut")));
+    let calls: Vec<&Value> = record["calls"].as_array().expect("calls").iter().map(|it| &it["arguments"]).collect();
+    assert!(calls.len() == 1 && calls[0].as_str().expect("text").contains("a.txt"), "{record}");
 }
 
 #[test]
@@ -404,6 +467,9 @@ fn a_turn_commits_before_its_question_and_again_after_the_yes() {
     session.expect_text("accept [y]");
     let branch = git(&project, &["branch", "--list", "--format=%(refname:short)", "reedclaw/*"]);
     assert_eq!(git(&project, &["show", &format!("{branch}:a.txt")]), "new", "committed before the answer");
+    let trees = desk_of(session.home()).with_file_name("trees");
+    let written = || fs::read_dir(&trees).ok()?.flatten().find(|it| it.path().join("files/a.txt").exists());
+    session.expect_outside("the files for commands, though there is none", written);
     session.type_text("y");
     session.expect_text("turn 1 · 2 files");
     let acts = "%s: %(trailers:key=ReedClaw-Act,valueonly,separator=%x20)";

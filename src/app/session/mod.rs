@@ -4,6 +4,7 @@
 mod asked_first;
 mod back;
 mod failure;
+mod left;
 mod run;
 mod summaries;
 mod tools;
@@ -291,7 +292,10 @@ impl Runtime {
         let id = sessions.find(wanted).map_err(session_failure)?;
         // One that is open here is closed first: its lock is ours.
         self.on_git = None;
-        let session = sessions.open(&id).map_err(session_failure)?;
+        let mut session = sessions.open(&id).map_err(session_failure)?;
+        if self.settings.sessions.record != "talk" {
+            left::recall(&mut session, &self.agent, &self.store);
+        }
         self.take_session(session)
     }
 
@@ -533,7 +537,14 @@ impl Runtime {
         let guard = key_test(&self.agent);
         let Some(on_git) = &mut self.on_git else { return Ok(None) };
         on_git.session.draft().guard(guard);
-        on_git.session.begin_turn(&question).map_err(session_failure)
+        let notice = on_git.session.begin_turn(&question).map_err(session_failure)?;
+        let files = on_git.session.sessions().repo().files_in_index();
+        if files.is_some_and(|files| u64::from(files) <= self.settings.sessions.prepare) {
+            let bench = Arc::clone(&on_git.bench);
+            // A command that comes before its end waits for it.
+            let _ = std::thread::Builder::new().name("bench".to_owned()).spawn(move || bench.prepare());
+        }
+        Ok(notice)
     }
 
     /// The files of the checkout that would change if a session's files were put there.
@@ -739,9 +750,13 @@ fn spent_since(store: &Store, conversation: ConversationId, time_ms: i64) -> ([u
     (tokens, cost.map(|cost| cost.to_string()))
 }
 
-/// The last turn as it is stored; its texts are redacted once more.
+/// The last turn of the conversation at hand.
 fn last_report(agent: &Agent, store: &parking_lot::Mutex<Store>) -> Option<TurnReport> {
-    let conversation = agent.conversation()?;
+    report_of(agent, store, agent.conversation()?)
+}
+
+/// The last turn of a conversation as it is stored; its texts are redacted once more.
+fn report_of(agent: &Agent, store: &parking_lot::Mutex<Store>, conversation: ConversationId) -> Option<TurnReport> {
     let store = store.lock();
     let last = store.turns(conversation).ok()?.into_iter().next_back()?;
     let (tokens, cost) = spent_since(&store, conversation, last.time);

@@ -625,6 +625,12 @@ pub const ROWS: &[Row] = &[
         Project::Stricter(BENCHES),
     ),
     row(
+        "sessions.prepare",
+        Kind::Integer(0, 10_000_000),
+        "files of a repository up to which a session's first question has them written out for commands; 0: its first command",
+        Less,
+    ),
+    row(
         "sessions.share",
         Kind::Lines,
         "ignored directories of the checkout, such as `node_modules`, of which a session's commands get a copy",

@@ -6,8 +6,8 @@ use rusqlite::{Connection, params};
 use crate::store::statements::{CALL_COLUMNS, INSERT_CALL};
 use crate::store::{ConversationId, OpenMessage, Store, StoreError};
 
-/// Limit for the stored arguments, and for the stored result. The model's part of an output is shorter.
-const TEXT_BYTES_MAX: usize = 64 * 1024;
+/// Limit for the stored arguments, and for the stored result. The model's part of an output is mostly shorter (`limits.output_bytes`).
+const TEXT_BYTES_MAX: usize = 1024 * 1024;
 /// Ends a text whose rest wasn't stored.
 const CUT: &str = "\n[the rest is not kept]";
 
