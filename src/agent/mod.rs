@@ -629,7 +629,7 @@ impl Agent {
         self.conversation.restore(turns, summary);
         self.recorder.turn_to(Some(conversation));
         self.trails.clear();
-        // Without its calls an answer still says what came of them.
+        // Without its calls an answer still names their results.
         let servers = self.runner.as_ref().and_then(|runner| runner.servers().cloned());
         for (question, calls) in self.recorder.calls().unwrap_or_default() {
             // A server's tool that was found for the conversation stays with it.

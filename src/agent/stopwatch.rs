@@ -14,7 +14,7 @@ pub(super) struct Stopwatch {
 }
 
 impl Stopwatch {
-    /// Starts after so many milliseconds of work.
+    /// Starts with this number of milliseconds of work.
     pub(super) fn after(before_ms: u64) -> Self {
         Self { began: Instant::now(), before_ms }
     }

@@ -11,7 +11,7 @@ use tokio::sync::mpsc::Sender;
 use crate::ledger::Filter;
 use crate::proto::team::Identity;
 
-/// A gate's pass counts for so long.
+/// Time for which a gate's pass counts.
 const PASSED: Duration = Duration::from_secs(1);
 /// Passes that are remembered.
 const PASSES_MAX: usize = 10_000;

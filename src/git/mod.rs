@@ -505,7 +505,7 @@ impl Repo {
     /// The name and address of the user's own git configuration; `None` if none is set.
     #[must_use]
     pub fn identity(&self) -> Option<Identity> {
-        // The configuration of the user and of the repository is read here, and nothing of it is run.
+        // The configuration of the user and of the repository is read here, and never run.
         let repo = gix::open_opts(&self.git_dir, gix::open::Options::default()).ok()?;
         let config = repo.config_snapshot();
         let value = |name: &str| config.string(name).map(|it| it.to_string()).filter(|it| !it.is_empty());

@@ -8,7 +8,7 @@ fn who() -> Identity {
     Identity { name: "A Person".into(), email: "person@example.org".into() }
 }
 
-/// Runs git in a directory with a configuration of its own; gives what it printed.
+/// Runs git in a directory with a configuration of its own; returns its output.
 fn git(at: &Path, arguments: &[&str]) -> String {
     let mut command = Command::new("git");
     command.args(arguments).current_dir(at).env_remove("GIT_DIR").env("GIT_CONFIG_GLOBAL", "/dev/null");

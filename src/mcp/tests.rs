@@ -34,7 +34,7 @@ fn client(server: Server, state: Option<&Path>) -> Mcp {
     halting_client(server, state, Arc::new(|| None))
 }
 
-/// A client that ends everything when it is told to.
+/// A client that ends everything at a signal.
 fn halting_client(server: Server, state: Option<&Path>, halted: Halted) -> Mcp {
     let launch = |server: &Server| {
         use std::os::unix::process::CommandExt;

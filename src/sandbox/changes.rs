@@ -424,7 +424,7 @@ impl Collector<'_> {
     fn stamp(&self, path: &Path) -> Result<Option<Stamp>, CollectError> {
         match self.lower.stamp(path) {
             Ok(stamp) => Ok(stamp),
-            // A file or a link of the workspace stands in the way: nothing of it shows through.
+            // A file or a link of the workspace is in the way: none of it shows through.
             Err(PathError::NotDirectory | PathError::Outside) => Ok(None),
             Err(error) => Err(CollectError::Path { path: path.to_owned(), error }),
         }

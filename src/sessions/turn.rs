@@ -510,7 +510,7 @@ impl Session {
         self.draft.watch(Box::new(move |draft| keeper.keep_draft(draft, tip).is_ok()));
     }
 
-    /// Somebody else moved the branch during the turn: the turn goes to a session of its own, and nothing of it is lost.
+    /// Somebody else moved the branch during the turn: the turn goes to a session of its own, and none of it is lost.
     fn published_as_fork(&mut self, meta: Meta, done: Committed) -> Result<Committed, SessionError> {
         let reference = self.sessions.keep(&meta.id, done.commit)?;
         let turn = meta.turns;

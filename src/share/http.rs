@@ -121,7 +121,7 @@ impl Team {
         }
         wire.write_all((head + "\r\n").as_bytes())?;
         wire.flush()?;
-        // The gateway speaks first to nobody, so nothing of its own is read here.
+        // The gateway never speaks first, so nothing is read here.
         Ok(Head::read(&mut BufReader::new(wire))?.status)
     }
 

@@ -180,7 +180,7 @@ impl Share {
         &self.url
     }
 
-    /// The users that were named and aren't members, so that they see nothing of it.
+    /// The users that were named and aren't members, so that they don't see it.
     #[must_use]
     pub fn unknown(&self) -> &[String] {
         &self.unknown

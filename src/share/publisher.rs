@@ -25,7 +25,7 @@ const FRAME_BYTES: usize = 16 * 1024;
 const TEXT_CHARS_MAX: usize = 32 * 1024;
 /// Time for which output is held back that may become a secret.
 const HELD: Duration = Duration::from_millis(50);
-/// The session says that it lives after so long.
+/// Interval at which the session reports that it lives.
 const HEARTBEAT: Duration = Duration::from_secs(10);
 /// The gateway says so, too; a longer silence is a lost connection.
 const SILENCE: Duration = Duration::from_secs(45);

@@ -16,7 +16,7 @@ use crate::host::Hangup;
 const OUTPUTS_MAX: usize = 256;
 /// Frames that wait beside them.
 const FRAMES_MAX: usize = 4_096;
-/// Output is sent once so much has gathered, or after so long.
+/// Bytes of output and the time after which it is sent.
 const GATHERED_BYTES: usize = 16 * 1024;
 const GATHERED: Duration = Duration::from_millis(33);
 /// Bytes of output that are shared whole, and how many more after each second. Hiding secrets in output, sending and drawing it
@@ -25,7 +25,7 @@ const WHOLE_BYTES: usize = 4 * 1024 * 1024;
 const WHOLE_BYTES_A_SECOND: usize = 1024 * 1024;
 /// Bytes of output beyond the limit that are left: more than a screen has.
 const NEWEST_BYTES: usize = 16 * 1024;
-/// Output that comes too fast is looked at after so long.
+/// Time after which output that comes too fast is looked at.
 const GATHERED_FAST: Duration = Duration::from_millis(100);
 
 /// Something that waits, with the time since the beginning in milliseconds.

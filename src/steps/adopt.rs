@@ -20,7 +20,7 @@ use super::store::table::Change;
 use super::together::enter;
 use crate::files::{PathError, Stamp, is_plain, read_whole};
 
-/// So many contents go into a pack; fewer get a file each.
+/// Number of contents from which they go into a pack; fewer get a file each.
 const PACKED_MIN: usize = 64;
 /// Threads that read at most.
 const THREADS_MAX: usize = 8;

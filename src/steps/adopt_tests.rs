@@ -321,7 +321,7 @@ fn killed_at_each_step(start: &dyn Fn() -> Scene, all: &dyn Fn(&Scene, &Steps) -
     assert!(news >= 5 && olds >= 5, "{news} {olds}");
 }
 
-/// Does something at each step in turn of making all real, in a fresh scene, and looks at what came of it.
+/// Does something at each step in turn of making all real, in a fresh scene, and looks at the result.
 fn at_each_step(meddle: impl Fn(&Scene), look: impl Fn(&Scene, usize)) {
     for when in 1.. {
         assert!(when < 100, "it never ends by itself");

@@ -140,7 +140,7 @@ impl Steps {
         self.store.content(id)
     }
 
-    /// Looks at the workspace; gives what has changed since the table was written.
+    /// Looks at the workspace; returns what has changed since the table was written.
     pub(super) fn look(&mut self, is_ahead: bool) -> Result<Vec<Change>, StepsError> {
         let mark = self.store.mark();
         if self.table.as_ref().map(|(_, mark)| *mark) != mark {

@@ -19,7 +19,7 @@ use crate::files::{Looked, PathError, Root, Seen, Stamp, SurveyEnd, SurveyLimits
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
 /// Bytes of all of them; of the rest the stamps are compared.
 const ALL_BYTES_MAX: usize = 64 * 1024 * 1024;
-/// The second look may last so many times as long and see so many times as many entries, since it sees what a command made.
+/// Factor by which the second look may last longer and see more entries, since it sees what a command made.
 const AGAIN: u32 = 10;
 /// The clock of a file system may be late by this much.
 const TICK_NS: i64 = 20_000_000;

@@ -155,7 +155,7 @@ impl Steps {
     /// then.
     ///
     /// # Errors
-    /// There are not so many; something has changed since; a file can't be written: nothing is changed then.
+    /// There are fewer; something has changed since; a file can't be written: nothing is changed then.
     pub fn undo(&mut self, count: usize, by_force: bool) -> Result<TakenBack, StepsError> {
         together::undo(self, count, by_force)
     }

@@ -238,7 +238,7 @@ fn share(here: &Steps, steps: &[Record], is_undone: bool, stage: &str, opened: &
     Ok(Share { intent, left, conflicts, stamps: Vec::new() })
 }
 
-/// Does all of it, or nothing; gives what it had to leave.
+/// Does all of it, or nothing; returns what it had to leave.
 fn carry_out_together(
     here: &mut Steps,
     own: &mut Share,
@@ -313,7 +313,7 @@ fn forget(here: &Steps, own: &Share, others: &[(Place, Share)]) {
     }
 }
 
-/// Finishes, in the other places, an undo that counted and was cut off; gives what it had to leave there.
+/// Finishes, in the other places, an undo that counted and was cut off; returns what it had to leave there.
 pub fn finish_places(here: &Steps, intent: &Intent) -> Result<Vec<(PathBuf, String)>, StepsError> {
     let mut left = Vec::new();
     for root in &intent.places {
@@ -400,7 +400,7 @@ fn others_of(here: &Steps, steps: &[Record]) -> Result<Vec<Place>, StepsError> {
     Ok(others)
 }
 
-/// The first `count`, where there are so many.
+/// The first `count`, if there are that many.
 fn first(mut steps: Vec<Record>, count: usize, none: &str, what: &str) -> Result<Vec<Record>, StepsError> {
     if steps.is_empty() {
         return Err(StepsError::Nothing(none.to_owned()));

@@ -40,7 +40,7 @@ impl Scene {
         index.set_modified(later).expect("a time");
     }
 
-    /// A repository of so many files, in a pack.
+    /// A repository of this number of files, in a pack.
     fn tracked(count: usize) -> Self {
         let scene = Self::new();
         (0..count).for_each(|number| scene.write(&format!("d{}/f{number}", number % 7), &format!("old {number}\n")));

@@ -1,4 +1,4 @@
-//! Carries out a run towards a goal: does what [`norris`] says is next, and adds what came of it to the run's journal before
+//! Carries out a run towards a goal: does what [`norris`] says is next, and adds the result to the run's journal before
 //! anything follows from it. It never prints, and asks nobody but through a stand-in.
 
 mod earlier;
@@ -398,7 +398,7 @@ impl Driver<'_> {
         self.concluded(asked, |text, runner| norris::Event::Worked { text, tree: runner.state_since(began) })
     }
 
-    /// Adds what came of a question.
+    /// Adds the result of a question.
     fn concluded(
         &mut self,
         asked: Asked,

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use crate::money::{Limit, Sum};
 use crate::proto::Money;
 
-/// A helper gets one part in so many.
+/// A helper gets one part in this number.
 const PARTS: u32 = 5;
 
 /// The limits of a run, of which a helper gets its share.

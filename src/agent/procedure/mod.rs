@@ -1,4 +1,4 @@
-//! Carries out a run of a procedure: does what [`sop`] says is next, and adds what came of it to the run's journal before
+//! Carries out a run of a procedure: does what [`sop`] says is next, and adds the result to the run's journal before
 //! anything follows from it. It never prints, and asks nobody: what needs a person makes the run wait.
 
 mod foresee;

@@ -7,7 +7,7 @@ use crate::model::{Provider, Request};
 use crate::proto::{Event, Failure};
 use crate::turn::{self, Older, Part, Scale, estimate_tokens};
 
-/// After so many summaries that failed no more are tried by themselves in this conversation.
+/// Failed summaries after which no more are tried by themselves in this conversation.
 pub(in crate::agent) const FAILURES_MAX: u8 = 3;
 /// The contents of the window.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -27,7 +27,7 @@ pub const ESTOP: &str = r#"{"type": "object", "additionalProperties": false, "pr
 const RECEIPTS_MAX: usize = 10_000;
 /// A difference between this machine's clock and the database's that is worth a word.
 const SKEW_MS: i64 = 2_000;
-/// The check of the receipts counts for so long.
+/// Time for which a check of the receipts counts.
 const CHECKED: Duration = Duration::from_secs(10);
 
 /// `GET /health`: one word and nothing else.

@@ -24,7 +24,7 @@ pub const BEGIN: &str = r#"{"type": "object", "additionalProperties": false, "re
     "watch": {"type": "array", "maxItems": 64, "items": {"type": "string", "minLength": 1, "maxLength": 128}},
     "approve": {"type": "array", "maxItems": 64, "items": {"type": "string", "minLength": 1, "maxLength": 128}},
     "record": {"type": "boolean"}}}"#;
-/// Viewers wait so long for a session whose gateway has ended.
+/// Time for which viewers wait for a session whose gateway has ended.
 const RETURN_MS: i64 = 60_000;
 /// The type of frames.
 pub const FRAMES: &str = "application/x-ndjson";

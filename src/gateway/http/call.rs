@@ -89,7 +89,7 @@ pub enum Content {
     Run(Box<RunStream>),
     /// A shared session, for a viewer or for its publisher.
     Share(Box<ShareStream>),
-    /// The reports of an action on a thread of its own. The client waits for its end; if it has a question, so long at
+    /// The reports of an action on a thread of its own. The client waits for its end; if it has a question, this long at
     /// most.
     Later(mpsc::UnboundedReceiver<Progress>, Duration),
 }

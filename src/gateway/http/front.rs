@@ -56,7 +56,7 @@ const UNKNOWN_BYTES_MAX: usize = 64 * 1024;
 const TICK: Duration = Duration::from_secs(1);
 /// Interval for removing what is too old.
 const TIDY: Duration = Duration::from_secs(3_600);
-/// A client that takes nothing for so long is dropped.
+/// Time after which a client that takes nothing is dropped.
 const STALLED: Duration = Duration::from_secs(30);
 
 /// The address of a process on this machine.
@@ -381,7 +381,7 @@ async fn received(body: Body, most: usize) -> Answered<Option<Vec<u8>>> {
     Ok(Some(bytes))
 }
 
-/// Waits for the end of an action; once a person is asked, so long at most.
+/// Waits for the end of an action; once a person is asked, at most for `wait`.
 async fn later(mut steps: UnboundedReceiver<Progress>, wait: Duration) -> Answered<Reply> {
     let mut asked: Option<(serde_json::Value, tokio::time::Instant)> = None;
     loop {

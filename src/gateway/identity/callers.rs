@@ -12,9 +12,9 @@ use crate::ledger::{Caller, Ledger, LedgerError, Who};
 use crate::proto::Failure;
 use crate::proto::team::{TeamRole, TokenKind};
 
-/// Keys of another sign-in are read again after so long.
+/// Time after which the keys of another sign-in are read again.
 const KEYS_FOR: Duration = Duration::from_secs(10 * 60);
-/// For a token with an unknown key they are read again after so long, since keys change.
+/// The same for a token with an unknown key, since keys change.
 const KEYS_ANEW: Duration = Duration::from_secs(10);
 /// Bytes of the file with the keys.
 const KEYS_BYTES_MAX: u64 = 1024 * 1024;

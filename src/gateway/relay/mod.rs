@@ -23,9 +23,9 @@ use nats::{Address, Connection};
 const SUBJECT: &str = "reedclaw.events";
 /// Events that are read at once.
 const PAGE: usize = 200;
-/// Without new events the log is looked at again after so long.
+/// Time after which the log is read again without new events.
 const LOOK: Duration = Duration::from_millis(250);
-/// A connection that is idle for so long is checked.
+/// Time after which an idle connection is checked.
 const IDLE: Duration = Duration::from_secs(20);
 /// The first and the longest wait before a lost connection is opened again.
 const AGAIN: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(8));

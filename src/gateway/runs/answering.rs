@@ -28,7 +28,7 @@ use crate::schema::Schema;
 use crate::shell::supervise::Ending;
 use crate::store::ConversationId;
 
-/// A conversation without a question for so long leaves the memory; the next question reads it from the store.
+/// Time without a question after which a conversation leaves the memory; the next question reads it from the store.
 const PARKED: Duration = Duration::from_secs(5 * 60);
 /// Conversations that wait there for their next question.
 const PARKED_MAX: usize = 64;

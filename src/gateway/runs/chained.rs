@@ -22,7 +22,7 @@ use crate::proto::tool::{Outcome, ToolError};
 use crate::receipts;
 use crate::tools::{Boards, Canvases};
 
-/// The end of the receipts is written into the log after so long at the latest, if there are new ones.
+/// Longest time after which new receipts' end is written into the log.
 const ANCHOR_EVERY: Duration = Duration::from_millis(receipts::ANCHOR_EVERY_MS.unsigned_abs());
 /// Bytes of the operations that a model reads of a conflict; of more it reads the canvas again.
 const SINCE_BYTES_MAX: usize = 8 * 1024;
@@ -245,7 +245,7 @@ impl TeamChain {
 }
 
 /// Writes the end of a project's chain of receipts into its tenant's log, as a witness that somebody who changes the chain here can't
-/// change: once in so many receipts or minutes, with the call that finds it due.
+/// change: once in a number of receipts or minutes, with the call that finds it due.
 fn anchor_receipts(gateway: &Gateway, who: &Identity) {
     let Ok(Some(home)) = gateway.known_home(who) else { return };
     let Some((seq, hash)) = home.receipts(&gateway.parts).ok().flatten().and_then(|options| receipts::end(&options))

@@ -1,4 +1,4 @@
-//! Turns of runs: so many go on at once, and so many of one user. Of the tenants that wait, the one with the fewest runs comes
+//! Turns of runs: the number that goes on at once is limited, in all and for each user. Of the tenants that wait, the one with the fewest runs comes
 //! first, so that one with many doesn't hold up the others.
 
 use parking_lot::{Condvar, Mutex};

@@ -18,11 +18,11 @@ use crate::ledger::GATEWAY_ENDED;
 
 /// Frames that wait for a client.
 const FRAMES_MAX: usize = 64;
-/// A comment is sent after so long without a frame.
+/// Time without a frame after which a comment is sent.
 const HEARTBEAT: Duration = Duration::from_secs(15);
-/// The viewer's right to watch is looked at again after so long.
+/// Time after which the viewer's right to watch is checked again.
 const CHECK: Duration = Duration::from_secs(2);
-/// A client that takes no frame for so long is dropped; a right that can't be looked at counts for so long.
+/// Time after which a client that takes no frame is dropped, and for which a right that can't be checked counts.
 const SLOW: Duration = Duration::from_secs(30);
 
 /// Looks whether the viewer may still watch; `None` if that can't be known now.

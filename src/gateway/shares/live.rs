@@ -32,9 +32,9 @@ const RECORDING_BYTES_MAX: usize = 64 * 1024 * 1024;
 const PIECE_BYTES: usize = 64 * 1024;
 /// The last pieces and bytes of a recording that are played for a session that goes on.
 const PLAYED_MAX: (i64, usize) = (640, 8 * 1024 * 1024);
-/// A session that says nothing for so long has gone.
+/// Time after which a silent session has gone.
 const SILENCE: Duration = Duration::from_secs(30);
-/// An answer that the session doesn't decide about in so long gets an error.
+/// Time after which an answer that the session hasn't decided about gets an error.
 const DECISION_WAIT: Duration = Duration::from_secs(5);
 
 /// Reports to the person who answered what became of the answer.
@@ -161,7 +161,7 @@ impl LiveShare {
     }
 
     /// The same session with the picture and the lines of its recording, for one that goes on: its next frame comes after `last`,
-    /// its recording has so many `pieces` and bytes, and its screen has `size` now.
+    /// its recording has this number of `pieces` and bytes, and its screen has `size` now.
     pub(super) fn played(self, last: u64, (pieces, bytes): (i64, i64), size: (u16, u16)) -> Self {
         {
             let mut inner = self.inner();

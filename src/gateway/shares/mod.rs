@@ -30,7 +30,7 @@ const SECRET_LETTERS: usize = 26;
 /// Sessions at once, of all tenants and of one that isn't alone.
 const LIVE_MAX: usize = 64;
 const LIVE_TENANT_MAX: usize = 32;
-/// The right of those who share a session is looked at again after so long.
+/// Time after which the right of those who share a session is checked again.
 const CHECK: Duration = Duration::from_secs(2);
 
 /// Answer to a request to share a session.

@@ -18,9 +18,9 @@ use crate::proto::team::Identity;
 const PAGE: usize = 500;
 /// Events that stay in memory for the streams of a tenant, and their bytes. A stream that is further behind reads the log.
 const KEPT_MAX: (usize, usize) = (2_000, 4 * 1024 * 1024);
-/// The log is looked at after so long without a hint: another process may have appended.
+/// Time without a hint after which the log is read: another process may have appended.
 const POLL: Duration = Duration::from_secs(1);
-/// The log is read again after so long if the threads were busy.
+/// Time after which the log is read again if the threads were busy.
 const BUSY: Duration = Duration::from_millis(20);
 
 /// An event as streams show it.

@@ -26,11 +26,11 @@ use feed::{Since, State};
 
 /// Frames that wait for a client.
 const FRAMES_MAX: usize = 256;
-/// A comment is sent after so long without an event.
+/// Time without an event after which a comment is sent.
 const HEARTBEAT: Duration = Duration::from_secs(15);
-/// A stream tries to read again after so long if the pool was busy.
+/// Time after which a stream tries to read again if the pool was busy.
 const BUSY: Duration = Duration::from_millis(200);
-/// A client that takes no frame for so long is dropped.
+/// Time after which a client that takes no frame is dropped.
 const SLOW: Duration = Duration::from_secs(30);
 
 /// A stream that a client wants.

@@ -10,9 +10,9 @@ use tokio::sync::watch;
 use crate::gateway::identity::Callers;
 use crate::gateway::runs::work::Pool;
 
-/// Rights are looked at again after so long, so that a stream ends within two seconds.
+/// Time after which rights are checked again, so that a stream ends within two seconds.
 const CHECK: Duration = Duration::from_secs(1);
-/// A right that can't be looked at counts for so long.
+/// Time for which a right that can't be checked counts.
 const UNSURE: Duration = Duration::from_secs(30);
 
 /// A secret and a tenant.

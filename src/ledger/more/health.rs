@@ -4,7 +4,7 @@ use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// A write is tried at most once in so long.
+/// Time in which at most one write is tried.
 const TRY: Duration = Duration::from_secs(1);
 
 /// The outcome of the last writes. While none fails it costs nothing.

@@ -10,13 +10,13 @@ use crate::ledger::sql;
 use crate::ledger::sql::{Begin, Target, params};
 use crate::ledger::{Ledger, LedgerError, now_ms};
 
-/// A gateway that hasn't said so for so long is dead, in milliseconds.
+/// Milliseconds of silence after which a gateway is dead.
 const LEASE_MS: i64 = 15_000;
-/// A gateway says that it lives after so long.
+/// Interval at which a gateway reports that it lives.
 const RENEW: Duration = Duration::from_secs(5);
-/// At most one hint is sent in so long.
+/// Time in which at most one hint is sent.
 const HINT: Duration = Duration::from_millis(20);
-/// A lost connection for hints is opened again after so long.
+/// Time after which a lost connection for hints is opened again.
 const AGAIN: Duration = Duration::from_secs(1);
 /// Time after which a failure that goes on is reported again.
 const REPEATED: Duration = Duration::from_secs(60);

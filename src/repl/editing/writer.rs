@@ -84,7 +84,7 @@ impl Writer {
     }
 }
 
-/// The thread. What it was told is in the store when this has been dropped.
+/// The thread. What it was given is in the store when this has been dropped.
 pub(in crate::repl) struct WriterThread {
     writer: Writer,
     /// None without a thread.

@@ -203,7 +203,7 @@ fn address_of(call: &HeldCall) -> Option<Vec<u8>> {
     memory(call.thread, at, usize::try_from(length.min(ADDRESS_BYTES_MAX)).ok()?)
 }
 
-/// Reads the memory of a thread: as much as there is, up to so many bytes.
+/// Reads the memory of a thread: as much as there is, up to this number of bytes.
 pub(super) fn memory(thread: u32, at: u64, length: usize) -> Option<Vec<u8>> {
     let mut bytes = vec![0; length];
     let from = [RemoteIoVec { base: usize::try_from(at).ok()?, len: length }];

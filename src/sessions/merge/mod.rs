@@ -465,7 +465,7 @@ impl Work<'_> {
         let Some(target) = self.target_tip else { return Ok(log) };
         for (at, entry) in log.iter().enumerate().filter(|(_, it)| it.act == "sync") {
             let Some(merged) = entry.parents.get(1) else { continue };
-            // Then it has what the target had, and nothing of its own.
+            // Then it has only what the target had.
             let is_in_target = self.sessions.repo.merge_base(*merged, target) == Some(*merged);
             if is_in_target && view.differ(*merged, entry.id)?.is_empty() {
                 return Ok(&log[..at]);

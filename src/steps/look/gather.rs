@@ -1,5 +1,5 @@
 //! Contents that a look doesn't know yet: read, named and kept, unless the user's repository has them anyway. What git's index
-//! names is compared last, and only as far as there is time: if there is none, its word is taken.
+//! names is compared last, and only as far as there is time: without it, the index is believed.
 
 use parking_lot::Mutex;
 use std::collections::HashSet;
@@ -26,11 +26,11 @@ use crate::steps::store::table::{Content, Entry};
 const RACY_NS: i64 = 30_000_000;
 /// Threads that read at most.
 const THREADS_MAX: usize = 8;
-/// So many contents go into a pack; fewer get a file each.
+/// Number of contents from which they go into a pack; fewer get a file each.
 const PACKED_MIN: usize = 64;
-/// So many files are worth a look at git's index.
+/// Number of files that are worth a look at git's index.
 const INDEXED_MIN: usize = 32;
-/// Bytes of new contents that are kept while nobody waits: a question alone must not fill the disk.
+/// Bytes of new contents that are kept in the background: a question alone must not fill the disk.
 const AHEAD_BYTES: u64 = 16 * 1024 * 1024;
 
 /// A file whose content isn't known yet.

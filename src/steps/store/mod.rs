@@ -39,7 +39,7 @@ const COUNT: &str = "bytes";
 const WORKSPACE: &str = "workspace";
 /// The folder of the names of directories for waiting contents in the workspace.
 const STAGES: &str = "stages";
-/// Of so many changes the trees go into a pack; those of fewer get a file each.
+/// Number of changes from which their trees go into a pack; those of fewer get a file each.
 const PACKED_MIN: usize = 64;
 /// Packs that haven't grown to what one is made to be; more are put together.
 const SMALL_PACKS_MAX: usize = 16;

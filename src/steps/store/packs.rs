@@ -20,7 +20,7 @@ use gix::zlib::{Compression, Inflate, Status};
 
 use super::name_of;
 
-/// A pack that has grown to so many bytes is written: it is held in memory until then.
+/// Bytes at which a pack is written: it is held in memory until then.
 const PACK_BYTES: usize = 16 * 1024 * 1024;
 /// The packs of a repository that are held open, the largest; each is two descriptors.
 const HELD_MAX: usize = 100;
@@ -181,7 +181,7 @@ impl Held {
         self.files.iter().filter_map(name).collect()
     }
 
-    /// Opens them for a moment; contents up to so many bytes can be read.
+    /// Opens them for a moment; contents up to this number of bytes can be read.
     pub fn packs(&self, longest: u64) -> Packs {
         let at = |file: &File| PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
         // A delta is read beside what it is made from and what it makes.

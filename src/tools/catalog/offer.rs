@@ -16,7 +16,7 @@ pub enum Offer {
     Never,
 }
 
-/// The tools that the config wants a model to be told of.
+/// The tools that the config describes to a model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ToolSet {
     /// The core for a small model, the usual ones for others.

@@ -112,7 +112,7 @@ impl<T> Drop for Batch<'_, T> {
 mod tests {
     use super::*;
 
-    /// Walks over two files with a visitor that waits until it is told to end, or ends the walk itself.
+    /// Walks over two files with a visitor that waits for the signal to end, or ends the walk itself.
     fn end(is_stopped: bool, time: Duration, ends_itself: bool) -> End {
         let dir = tempfile::tempdir().expect("a directory");
         for name in ["a", "b"] {
