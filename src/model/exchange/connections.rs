@@ -2,10 +2,9 @@
 //! handshake. Each HTTP client has one connection, because ending a question closes all connections of its client.
 
 use std::sync::Arc;
-use std::thread;
 use std::time::{Duration, SystemTime};
 
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 
 /// Longest time for which a connection stays open without a question: enough for a tool between two questions.
 pub(in crate::model) const IDLE_MAX: Duration = Duration::from_secs(15);
@@ -16,7 +15,13 @@ const FREE_MAX: usize = 4;
 
 /// The open connections to one server.
 #[derive(Clone, Debug, Default)]
-pub(in crate::model) struct Connections(Arc<Mutex<State>>);
+pub(in crate::model) struct Connections(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    closed: Condvar,
+}
 
 #[derive(Debug, Default)]
 struct State {
@@ -27,6 +32,8 @@ struct State {
     ending: Vec<(InUse, SystemTime)>,
     /// `true` while a thread waits to close what nobody uses.
     closes: bool,
+    /// No further question will come.
+    is_closed: bool,
 }
 
 /// The HTTP client of a question. Of its two owners, the caller and the request's thread, the first one decides what becomes of it.
@@ -49,7 +56,7 @@ impl InUse {
 impl Connections {
     /// Takes a client with an open connection, if there is one.
     pub(in crate::model) fn take(&self) -> Option<ureq::Agent> {
-        let mut state = self.0.lock();
+        let mut state = self.0.state.lock();
         let now = SystemTime::now();
         state.ending.retain(|(question, since)| {
             let in_time = is_younger(*since, now, END_MAX);
@@ -65,7 +72,7 @@ impl Connections {
     /// Leaves a question whose answer is whole to its thread, which reads the end of the response.
     pub(in crate::model) fn leave(&self, question: &InUse) {
         if question.0.lock().is_some() {
-            self.0.lock().ending.push((question.clone(), SystemTime::now()));
+            self.0.state.lock().ending.push((question.clone(), SystemTime::now()));
         }
     }
 
@@ -73,24 +80,29 @@ impl Connections {
     /// close what nobody uses.
     pub(in crate::model) fn give_back(&self, question: &InUse) {
         let Some(agent) = question.0.lock().take() else { return };
-        let mut state = self.0.lock();
+        let mut state = self.0.state.lock();
         let now = SystemTime::now();
         state.ending.retain(|(other, _)| !Arc::ptr_eq(&other.0, &question.0));
         state.drop_old(now);
-        if state.free.len() < FREE_MAX {
+        if state.free.len() < FREE_MAX && !state.is_closed {
             state.free.push((agent, now));
         }
         if std::mem::replace(&mut state.closes, true) {
             return;
         }
-        drop(state);
-        self.close_when_idle();
+        while !state.free.is_empty() {
+            self.0.closed.wait_for(&mut state, IDLE_MAX);
+            state.drop_old(SystemTime::now());
+        }
+        state.closes = false;
     }
 
     /// Closes all connections but those of questions that are on their way.
     pub(in crate::model) fn close(&self) {
-        let mut state = self.0.lock();
+        let mut state = self.0.state.lock();
+        state.is_closed = true;
         state.free.clear();
+        self.0.closed.notify_all();
         for (question, _) in state.ending.drain(..) {
             question.hang_up();
         }
@@ -99,19 +111,7 @@ impl Connections {
     /// Returns how many connections are open and unused.
     #[cfg(test)]
     pub(in crate::model) fn free(&self) -> usize {
-        self.0.lock().free.len()
-    }
-
-    fn close_when_idle(&self) {
-        loop {
-            thread::sleep(IDLE_MAX);
-            let mut state = self.0.lock();
-            state.drop_old(SystemTime::now());
-            if state.free.is_empty() {
-                state.closes = false;
-                return;
-            }
-        }
+        self.0.state.lock().free.len()
     }
 }
 
@@ -138,11 +138,11 @@ mod tests {
     #[test]
     fn connections_stay_open_for_a_while_and_not_through_a_sleep() {
         let open = Connections::default();
-        open.0.lock().free.push((agent(), SystemTime::now()));
+        open.0.state.lock().free.push((agent(), SystemTime::now()));
         assert!(open.take().is_some());
         assert!(open.take().is_none(), "each has one user");
         for since in [UNIX_EPOCH, SystemTime::now() + Duration::from_secs(3600)] {
-            open.0.lock().free.push((agent(), since));
+            open.0.state.lock().free.push((agent(), since));
             assert!(open.take().is_none(), "{since:?}");
         }
     }
@@ -151,7 +151,7 @@ mod tests {
     fn a_response_that_does_not_end_is_closed_when_another_question_comes() {
         let open = Connections::default();
         let (new, old) = (InUse::new(agent()), InUse::new(agent()));
-        open.0.lock().ending.extend([(new.clone(), SystemTime::now()), (old.clone(), UNIX_EPOCH)]);
+        open.0.state.lock().ending.extend([(new.clone(), SystemTime::now()), (old.clone(), UNIX_EPOCH)]);
         assert!(open.take().is_none());
         assert!(new.0.lock().is_some() && old.0.lock().is_none());
     }
@@ -163,6 +163,6 @@ mod tests {
         question.hang_up();
         open.give_back(&question);
         open.leave(&question);
-        assert!(open.0.lock().free.is_empty() && open.0.lock().ending.is_empty());
+        assert!(open.0.state.lock().free.is_empty() && open.0.state.lock().ending.is_empty());
     }
 }
