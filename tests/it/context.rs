@@ -209,7 +209,7 @@ fn a_question_in_a_repository_carries_its_facts_once() {
         "not the person's",
         "AGENTS.md  lemon.rs",
         "Speak of lemons.",
-        "[project card] What this repository says of itself",
+        "[project card] Read from this repository",
         "Worked on most: ",
         "[git] branch trunk; nothing changed",
     ] {
@@ -217,7 +217,7 @@ fn a_question_in_a_repository_carries_its_facts_once() {
     }
     assert!(content.contains("api_key=[redacted: secret]"), "{content}");
     assert!(content.ends_with("what is it here?"), "{content}");
-    // What hasn't changed isn't sent again, and what stands in front stays to the byte.
+    // What hasn't changed isn't sent again, and the bytes before it stay.
     session.run("echo x >> lemon.rs");
     session.run("what is it now?");
     let again = server.request(3);
