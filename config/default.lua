@@ -205,6 +205,13 @@ return {
     tokens = 500,
   },
 
+  -- Answers without a model (see `:man`).
+  manual = {
+    -- true or false: programs outside of the home that have no manual page are asked for their `--help`, in the sandbox, when a question
+    -- first needs them. It needs the overlay sandbox or bubblewrap. A project's file can only switch it off.
+    help = true,
+  },
+
   -- Lines and conversations, in an SQLite database.
   history = {
     -- path: directory of the database, created if it is missing; `~`, `$VAR` and `${VAR}` expand; absolute.

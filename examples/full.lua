@@ -70,6 +70,7 @@ return {
 
   receipts = { enabled = true, path = home .. "/receipts/reedclaw.jsonl", hmac = true },
   memory = { auto = false, tokens = 300 },
+  manual = { help = false },
 
   workspace_dir = "~/reedclaw-workspace",
   security = {

@@ -42,6 +42,8 @@ pub struct Settings {
     pub context: ContextSettings,
     /// The memory beyond conversations.
     pub memory: MemorySettings,
+    /// Answers without a model.
+    pub manual: ManualSettings,
     /// Lines and conversations on disk.
     pub history: HistorySettings,
     /// The receipts of tool calls.
@@ -204,6 +206,13 @@ pub struct MemorySettings {
     pub tokens: usize,
 }
 
+/// Answers without a model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ManualSettings {
+    /// `true` if programs without a manual page are asked for their help.
+    pub help: bool,
+}
+
 /// Lines and conversations on disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HistorySettings {
@@ -363,6 +372,7 @@ pub(super) fn build(defaults: &Tree, own: &Own, problems: &mut Problems) -> Resu
         },
         context: context(&values, problems)?,
         memory: MemorySettings { auto: values.bool(&["memory", "auto"])?, tokens: values.size(&["memory", "tokens"])? },
+        manual: ManualSettings { help: values.bool(&["manual", "help"])? },
         history: HistorySettings {
             dir: values.path(&["history", "dir"]),
             entries_max: values.size(&["history", "entries_max"])?,

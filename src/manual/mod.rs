@@ -1,7 +1,8 @@
-//! Answers from this machine, without a model: built-in recipes, the installed manual pages, and lines of the person's
-//! own history. It returns the three lines that fit a question best; it runs none and changes nothing but its own
+//! Answers from this machine, without a model: built-in recipes, the installed manual pages, the help of programs without one, and lines of
+//! the person's own history. It returns the three lines that fit a question best; it runs none and changes nothing but its own
 //! index. It must not know how lines are shown, nor where the history is.
 
+mod helps;
 mod pages;
 mod rank;
 mod recipes;
@@ -13,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::thread;
 
+pub use helps::{Jail, Programs};
 use pages::Pages;
 use rank::Ranked;
 
@@ -28,6 +30,8 @@ pub struct Options {
     pub directory: Option<PathBuf>,
     /// Directories of manual pages, each with `man1` and so on in it.
     pub man_path: Vec<PathBuf>,
+    /// The programs that are asked for their help if they have no page; none without a jail for them.
+    pub programs: Option<Programs>,
 }
 
 /// The facts about the person's machine and shell, for one question.
@@ -47,6 +51,8 @@ pub enum Source {
     Recipe,
     /// A manual page, as `man` is asked for it.
     Page(String),
+    /// The text that a program prints for `--help`.
+    Help(String),
     /// The person's own history.
     History,
 }
@@ -115,12 +121,16 @@ impl Manual {
         let mut problem = None;
         if let Some(reading) = &self.reading {
             match reading.try_recv() {
-                Err(TryRecvError::Empty) => return None,
+                Err(TryRecvError::Empty) => {
+                    // Pages can be searched before the programs have been asked for their help.
+                    self.pages = self.pages.take().or_else(|| Pages::open(&directory));
+                    return None;
+                }
                 Err(TryRecvError::Disconnected) => self.reading = None,
                 Ok(ended) => problem = self.ended(ended),
             }
         }
-        let stamp = pages::stamp(&self.options.man_path);
+        let stamp = pages::stamp(&self.options.man_path, self.options.programs.as_ref());
         if self.pages.as_ref().is_none_or(|pages| !pages.is_of(&stamp)) {
             self.pages = Pages::open(&directory).or(self.pages.take());
         }
@@ -150,9 +160,9 @@ impl Manual {
     fn begin(&mut self, directory: PathBuf, stamp: String) {
         self.tried = Some(stamp);
         let (to, reading) = channel();
-        let man_path = self.options.man_path.clone();
+        let (man_path, programs) = (self.options.man_path.clone(), self.options.programs.clone());
         let begun = thread::Builder::new().name("manual".into()).spawn(move || {
-            let _ = to.send(pages::make(&directory, &man_path));
+            let _ = to.send(pages::make(&directory, &man_path, programs.as_ref()));
         });
         self.reading = begun.is_ok().then_some(reading);
     }

@@ -1,8 +1,8 @@
-//! The index of manual pages: found below the directories that `man` reads, built in the background when it is first
+//! The index of manual pages and help texts: pages are found below the directories that `man` reads, built in the background when it is first
 //! needed, and stored in a SQLite file of limited size in the state directory. The file is made beside its place and
 //! renamed, so that a question sees either a whole index or the previous one.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::Read;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
@@ -12,7 +12,8 @@ use std::time::Duration;
 use flate2::read::GzDecoder;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
 
-use super::roff;
+use super::helps::{self, Programs};
+use super::roff::{self, Page};
 use super::words::{synonyms, terms};
 use crate::files::{Locked, lock_file};
 
@@ -31,7 +32,9 @@ const COMMON_DOCUMENTS: i64 = 4_000;
 /// Most candidates that are ranked.
 const CANDIDATES_MAX: usize = 60;
 /// Changes when the form of the index does.
-const FORM: &str = "1";
+const FORM: &str = "2";
+/// The section of a help text.
+pub(super) const HELP: &str = "help";
 const FILE_NAME: &str = "pages.db";
 
 /// Sizes of the index: from the first on no more options are taken, from the second on no more pages.
@@ -61,9 +64,10 @@ pub(super) struct Found {
 }
 
 /// Describes the sources of an index in one text: a difference means that the index must be rebuilt.
-pub(super) fn stamp(man_path: &[PathBuf]) -> String {
+pub(super) fn stamp(man_path: &[PathBuf], programs: Option<&Programs>) -> String {
     let mut stamp = format!("{FORM}\n");
-    for directory in sections(man_path).map(|(directory, ..)| directory) {
+    let of_programs = programs.map(|it| it.directories.as_slice()).unwrap_or_default();
+    for directory in sections(man_path).map(|(directory, ..)| directory).chain(of_programs.iter().cloned()) {
         if let Ok(data) = directory.metadata() {
             stamp.push_str(&format!("{} {}\n", directory.display(), data.mtime()));
         }
@@ -149,44 +153,97 @@ pub(super) fn weight(documents: i64, total: i64) -> f32 {
     ((total + 1.0) / (documents + 0.5)).ln().max(0.1)
 }
 
-/// Rebuilds the index, unless another process is doing it. Returns whether it was rebuilt.
+/// Rebuilds the index, unless another process is doing it. Returns whether it was rebuilt. The pages can be searched while the programs
+/// are still asked for their help.
 ///
 /// # Errors
 /// The failure to write, in words.
-pub(super) fn make(directory: &Path, man_path: &[PathBuf]) -> Result<bool, String> {
+pub(super) fn make(directory: &Path, man_path: &[PathBuf], programs: Option<&Programs>) -> Result<bool, String> {
     let problem = |what: &str, error: &dyn std::fmt::Display| format!("{what} in {}: {error}", directory.display());
     let private = DirBuilder::new().recursive(true).mode(0o700).create(directory);
     private.map_err(|error| problem("no directory can be made", &error))?;
     let lock = lock_file(&directory.join("lock")).map_err(|error| problem("no file can be made", &error))?;
     let Ok(_locked) = Locked::take(lock, false, Duration::ZERO) else { return Ok(false) };
+    // The stamp is taken first: a page that is installed meanwhile causes another rebuild.
+    let stamp = stamp(man_path, programs);
     let draft = directory.join("pages.new");
-    let _ = fs::remove_file(&draft);
-    let made = write(&draft, man_path, ROOM).map_err(|error| problem("the index can't be written", &error));
-    let renamed = made.and_then(|()| {
+    let made = || -> Result<(), String> {
+        let unwritten = |error: &dyn std::fmt::Display| problem("the index can't be written", error);
+        let _ = fs::remove_file(&draft);
+        let names = write(&draft, man_path, ROOM).map_err(|error| unwritten(&error))?;
+        if let Some(programs) = programs {
+            // Without a stamp it counts until the programs have answered, and is never taken for a whole one.
+            let early = directory.join("pages.early");
+            let shown = fs::copy(&draft, &early).and_then(|_| fs::rename(&early, directory.join(FILE_NAME)));
+            shown.map_err(|error| unwritten(&error))?;
+            add_helps(&draft, &helps::ask(programs, &names), ROOM).map_err(|error| unwritten(&error))?;
+        }
+        set_stamp(&draft, &stamp).map_err(|error| unwritten(&error))?;
         fs::rename(&draft, directory.join(FILE_NAME)).map_err(|error| problem("the index can't be kept", &error))
-    });
-    if renamed.is_err() {
+    };
+    let made = made();
+    if made.is_err() {
         let _ = fs::remove_file(&draft);
     }
-    renamed.map(|()| true)
+    made.map(|()| true)
 }
 
-/// Writes an index. It isn't in use yet, so a crash costs nothing but the file.
-fn write(path: &Path, man_path: &[PathBuf], room: Room) -> rusqlite::Result<()> {
+/// Opens a draft. It isn't in use yet, so a crash costs nothing but the file.
+fn open_draft(path: &Path) -> rusqlite::Result<Connection> {
+    let connection = Connection::open(path)?;
+    connection
+        .execute_batch("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA locking_mode = EXCLUSIVE;")?;
+    Ok(connection)
+}
+
+/// Writes an index of the pages; returns the names of those that are about programs.
+fn write(path: &Path, man_path: &[PathBuf], room: Room) -> rusqlite::Result<HashSet<String>> {
     let file = OpenOptions::new().create_new(true).write(true).mode(0o600).open(path);
     file.map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
-    let mut connection = Connection::open(path)?;
+    let mut connection = open_draft(path)?;
     connection.execute_batch(
-        "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA locking_mode = EXCLUSIVE;
-         CREATE TABLE made (stamp TEXT, documents INTEGER);
+        "CREATE TABLE made (stamp TEXT, documents INTEGER);
+         INSERT INTO made VALUES ('', 0);
          CREATE TABLE document (id INTEGER PRIMARY KEY, command TEXT, section TEXT, option TEXT, about TEXT);
          CREATE VIRTUAL TABLE words USING fts5(stems, content = '', detail = none, columnsize = 0);
          CREATE VIRTUAL TABLE term USING fts5vocab(words, 'row');",
     )?;
-    // The stamp is taken first: a page that is installed meanwhile causes another rebuild.
-    let stamp = stamp(man_path);
-    let mut documents = 0;
+    let mut names = HashSet::new();
+    add(&mut connection, room, |put| {
+        for (file, name, section, has_options) in files(man_path) {
+            let page = text_of(&file).and_then(|source| roff::read(&name, &source));
+            if page.is_some_and(|page| !put(&page, section, has_options)) {
+                break;
+            }
+            if has_options {
+                names.insert(name);
+            }
+        }
+    })?;
+    Ok(names)
+}
+
+/// Adds help texts to an index.
+fn add_helps(path: &Path, helps: &[Page], room: Room) -> rusqlite::Result<()> {
+    add(&mut open_draft(path)?, room, |put| {
+        let _ = helps.iter().all(|page| put(page, HELP, true));
+    })
+}
+
+fn set_stamp(path: &Path, stamp: &str) -> rusqlite::Result<()> {
+    open_draft(path)?.execute("UPDATE made SET stamp = ?1", [stamp]).map(drop)
+}
+
+/// Adds pages to an index in one transaction. `each` passes on a page with its section, and whether its options count; the answer is
+/// whether there is room for more.
+fn add(
+    connection: &mut Connection,
+    room: Room,
+    each: impl FnOnce(&mut dyn FnMut(&Page, &str, bool) -> bool),
+) -> rusqlite::Result<()> {
     let transaction = connection.transaction()?;
+    let mut documents: i64 = transaction.query_row("SELECT documents FROM made", [], |row| row.get(0))?;
+    let mut problem = Ok(());
     {
         let mut add = transaction.prepare("INSERT INTO document VALUES (?1, ?2, ?3, ?4, ?5)")?;
         let mut index = transaction.prepare("INSERT INTO words (rowid, stems) VALUES (?1, ?2)")?;
@@ -196,24 +253,34 @@ fn write(path: &Path, man_path: &[PathBuf], room: Room) -> rusqlite::Result<()> 
             index.execute(params![documents, terms(&format!("{command} {option} {about}")).join(" ")])?;
             Ok(())
         };
-        let mut size = 0;
-        for (at, (file, name, section, has_options)) in files(man_path).into_iter().enumerate() {
-            if at % PAGES_A_LOOK == 0 {
+        let (mut size, mut pages) = (0, 0_usize);
+        let mut page = |page: &Page, section: &str, has_options: bool| -> rusqlite::Result<bool> {
+            if pages.is_multiple_of(PAGES_A_LOOK) {
                 size = size_of(&transaction)?;
             }
+            pages += 1;
             if size >= room.pages_until_bytes {
-                break;
+                return Ok(false);
             }
-            let Some(page) = text_of(&file).and_then(|source| roff::read(&name, &source)) else { continue };
             put(&page.command, section, "", &page.summary)?;
             if has_options && size < room.options_until_bytes {
                 for (option, about) in &page.options {
                     put(&page.command, section, option, about)?;
                 }
             }
-        }
+            Ok(true)
+        };
+        each(&mut |one, section, has_options| {
+            let added = page(one, section, has_options);
+            let goes_on = matches!(added, Ok(true));
+            if let Err(error) = added {
+                problem = Err(error);
+            }
+            goes_on
+        });
     }
-    transaction.execute("INSERT INTO made VALUES (?1, ?2)", params![stamp, documents])?;
+    problem?;
+    transaction.execute("UPDATE made SET documents = ?1", [documents])?;
     transaction.commit()
 }
 
@@ -233,7 +300,7 @@ fn sections(man_path: &[PathBuf]) -> impl Iterator<Item = (PathBuf, &'static str
 /// be room for all. The first directory that has a page counts, as for `man`.
 fn files(man_path: &[PathBuf]) -> Vec<(PathBuf, String, &'static str, bool)> {
     let mut files: Vec<(PathBuf, String, &'static str, bool)> = Vec::new();
-    let mut seen = std::collections::HashSet::new();
+    let mut seen = HashSet::new();
     for (directory, section, has_options) in sections(man_path) {
         let Ok(entries) = fs::read_dir(&directory) else { continue };
         for entry in entries.flatten() {

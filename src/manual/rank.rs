@@ -243,14 +243,17 @@ pub(super) fn pages(question: &Question, pages: &Pages) -> Vec<Ranked> {
         let kind = if candidate.option.is_empty() { PAGE } else { OPTION };
         let score = kind * share + named - extra_words(extra);
         let Candidate { command, section, option, about } = candidate;
-        let page = format!("{}({section})", command.replace(' ', "-"));
+        let source = match section.as_str() {
+            pages::HELP => Source::Help(command.clone()),
+            section => Source::Page(format!("{}({section})", command.replace(' ', "-"))),
+        };
         let line = match (option.as_str(), section.as_str()) {
             ("", "5" | "7") => format!("man {section} {command}"),
             ("", _) => command.clone(),
             (option, _) => format!("{command} {option}"),
         };
         let command = if line.starts_with("man ") { "man".to_owned() } else { command };
-        let hit = Hit { line, about, source: Source::Page(page), missing: None };
+        let hit = Hit { line, about, source, missing: None };
         (share >= SCORE_MIN).then_some(Ranked { score, command, hit })
     };
     found.candidates.into_iter().filter_map(rank).collect()

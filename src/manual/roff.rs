@@ -135,7 +135,7 @@ impl Reader {
 }
 
 /// The way to type an option that says most: its long name, else the first one.
-fn typed(tag: &str) -> Option<String> {
+pub(super) fn typed(tag: &str) -> Option<String> {
     let forms = || tag.split([',', '|']).map(str::trim).filter(|form| form.starts_with('-'));
     let form = forms().find(|form| form.starts_with("--")).or_else(|| forms().next())?;
     let end = form.find(['[', '(', ';', ':']).unwrap_or(form.len());
@@ -146,7 +146,7 @@ fn typed(tag: &str) -> Option<String> {
 }
 
 /// The first sentence, or as much as is shown.
-fn cut(text: &str) -> String {
+pub(super) fn cut(text: &str) -> String {
     let end = text.find(". ").map_or(text.len(), |at| at + 1);
     let sentence = text[..end].trim().trim_end_matches('.');
     sentence.chars().take(ABOUT_CHARS_MAX).collect()

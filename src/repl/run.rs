@@ -138,7 +138,7 @@ pub(super) fn start(
     let parts = Parts { runtime: &runtime, screen: &screen, state: &state, hooks: &hooks, heading: &heading };
     let terminal = parts.terminal(session, console.clone());
     let who = Who::of(runtime.env());
-    let manual = Manual::new(crate::app::manual_options(runtime.env()));
+    let manual = Manual::new(crate::app::manual_options(runtime.settings(), runtime.env()));
     let mut repl = Repl {
         runtime,
         terminal,

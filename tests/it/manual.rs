@@ -8,6 +8,7 @@ use reedclaw::manual::{Answer, Hit, Known, Manual, Options};
 use crate::pty::{Key, Session, Spawn, left_of_cursor};
 use crate::server::{Server, Step, answer, refusal};
 
+const CONFIG: &str = ".config/reedclaw/config.lua";
 const QUESTIONS: &str = include_str!("../data/manual/questions.tsv");
 
 /// A question, and what the line that answers it holds: one of several lists of words.
@@ -93,7 +94,7 @@ fn busy() -> Duration {
 /// The first answer to "how do I mount a usb stick" overwrote it.
 #[test]
 fn lines_that_overwrite_a_device_answer_only_who_wants_that() {
-    let mut manual = Manual::new(Options { directory: None, man_path: Vec::new() });
+    let mut manual = Manual::new(Options::default());
     let known = Known { has_command: &|_| true, lines: &[], words_min: 1 };
     let mut lines =
         |question: &str| -> Vec<String> { manual.ask(question, &known).hits.into_iter().map(|hit| hit.line).collect() };
@@ -133,7 +134,7 @@ fn a_question_among_thousands_of_options_takes_at_most_50_ms() {
     many_pages(&home.path().join("man"), 500, 20);
     let directory = home.path().join("index");
     let man_path = vec![home.path().join("man")];
-    let mut manual = Manual::new(Options { directory: Some(directory.clone()), man_path });
+    let mut manual = Manual::new(Options { directory: Some(directory.clone()), man_path, programs: None });
     assert!(!directory.exists(), "nothing is made before the first question");
     let known = Known { has_command: &|_| true, lines: &[], words_min: 1 };
     assert!(manual.ask("list files", &known).is_reading, "the first question doesn't wait for the pages");
@@ -187,7 +188,7 @@ fn this_machines_pages_take_no_answer_away() {
     }
     let directory = tempfile::tempdir().expect("a directory");
     let man_path = reedclaw::manual::man_path(None, std::env::var_os("PATH").as_deref());
-    let mut manual = Manual::new(Options { directory: Some(directory.path().to_owned()), man_path });
+    let mut manual = Manual::new(Options { directory: Some(directory.path().to_owned()), man_path, programs: None });
     let known = Known { has_command: &|_| true, lines: &[], words_min: 1 };
     let began = Instant::now();
     assert!(manual.ask("list files", &known).is_reading);
@@ -215,6 +216,11 @@ fn this_machines_pages_take_no_answer_away() {
     }
 }
 
+/// A shell that asks no program for its help, since there may be many.
+fn without_help() -> Spawn {
+    Spawn::reedclaw().file(CONFIG, "return {manual = {help = false}}")
+}
+
 /// A home with one manual page of a program that no recipe knows, as the only one.
 fn with_a_page(spawn: Spawn) -> Spawn {
     let page = ".TH FROBNICATE 1\n.SH NAME\nfrobnicate \\- polish widgets\n.SH OPTIONS\n.TP\n\\-\\-gloss=N\nSet how shiny \
@@ -231,7 +237,7 @@ fn expect_lines(session: &Session) {
 
 #[test]
 fn a_chosen_line_waits_in_the_editor_until_enter() {
-    let session = Session::spawn(with_a_page(Spawn::reedclaw()));
+    let session = Session::spawn(with_a_page(without_help()));
     session.expect_prompt();
     let index = session.home().join(".local/state/reedclaw/manual");
     assert!(!index.exists(), "nothing is made before it is wanted");
@@ -249,7 +255,7 @@ fn a_chosen_line_waits_in_the_editor_until_enter() {
 
 #[test]
 fn typing_on_takes_no_line_and_loses_no_letter() {
-    let session = Session::spawn(with_a_page(Spawn::reedclaw()));
+    let session = Session::spawn(with_a_page(without_help()));
     session.expect_prompt();
     session.line(":man how do I make nested directories");
     expect_lines(&session);
@@ -263,7 +269,7 @@ fn typing_on_takes_no_line_and_loses_no_letter() {
 fn manual_pages_and_the_persons_own_lines_answer_too() {
     let home = tempfile::tempdir().expect("a home");
     let man_path = home.path().join("man").display().to_string();
-    let session = Session::spawn(with_a_page(Spawn::reedclaw()).home(home.path()).env("MANPATH", &man_path));
+    let session = Session::spawn(with_a_page(without_help()).home(home.path()).env("MANPATH", &man_path));
     session.run("echo widgets zanzibar");
     session.expect_prompt();
     session.line(":man make nested directories");
@@ -290,8 +296,52 @@ fn manual_pages_and_the_persons_own_lines_answer_too() {
 }
 
 #[test]
+fn programs_without_a_page_answer_with_their_help_and_change_nothing() {
+    let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+    let (mark, program) = (place.path().join("mark"), place.path().join("frobnicate"));
+    let start = |config: &str| {
+        // The harness needs the machine's programs itself.
+        let path = format!("PATH={}", place.path().display());
+        let program = crate::pty::program().display().to_string();
+        let spawn = Spawn::new("/usr/bin/env").arg(&path).arg(&program).env("MANPATH", "/nonexistent").size(40, 100);
+        Session::spawn(spawn.file(".bashrc", "PS1='$ '\n").file(CONFIG, config).file("secret", ""))
+    };
+    let ask = |session: &Session, question: &str| {
+        let index = session.home().join(".local/state/reedclaw/manual");
+        session.expect_prompt();
+        session.line(&format!(":man {question}"));
+        session.expect_outside("the index", || index.join("pages.db").exists().then_some(()));
+        session.expect_outside("its end", || (!index.join("pages.new").exists()).then_some(()));
+        session.expect_prompt();
+        session.line(&format!(":man {question}"));
+    };
+    let session = start("return {}");
+    let text = format!(
+        "#!/bin/sh\necho 'Polishes all the widgets'\ntouch {mark}\n[ -e {secret} ] && echo 'Usage: with secrets'\necho 'Usage: \
+        frobnicate [OPTIONS]\n\n  --gloss=N  Set how shiny widgets become'\n",
+        mark = mark.display(),
+        secret = session.home().join("secret").display(),
+    );
+    std::fs::write(&program, text).expect("a program");
+    std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("a mode");
+    ask(&session, "how shiny do widgets become");
+    session.expect_text("frobnicate --gloss=N");
+    session.expect_text("Set how shiny widgets become · frobnicate --help");
+    expect_lines(&session);
+    session.press(Key::Escape);
+    ask(&session, "secrets");
+    session.expect_text("nothing on this machine answers that");
+    for config in ["return {manual = {help = false}}", "return {security = {sandbox = 'off'}}"] {
+        let session = start(config);
+        ask(&session, "how shiny do widgets become");
+        session.expect_text("nothing on this machine answers that");
+    }
+    assert!(!mark.exists(), "it has written a file");
+}
+
+#[test]
 fn a_question_that_no_model_answers_is_answered_from_here() {
-    let session = Session::spawn(with_a_page(Spawn::reedclaw()));
+    let session = Session::spawn(with_a_page(without_help()));
     session.expect_prompt();
     session.line("how do I make nested directories?");
     session.expect_text("no model is set up");
@@ -300,8 +350,9 @@ fn a_question_that_no_model_answers_is_answered_from_here() {
     expect_lines(&session);
 
     let port = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("its address").port();
-    let config = format!("return {{models = {{gone = {{endpoint = \"http://127.0.0.1:{port}\"}}}}}}");
-    let spawn = Spawn::reedclaw().file(".config/reedclaw/config.lua", &config);
+    let config =
+        format!("return {{manual = {{help = false}}, models = {{gone = {{endpoint = \"http://127.0.0.1:{port}\"}}}}}}");
+    let spawn = Spawn::reedclaw().file(CONFIG, &config);
     let session = Session::spawn(with_a_page(spawn));
     session.expect_prompt();
     session.line("how do I make nested directories?");

@@ -4,13 +4,15 @@ use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::{Arc, OnceLock};
 
 use crate::app::limits::sandbox::{Chosen, sandbox_mode};
 use crate::base::directories::{self, Kind};
 use crate::config::{Env, Settings, config_directory, data_directory, state_directory};
+use crate::manual;
 use crate::project::{GitOptions, Jail};
-use crate::sandbox::{Grant, View, credentials, home_of_user};
+use crate::sandbox::{Grant, Limits, Tier, View, credentials, home_of_user};
 
 /// Git's files in its config directory. Not the directory as a whole, which holds credentials too.
 const OF_GIT: [&str; 3] = ["git/config", "git/ignore", "git/attributes"];
@@ -65,6 +67,38 @@ impl Jails {
             };
             chosen.get().command(command.get_program(), &arguments, &grant).map_err(|error| error.message)
         })
+    }
+
+    /// The programs outside of the homes, to be asked for their help, with their jail: they see no home and change nothing.
+    #[must_use]
+    pub fn programs(&self, settings: &Settings, env: &Env) -> manual::Programs {
+        let homes: Vec<PathBuf> = directories::absolute(env, "HOME").into_iter().chain(home_of_user()).collect();
+        let own = [config_directory(env), data_directory(env), state_directory(env)];
+        let masked: Vec<PathBuf> = homes.iter().cloned().chain(own.into_iter().flatten()).collect();
+        let (jails, settings, env) = (self.clone(), settings.clone(), env.clone());
+        let named = env.get(OsStr::new("PATH")).map(std::env::split_paths).into_iter().flatten();
+        let is_outside = |directory: &PathBuf| !homes.iter().any(|home| directory.starts_with(home));
+        let directories = named.filter(|it| it.is_absolute() && is_outside(it)).collect();
+        let jail = move |command: Command| {
+            let cwd = command.get_current_dir().ok_or("it has no directory")?.to_owned();
+            let chosen = jails.of(&settings, &env, &cwd);
+            // Landlock hides no home whole, and lets programs see each other.
+            if !matches!(chosen.get().tier(), Tier::Overlay | Tier::Bubblewrap) {
+                return Err("it needs another sandbox".to_owned());
+            }
+            let set = |(name, value): (&OsStr, Option<&OsStr>)| Some((name.to_owned(), value?.to_owned()));
+            let grant = Grant {
+                view: View::Look,
+                env: command.get_envs().filter_map(set).collect(),
+                masked: masked.clone(),
+                homes: homes.clone(),
+                limits: Limits { file_bytes: 16 << 20, cpu_seconds: Some(5), ..Limits::default() },
+                ..Grant::new(cwd)
+            };
+            let arguments: Vec<_> = command.get_args().map(OsStr::to_owned).collect();
+            chosen.get().command(command.get_program(), &arguments, &grant).map_err(|error| error.message)
+        };
+        manual::Programs { directories, jail: Arc::new(jail) }
     }
 
     fn of(&self, settings: &Settings, env: &Env, root: &Path) -> Chosen {

@@ -104,11 +104,12 @@ pub fn symbols_directory(env: &Env) -> Option<PathBuf> {
 
 /// Answers without a model are made of this.
 #[must_use]
-pub fn manual_options(env: &Env) -> crate::manual::Options {
+pub fn manual_options(settings: &Settings, env: &Env) -> crate::manual::Options {
     let variable = |name: &str| env.get(std::ffi::OsStr::new(name)).map(std::ffi::OsString::as_os_str);
     crate::manual::Options {
         directory: config::state_directory(env).map(|state| state.join("manual")),
         man_path: crate::manual::man_path(variable("MANPATH"), variable("PATH")),
+        programs: settings.manual.help.then(|| Jails::default().programs(settings, env)),
     }
 }
 

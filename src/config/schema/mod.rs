@@ -307,6 +307,12 @@ pub const ROWS: &[Row] = &[
         "maximum tokens of memories before a conversation; 0 is none",
         Less,
     ),
+    row(
+        "manual.help",
+        Kind::Bool,
+        "without a model: read the --help of installed programs that have no manual page, in the sandbox",
+        Only(false),
+    ),
     row("history.dir", Kind::Path, "directory of the database", Not("say where the history goes")),
     row(
         "history.entries_max",

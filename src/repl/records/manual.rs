@@ -43,8 +43,7 @@ fn choice(keys: &[u8], count: usize) -> Option<Choice> {
 pub(in crate::repl) fn man(repl: &mut Repl, question: &str) -> Flow {
     let answer = ask_manual(repl, question, 1);
     if answer.hits.is_empty() {
-        let more =
-            if answer.is_reading { "; the manual pages are still being read, ask again in a moment" } else { "" };
+        let more = if answer.is_reading { "; the manual pages are still being read, ask again later" } else { "" };
         repl.console.notice(&format!("nothing on this machine answers that{more}"));
         return Flow::Continue;
     }
@@ -116,6 +115,7 @@ fn about(hit: &Hit) -> String {
     let from = match &hit.source {
         Source::Recipe => "recipe".to_owned(),
         Source::Page(page) => format!("man {}", escape_visible(page)),
+        Source::Help(program) => format!("{} --help", escape_visible(program)),
         Source::History => "from your history".to_owned(),
     };
     let missing = hit.missing.as_ref().map(|name| format!("; {} isn't installed", escape_visible(name)));

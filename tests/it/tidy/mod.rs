@@ -82,7 +82,12 @@ const ROOMS: &[Room] = &[
         &["base", "proto", "canvas", "chain", "host"],
         "the team's stores keep nouns; HTTP, agents and tools are other rooms'",
     ),
-    room("manual", 4, &["base", "proto", "files"], "it finds lines and runs none; the history is handed to it"),
+    room(
+        "manual",
+        4,
+        &["base", "proto", "files"],
+        "it finds lines and runs none; the history and the jail for --help are handed to it",
+    ),
     room(
         "mcp",
         4,
