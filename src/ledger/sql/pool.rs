@@ -192,6 +192,22 @@ impl Pool {
         }
     }
 
+    /// Takes a connection for one statement that reads. That to a file which writes has the newest pages at hand, so it is taken if
+    /// nobody writes just now; and a statement alone needs no transaction there.
+    ///
+    /// # Errors
+    /// All connections are busy, or the database fails.
+    pub fn glance(&self, tenants: &[&str]) -> Result<Held<'_>> {
+        if self.target.is_server() {
+            return self.begin(Begin::Read, tenants);
+        }
+        let free = self.writers.state.lock().free.pop();
+        match free {
+            Some(connection) => Ok(Held { lane: &self.writers, connection: Some(connection) }),
+            None => self.take_of(&self.readers),
+        }
+    }
+
     /// Takes a connection without a transaction.
     ///
     /// # Errors
