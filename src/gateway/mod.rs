@@ -51,10 +51,13 @@ pub use api::ROUTES;
 pub use ask::figures_at;
 pub use database::{database_target, migrate, of_ledger, open, open_existing};
 pub use homes::{Homes, Parts};
+pub use http::inputs::query;
 pub use http::openapi::document as openapi;
 pub use http::route::Route;
-pub use identity::is_id;
+pub use identity::{ids, is_id};
+pub use shares::Picture;
 pub use state::Gateway;
+pub use stream::cursor;
 
 use database::listen_address;
 use guard::{Names, Reach};

@@ -22,6 +22,7 @@ use crate::proto::team::{Identity, Mode};
 use crate::share::EVERYBODY;
 
 pub use live::{Attempt, LiveShare};
+pub use picture::Picture;
 
 /// Letters of an id: a viewer needs a token beside it.
 const ID_LETTERS: usize = 8;
