@@ -3,6 +3,10 @@
 //! The project `default` of the tenant `local` is this machine's own user, so a chat that begins here goes on in the shell. Every
 //! other project has directories of its own, named after the database, the tenant and the project: no project sees another's
 //! conversations, and gateways with different databases don't share any. It must not know requests and routes.
+//!
+//! Each machine counts its conversations from one. Machines that share a database have numbers of their own, and the id of a
+//! conversation has that of its machine in front, so that it never means another one's. The first machine's ids are those that its
+//! shell knows.
 
 use parking_lot::Mutex;
 use serde_json::json;
@@ -29,6 +33,10 @@ const OPEN_MAX: usize = 32;
 const PROJECTS_MAX: usize = 1_000;
 /// The directory of the homes in the state directory.
 const DIRECTORY: &str = "tenants";
+/// The beginning of the name of the file with the number of a machine, which ends with the database's id.
+const MACHINE: &str = "gateway-machine-";
+/// Conversations of a machine: the ids of the next machine's begin above.
+const CONVERSATIONS_MAX: i64 = 1_000_000_000;
 
 /// The parts of a runtime that requests use.
 pub struct Parts {
@@ -94,6 +102,8 @@ pub struct Homes {
     /// The directory of this database's tenants, and of all workspaces; none without a home directory.
     places: Option<(PathBuf, PathBuf)>,
     database: String,
+    /// The number of this machine among those that share the database.
+    machine: i64,
     open: Mutex<Open>,
 }
 
@@ -104,7 +114,51 @@ impl Homes {
         let machines = Home::new(parts.settings.clone(), Arc::clone(&parts.store), workspace, true);
         let tenants = state_directory(&parts.env).map(|state| state.join(DIRECTORY).join(name_of(database)));
         let places = tenants.zip(app::team_workspaces(&parts.env));
-        Self { machines: Arc::new(machines), places, database: database.to_owned(), open: Mutex::default() }
+        let (machines, database) = (Arc::new(machines), database.to_owned());
+        let mut homes = Self { machines, places, database, machine: 0, open: Mutex::default() };
+        homes.machine = homes.known_machine().unwrap_or(0);
+        homes
+    }
+
+    /// The file in the state directory with the number of this machine for the database.
+    fn machine_file(&self) -> Option<PathBuf> {
+        let (tenants, _) = self.places.as_ref()?;
+        Some(tenants.parent()?.parent()?.join(format!("{MACHINE}{}", name_of(&self.database))))
+    }
+
+    fn known_machine(&self) -> Option<i64> {
+        fs::read_to_string(self.machine_file()?).ok()?.trim().parse::<u32>().ok().map(i64::from)
+    }
+
+    /// Takes a number for this machine if it has none yet, and says that this gateway is there.
+    ///
+    /// # Errors
+    /// The database fails, or the number can't be written down.
+    pub fn on_machine(mut self, ledger: &Ledger) -> Result<Self, Failure> {
+        let failed =
+            |why: &dyn ToString| Failure::unavailable(format!("the number of this machine: {}", why.to_string()));
+        let Some(file) = self.machine_file().filter(|_| ledger.engine() != "sqlite") else { return Ok(self) };
+        let known = self.known_machine();
+        self.machine = ledger.nodes().machine(known).map_err(|error| failed(&error))?;
+        if known != Some(self.machine) {
+            fs::write(&file, self.machine.to_string()).map_err(|error| failed(&error))?;
+        }
+        Ok(self)
+    }
+
+    /// The id of a conversation of this machine for callers, which may ask any gateway of the database.
+    #[must_use]
+    pub fn id_outside(&self, conversation: i64) -> i64 {
+        self.machine * CONVERSATIONS_MAX + conversation
+    }
+
+    /// The conversation of this machine that has such an id.
+    ///
+    /// # Errors
+    /// The number of the machine that has it, if that is another one.
+    pub fn id_here(&self, id: i64) -> Result<i64, i64> {
+        let (machine, conversation) = (id / CONVERSATIONS_MAX, id % CONVERSATIONS_MAX);
+        if machine == self.machine { Ok(conversation) } else { Err(machine) }
     }
 
     /// The home of the caller's project, which is made if it isn't there.
@@ -157,6 +211,12 @@ impl Homes {
         let mut meant: BTreeMap<String, BTreeSet<i64>> = BTreeMap::new();
         for (project, id, question) in ledger.runs().asked(tenant, user)? {
             let Some(home) = self.existing_in(parts, (tenant, &project))? else { continue };
+            let id = match self.id_here(id) {
+                Ok(id) => id,
+                // Ids from before the machines had numbers are like those of the first one.
+                Err(0) => id,
+                Err(_) => continue,
+            };
             let record = home.store.lock().record(ConversationId(id)).map_err(|error| failed(&error.to_string()))?;
             let is_asked = record.iter().any(|it| it.message.role == Role::User && it.message.content == question);
             if is_asked {
@@ -194,7 +254,7 @@ impl Homes {
                     let role = if it.message.role == Role::User { "user" } else { "assistant" };
                     json!({"role": role, "at_ms": it.time, "text": it.message.content})
                 });
-                put(&json!({"type": "conversation", "project": project, "id": conversation.id.0,
+                put(&json!({"type": "conversation", "project": project, "id": self.id_outside(conversation.id.0),
                     "title": conversation.title, "messages": messages.collect::<Vec<_>>()}))?;
             }
             for memory in store.memories(true).map_err(|error| unread(&error))? {

@@ -191,7 +191,7 @@ fn assembled(
     let readers = Arc::new(Pool::start("gw-read", READ.0, READ.1).map_err(threads)?);
     let callers = Arc::new(Callers::new(&ledger, &parts.settings.gateway.auth)?);
     let limits = parts.settings.gateway.limits;
-    let homes = Homes::new(&parts, &ledger.system_id().map_err(|error| of_ledger(&error))?);
+    let homes = Homes::new(&parts, &ledger.system_id().map_err(|error| of_ledger(&error))?).on_machine(&ledger)?;
     let places = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
     Ok(Gateway {
         node_id: ledger.node().to_owned(),

@@ -31,7 +31,7 @@ pub struct RunEnd {
     pub failure: Option<String>,
     /// The use of its limits.
     pub usage: Value,
-    /// The conversation in the shell's own store.
+    /// The conversation, by its id with the number of its machine.
     pub conversation_id: Option<i64>,
 }
 
@@ -145,8 +145,7 @@ impl Runs<'_> {
         found.ok_or(LedgerError::NotFound)
     }
 
-    /// The questions that a user has asked, each with its project and the number of its conversation on the machine whose gateway
-    /// had the run. Those that were erased are missing.
+    /// The questions that a user has asked, each with its project and the id of its conversation. Those that were erased are missing.
     ///
     /// # Errors
     /// The database fails.

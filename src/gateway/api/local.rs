@@ -116,14 +116,16 @@ pub fn search(call: &Call<'_>) -> Answered<Reply> {
     let words = call.asked("q").filter(|words| !words.trim().is_empty());
     let words = words.ok_or_else(|| Problem::body("q is missing in the query"))?;
     let limit = call.limit()?;
-    let Some(home) = call.gateway.known_home(call.who()?)? else { return Ok(Reply::ok(json!({"items": []}))) };
+    let gateway = call.gateway;
+    let Some(home) = gateway.known_home(call.who()?)? else { return Ok(Reply::ok(json!({"items": []}))) };
     let mut store = home.store.lock();
     let hits = crate::ops::memory::recall(&mut store, &words, limit)
         .map_err(|error| Problem::new(503, "database_unavailable", error.to_string()).header("Retry-After", "1"))?;
     let item = |hit: &crate::store::Hit| {
         let role = if hit.role == Role::User { "user" } else { "assistant" };
         let score = crate::chain::of_thousandths(hit.score);
-        json!({"conversation_id": hit.conversation.0, "turn_id": hit.message, "role": role, "snippet": hit.excerpt,
+        let conversation = gateway.homes.id_outside(hit.conversation.0);
+        json!({"conversation_id": conversation, "turn_id": hit.message, "role": role, "snippet": hit.excerpt,
             "score": score, "at": crate::base::time::utc_ms(hit.time)})
     };
     Ok(Reply::ok(json!({"items": hits.iter().map(item).collect::<Vec<Value>>()})))

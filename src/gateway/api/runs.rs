@@ -13,7 +13,7 @@ use crate::gateway::http::problem::{Answered, Problem};
 use crate::gateway::runs::answering;
 use crate::gateway::runs::live::{self, Job, LiveRun};
 use crate::gateway::stream::{self, RunStream};
-use crate::ledger::uuid_v7;
+use crate::ledger::{Node, uuid_v7};
 use crate::ops::conversations;
 use crate::proto::team::Identity;
 use crate::schema::Schema;
@@ -37,7 +37,7 @@ pub fn chat(call: &Call<'_>) -> Answered<Reply> {
         return Err(Problem::new(403, "feature_off", failure.message));
     }
     let persona = persona(gateway, call.text("persona"))?;
-    let conversation = call.whole("conversation_id");
+    let conversation = call.whole("conversation_id").map(|id| here(call, id)).transpose()?;
     if let Some(id) = conversation {
         let home = gateway.known_home(who)?.ok_or_else(Problem::not_found)?;
         let found = conversations::stored(&home.store.lock(), ConversationId(id));
@@ -70,6 +70,15 @@ pub fn chat(call: &Call<'_>) -> Answered<Reply> {
         return followed(call, run, 0);
     }
     Ok(Reply::later(received, Duration::ZERO))
+}
+
+/// The conversation of this machine that has an id. That of another one is never looked for here.
+fn here(call: &Call<'_>, id: i64) -> Answered<i64> {
+    let machine = match call.gateway.homes.id_here(id) {
+        Ok(id) => return Ok(id),
+        Err(machine) => machine,
+    };
+    Err(elsewhere("conversation", call.gateway.ledger.nodes().at_machine(machine)?))
 }
 
 /// The system prompt of a persona; `None` for the models' own.
@@ -108,26 +117,25 @@ pub fn get(call: &Call<'_>) -> Answered<Reply> {
 
 /// `POST /runs/{run_id}/cancel`: again changes nothing.
 pub fn cancel(call: &Call<'_>) -> Answered<Reply> {
-    let (who, id) = (call.who()?, call.param("run_id"));
-    let row = call.gateway.ledger.runs().get(who, id)?;
-    match call.gateway.live.run(who, id) {
+    let (gateway, who, id) = (call.gateway, call.who()?, call.param("run_id"));
+    let row = gateway.ledger.runs().get(who, id)?;
+    match gateway.live.run(who, id) {
         Some(run) => run.cancel.cancel(),
-        None if row["state"] == RUNNING => return Err(elsewhere(call, id)?),
+        None if row["state"] == RUNNING => return Err(elsewhere("run", gateway.ledger.runs().node(who, id)?)),
         None => {}
     }
     Ok(Reply::ok(json!({"run_id": id, "state": row["state"]})))
 }
 
-/// Another gateway of the same database has the run: the refusal names it, so that a caller can ask it.
-fn elsewhere(call: &Call<'_>, run_id: &str) -> Answered<Problem> {
-    let node = call.gateway.ledger.runs().node(call.who()?, run_id)?;
+/// Another gateway of the same database has it: the refusal names that one, so that a caller can ask it.
+fn elsewhere(what: &str, node: Option<Node>) -> Problem {
     let message = match node.as_ref().and_then(|node| node.address.as_ref()) {
-        Some(address) => format!("the run is at the gateway that listens at {address}"),
-        None => "the run isn't at this gateway: another one of the same database has it".to_owned(),
+        Some(address) => format!("the {what} is at the gateway that listens at {address}"),
+        None => format!("the {what} isn't at this gateway: another one of the same database has it"),
     };
     let (node_id, address) = node.map(|node| (node.id, node.address)).unzip();
     let context = json!({"node_id": node_id, "address": address.flatten()});
-    Ok(Problem::new(503, "workspace_elsewhere", message).context(context).header("Retry-After", "5"))
+    Problem::new(503, "workspace_elsewhere", message).context(context).header("Retry-After", "5")
 }
 
 /// `GET /sse/runs/{run_id}`: the events of a run from the client's cursor on, or from its beginning.
@@ -142,7 +150,7 @@ pub fn live(call: &Call<'_>) -> Answered<Reply> {
     // It is only in the database: its text, and its end.
     let row = call.gateway.ledger.runs().get(who, id)?;
     let event = match row["state"].as_str() {
-        Some(RUNNING) => return Err(elsewhere(call, id)?),
+        Some(RUNNING) => return Err(elsewhere("run", call.gateway.ledger.runs().node(who, id)?)),
         Some("answered") => "answered",
         Some("cancelled") => "cancelled",
         _ => "failed",

@@ -220,7 +220,7 @@ fn answer(gateway: &Arc<Gateway>, http: &Http, runtime: &mut Runtime, job: Job) 
         runtime.answer(http, &job.message, &run.cancel, &mut crate::agent::Nobody);
     }
     *http.now() = None;
-    run.shown().conversation = runtime.agent().conversation().map(|id| id.0);
+    run.shown().conversation = runtime.agent().conversation().map(|id| gateway.homes.id_outside(id.0));
     runtime.agent_mut().answer_as(None);
     crate::app::make_title(runtime.agent(), runtime.store());
     gateway.live.turns.end(user);

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::base::time::utc_ms;
 #[cfg(feature = "postgres")]
 use crate::ledger::sql;
-use crate::ledger::sql::{Begin, Target, params};
+use crate::ledger::sql::{Begin, OptionalExtension as _, Target, params};
 use crate::ledger::{Ledger, LedgerError, now_ms};
 
 /// Milliseconds of silence after which a gateway is dead.
@@ -108,6 +108,37 @@ impl Nodes<'_> {
             Ok(Node { id: row.get(0)?, address: row.get(1)?, started_at: started.map(utc_ms) })
         })?;
         Ok(rows.collect::<crate::ledger::sql::Result<_>>()?)
+    }
+
+    /// The number of this machine among those that share the database: the one that it has already, or a new one. For a
+    /// database on a server.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn machine(&self, known: Option<i64>) -> Result<i64, LedgerError> {
+        let pool = &self.0.pool;
+        // By a lock of this name, so that of two that begin at once each gets its own.
+        let transaction = pool.begin(Begin::Write, &["machine"])?;
+        let next =
+            || transaction.query_row("SELECT coalesce(max(number) + 1, 0) FROM machine", params![], |row| row.get(0));
+        let number: i64 = known.map_or_else(next, Ok)?;
+        let sql = "INSERT INTO machine VALUES (?1, ?2) ON CONFLICT (number) DO UPDATE SET node = ?2";
+        transaction.execute(sql, params![number, pool.node()])?;
+        transaction.finish()?;
+        Ok(number)
+    }
+
+    /// The gateway that lives on a machine, as far as there is one.
+    ///
+    /// # Errors
+    /// There is no such machine, or the database fails.
+    pub fn at_machine(&self, number: i64) -> Result<Option<Node>, LedgerError> {
+        let id: Option<String> = {
+            let connection = self.0.view("")?;
+            let found = connection.query_row("SELECT node FROM machine WHERE number = ?1", [number], |row| row.get(0));
+            found.optional()?.ok_or(LedgerError::NotFound)?
+        };
+        Ok(self.list()?.into_iter().find(|node| Some(&node.id) == id.as_ref()))
     }
 
     /// Says that this gateway serves no more, so that another one settles at once what it has left.

@@ -19,7 +19,7 @@ use super::log::someone;
 use super::streams::Reader;
 use super::{Gateway, PATIENCE, home, run, token};
 use crate::need;
-use crate::server::{Server as Model, Step, head, piece};
+use crate::server::{Server as Model, Step, answer, head, piece};
 
 /// A server of the test's own, which ends with the value.
 pub struct Server {
@@ -501,6 +501,46 @@ fn a_run_of_another_gateway_is_neither_failed_nor_stopped_here() {
     let ended = there.get(&format!("/sse/runs/{id}"));
     assert!(ended.status == 200 && ended.text.contains("event: cancelled"), "{ended:?}");
     assert_eq!(there.post(&cancel, &json!({})).json()["state"], "cancelled");
+}
+
+#[test]
+fn a_conversations_id_never_means_that_of_another_machine() {
+    let Some(server) = Server::start() else { return };
+    let model = Model::start();
+    let models = format!("models = {{tiny = {{endpoint = \"{}\"}}}}, memory = {{auto = false}}", model.endpoint());
+    let (home, other) = (server.home_with(&models), super::home_with(&models));
+    fs::copy(home.path().join(super::DATABASE), other.path().join(super::DATABASE)).expect("the same database");
+    let secret = token(home.path(), "anna", "admin", &[]);
+    let (one, two) = (Gateway::start(home.path()), Gateway::start(other.path()));
+    let (here, there) = (one.client(&secret), two.client(&secret));
+    let ask = |client: &super::Client<'_>, body: Value| {
+        model.reply(answer("Indeed."));
+        let done = client.post("/chat", &body);
+        assert_eq!(done.status, 200, "{done:?}");
+        done.json()["conversation_id"].as_i64().expect("an id")
+    };
+    let (first, second) = (ask(&here, json!({"message": "apples"})), ask(&there, json!({"message": "pears"})));
+    assert_eq!((first, second), (1, 1_000_000_001), "both are the first ones of their machines");
+    assert_eq!(ask(&there, json!({"message": "more pears", "conversation_id": second})), second);
+    let asked = model.request(model.requests()).raw;
+    assert!(asked.contains("pears") && !asked.contains("apples"), "{asked}");
+    let found = there.get("/memory/search?q=pears").json();
+    assert_eq!(found["items"][0]["conversation_id"], second, "{found}");
+    for (client, id, address) in [(&there, first, one.address), (&here, second, two.address)] {
+        let refused = client.post("/chat", &json!({"message": "?", "conversation_id": id}));
+        assert_eq!((refused.status, refused.code().as_str()), (503, "workspace_elsewhere"), "{refused:?}");
+        assert_eq!(refused.json()["error"]["context"]["address"], address.to_string(), "{refused:?}");
+    }
+    let nobodys = here.post("/chat", &json!({"message": "?", "conversation_id": 7_000_000_001_i64}));
+    assert_eq!((nobodys.status, nobodys.code().as_str()), (404, "not_found"), "{nobodys:?}");
+    // A machine keeps its number, and another gateway there goes on.
+    drop(there);
+    two.end(Signal::SIGTERM);
+    let refused = here.post("/chat", &json!({"message": "?", "conversation_id": second}));
+    assert_eq!((refused.status, &refused.json()["error"]["context"]["address"]), (503, &Value::Null), "{refused:?}");
+    let two = Gateway::start(other.path());
+    let there = two.client(&secret);
+    assert_eq!(ask(&there, json!({"message": "pears again", "conversation_id": second})), second);
 }
 
 #[test]
