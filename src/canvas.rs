@@ -156,7 +156,7 @@ pub fn fold(state: &State, ops: &[Value]) -> Result<State, OpError> {
     Ok(next)
 }
 
-/// The same in place, for whoever needs no state before: the whole board isn't copied for each command. After an error the state
+/// The same in place, for a caller that needs no state before: the whole board isn't copied for each command. After an error the state
 /// is of no use.
 ///
 /// # Errors

@@ -30,6 +30,9 @@ use crate::ledger::Ledger;
 use crate::ops::estop;
 use crate::proto::team::{Identity, Mode};
 
+/// The flag of a tenant whose personal data no model and no other server gets, and the code of a call that would send it.
+pub(super) const PERSONAL: &str = "pii";
+
 /// A gateway that serves.
 pub struct Gateway {
     pub(super) ledger: Arc<Ledger>,
@@ -81,6 +84,12 @@ impl Gateway {
         let message =
             "the tenant's routes name back-ends that this gateway doesn't serve; it looks at them when it starts";
         Err(Problem::new(503, "backend_unavailable", message).context(json!({"routes": routes})))
+    }
+
+    /// Returns whether a tenant's personal data stays here. Without an answer of the database it does: what has left can't be called
+    /// back.
+    pub(super) fn hides_personal(&self, tenant: &str) -> bool {
+        self.ledger.safety().flag(tenant, PERSONAL).map_or(true, |flag| flag == Some(true))
     }
 
     /// Time for which a question waits for a person.

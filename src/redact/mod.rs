@@ -65,6 +65,12 @@ pub struct Hidden {
     pub length_chars: usize,
 }
 
+/// The kind of the first data about a person in a text, such as `mail address`.
+#[must_use]
+pub fn first_personal(text: &str) -> Option<&'static str> {
+    personal::find(text).into_iter().min_by_key(|(_, range)| range.start).map(|(kind, _)| kind)
+}
+
 impl Default for Redactor {
     fn default() -> Self {
         Self::new::<&str, &str>([])

@@ -33,8 +33,6 @@ const PARKED: Duration = Duration::from_secs(5 * 60);
 /// Conversations that wait there for their next question.
 const PARKED_MAX: usize = 64;
 
-/// The flag of a tenant whose personal data no model gets.
-const PERSONAL: &str = "pii";
 /// The flag of a tenant whose texts may be used to train models.
 const TRAINING: &str = "train_ok";
 
@@ -167,10 +165,7 @@ fn answer(gateway: &Arc<Gateway>, http: &Http, runtime: &mut Runtime, job: Job) 
         let failure = Failure::refused("it was cancelled before it began");
         return fail(gateway, &job, failure);
     }
-    // Without an answer of the database it is hidden: what has left can't be called back.
-    let hides_personal =
-        gateway.ledger.safety().flag(&run.who.tenant, PERSONAL).map_or(true, |flag| flag == Some(true));
-    runtime.agent_mut().hide_personal(hides_personal);
+    runtime.agent_mut().hide_personal(gateway.hides_personal(&run.who.tenant));
     let question = runtime.agent().redacted(&job.message);
     let new = NewRun { run_id: run.run_id.clone(), question, origin: job.origin.clone() };
     if let Err(error) = gateway.ledger.runs().begin(&run.who, &new) {

@@ -15,11 +15,14 @@ use crate::gate::{Blocked, Call as ToolWish, Chain};
 use crate::gateway::Gateway;
 use crate::gateway::http::problem::{Answered, Problem};
 use crate::gateway::identity::is_id;
+use crate::gateway::state::PERSONAL;
 use crate::ledger::{Command, Committed, Judged, LedgerError, Record, Subject, uuid_v7};
-use crate::proto::action::{PolicyVerdict, Risk};
+use crate::proto::action::{Action, Decision, PolicyVerdict, Risk};
+use crate::proto::served::Reach;
 use crate::proto::team::{EventDraft, Identity};
 use crate::proto::tool::{Outcome, ToolError};
 use crate::receipts;
+use crate::redact;
 use crate::tools::{Boards, Canvases};
 
 /// Longest time after which new receipts' end is written into the log.
@@ -48,6 +51,20 @@ pub fn class_named(settings: &GatewaySettings, name: &str) -> Option<&'static st
     let mut named = settings.dangerous.iter().filter_map(|it| it.split_once('='));
     let (_, class) = named.find(|(action, _)| *action == name)?;
     chain::CLASSES.iter().find(|it| **it == class).copied()
+}
+
+/// Reason why a call may not be made for a tenant that hides personal data: it would send some to another server. What it sends is
+/// what was asked for, so nothing can be hidden in it as in a request to a model. A command isn't looked at: what it sends isn't
+/// known, and `git@example.com` in it is no person.
+pub fn personal(gateway: &Gateway, who: &Identity, action: &Action, sent: &str) -> Option<Blocked> {
+    let goes_out = match action {
+        Action::Http { .. } => true,
+        Action::Served { reach, .. } => *reach != Reach::Held,
+        _ => false,
+    };
+    let kind = redact::first_personal(sent).filter(|_| goes_out && gateway.hides_personal(&who.tenant))?;
+    let why = format!("it would send personal data (a {kind}) elsewhere, which this tenant doesn't allow");
+    Some(Blocked { gate: PERSONAL, why })
 }
 
 /// The gates in front of a caller's calls, one call after the other.
@@ -130,6 +147,14 @@ impl TeamChain {
         *self.state() = Under { first: vec![draft], ..Under::default() };
     }
 
+    /// Looks whether a call would send personal data; such a one is blocked from now on.
+    pub fn holds_personal(&self, action: &Action, sent: &str) -> Option<Blocked> {
+        let blocked = personal(&self.gateway, &self.who, action, sent)?;
+        self.gateway.metrics.blocked(blocked.gate);
+        self.state().blocked = Some(blocked.clone());
+        Some(blocked)
+    }
+
     /// Asks the gates without reserving anything; a block is written down, and counts from now on.
     ///
     /// # Errors
@@ -207,8 +232,10 @@ impl TeamChain {
         outcome: &Outcome,
     ) -> Problem {
         let why = outcome.error.as_ref().map(|error| error.message.clone()).unwrap_or_default();
+        let is_personal = self.state().blocked.as_ref().is_some_and(|blocked| blocked.gate == PERSONAL);
         let code = match verdict.map(|verdict| verdict.decision) {
-            Some(crate::proto::action::Decision::Ask) => "approval",
+            _ if is_personal => PERSONAL,
+            Some(Decision::Ask) => "approval",
             _ => "policy",
         };
         match judged {
@@ -275,6 +302,9 @@ fn anchor_receipts(gateway: &Gateway, who: &Identity) {
 impl Chain for TeamChain {
     fn decide(&self, call: &ToolWish, verdict: &PolicyVerdict) -> Result<(), Blocked> {
         if let Some(blocked) = self.state().blocked.clone() {
+            return Err(blocked);
+        }
+        if let Some(blocked) = self.holds_personal(&call.action, &call.arguments.to_string()) {
             return Err(blocked);
         }
         // A call that is admitted again (its changes are applied, or it runs once more with a right) has its place already.

@@ -43,7 +43,9 @@ impl Person for Remote {
     fn approve(&mut self, question: &Question) -> Answer {
         let no = |why: &str| Answer::Unanswered(why.to_owned());
         // A gate that blocks asks no person. The chain remembers it, so this yes admits nothing.
-        if self.chain.peek(&question.tool, Some(&question.verdict)).is_err() {
+        if self.chain.holds_personal(&question.action, &question.preview).is_some()
+            || self.chain.peek(&question.tool, Some(&question.verdict)).is_err()
+        {
             return Answer::Once;
         }
         if question.only_own_shell {

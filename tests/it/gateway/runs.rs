@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::asking::outcome;
 use super::streams::Reader;
 use super::{Client, Gateway, allowed, home_with, is_on_server, run, token, verify};
 use crate::server::{Server, Step, answer, end, head, piece, refusal, tool_call};
@@ -439,6 +440,44 @@ fn scenario_39_personal_data_reaches_no_model_of_a_tenant_that_hides_it() {
     assert!(!newest.to_string().contains("eva.maier"), "{newest}");
     assert_eq!(run(home.path(), &["gateway", "tenant", "flag", "local", "pii", "off"]).0, Some(0));
     assert!(ask(3).0.contains("eva.maier@mail.example"));
+}
+
+#[test]
+fn scenario_39_a_call_that_would_send_personal_data_is_refused_before_anybody_is_asked() {
+    let home = home_with("tools = {http_post = true}");
+    let gateway = Gateway::start(home.path());
+    let admin = gateway.client(&token(home.path(), "anna", "admin", &[]));
+    let call = |body: &str, is_dry: bool| {
+        let args = json!({"url": "https://shop.example/orders", "method": "POST", "body": body});
+        let wanted = json!({"action_name": "http", "subject_type": "thread", "subject_id": "t-1", "args": args, "dry_run": is_dry});
+        admin.post("/actions/execute", &wanted)
+    };
+    let until = (jiff::Timestamp::now() + jiff::SignedDuration::from_hours(24)).to_string();
+    let licence = json!({"subject": {"user": "anna"}, "class": "network", "valid_until": until, "reason": "orders"});
+    assert_eq!(admin.post("/firearms/licences", &licence).status, 201);
+    let to_eva = "an order for eva.maier@mail.example";
+    let asked = call(to_eva, false);
+    assert_eq!(asked.status, 202, "a person is asked: {asked:?}");
+    assert_eq!(admin.post("/admin/flags", &json!({"flag": "pii", "on": true})).status, 200);
+    let refused = call(to_eva, false);
+    assert_eq!((refused.status, refused.code().as_str()), (403, "pii"), "{refused:?}");
+    assert!(refused.text.contains("a mail address") && !refused.text.contains("eva"), "{refused:?}");
+    assert_eq!(call(to_eva, true).json()["status"], "would_block");
+    assert_eq!(call("an order", true).json()["status"], "would_ask");
+    let open = admin.get("/questions?state=open").json()["items"].clone();
+    assert_eq!(open.as_array().map(Vec::len), Some(1), "nobody was asked about it: {open}");
+    let safety = admin.get("/events/list?type=safety").json()["items"].clone();
+    let told = safety.as_array().and_then(|all| all.last()).expect("a decision")["body"].clone();
+    assert_eq!((&told["gate"], &told["outcome"]), (&json!("pii"), &json!("block")), "{told}");
+    let receipts = admin.get("/receipts?status=denied").json()["items"].clone();
+    assert_eq!(receipts.as_array().map(Vec::len), Some(1), "{receipts}");
+    // The answer of a person from before counts for nothing: the data doesn't leave.
+    let question = &open[0];
+    let yes = json!({"digest": question["digest"], "answer": "once", "seen_to_end": true});
+    let id = question["question_id"].as_str().expect("an id");
+    assert_eq!(admin.post(&format!("/questions/{id}/answer"), &yes).status, 200);
+    let ended = outcome(&admin, id);
+    assert_eq!((&ended["http_status"], &ended["outcome"]["error"]["code"]), (&json!(403), &json!("pii")), "{ended}");
 }
 
 #[test]

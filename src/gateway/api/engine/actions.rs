@@ -18,7 +18,7 @@ use crate::gateway::Gateway;
 use crate::gateway::http::call::{Call, Progress, Reply};
 use crate::gateway::http::problem::{Answered, Problem};
 use crate::gateway::identity::{is_id, log_span};
-use crate::gateway::runs::chained::{TeamChain, boards, gates, wish};
+use crate::gateway::runs::chained::{TeamChain, boards, gates, personal, wish};
 use crate::gateway::runs::person::{OnAsked, Remote};
 use crate::ledger::{Begun, DEPTH_MAX, Key, Record, Subject, uuid_v7};
 use crate::proto::action::{Action, Autonomy, Decision, PolicyVerdict, Risk};
@@ -104,8 +104,10 @@ fn dry_run(gateway: &Arc<Gateway>, who: &Identity, action: &Wanted) -> Answered<
     // Such a command runs on a copy of the workspace, and a person is asked about what it has changed there.
     let is_asked_after = |verdict: &PolicyVerdict| is_command && verdict.risk >= Risk::Medium && !keeps_unasked;
     let judged = gates(gateway, who, &wish(gateway, who, name, verdict), &action.subject, (Record::Dry, &[]))?;
+    let personal =
+        planned.as_ref().ok().and_then(|(call, _)| personal(gateway, who, &call.action, &call.arguments.to_string()));
     let status = match verdict.map(|verdict| verdict.decision) {
-        _ if judged.block().is_some() => "would_block",
+        _ if judged.block().is_some() || personal.is_some() => "would_block",
         Some(Decision::Run) if !verdict.is_some_and(is_asked_after) => "would_run",
         Some(Decision::Run) => "would_ask",
         Some(Decision::Ask) => "would_ask",
