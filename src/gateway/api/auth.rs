@@ -9,6 +9,7 @@ use crate::gateway::http::call::{Call, Reply};
 use crate::gateway::http::problem::{Answered, Problem};
 use crate::gateway::http::rates;
 use crate::ledger::Paired;
+use crate::proto::team::TeamRole;
 
 /// The body of `POST /auth/pair`.
 pub const PAIR: &str = r#"{"type": "object", "additionalProperties": false, "required": ["code"],
@@ -64,8 +65,12 @@ pub fn me(call: &Call<'_>) -> Answered<Reply> {
 }
 
 fn begun(call: &Call<'_>, paired: &Paired) -> Answered<Reply> {
-    let mode = call.gateway.ledger.accounts().mode(&paired.tenant)?.unwrap_or(call.gateway.mode);
-    let memberships = json!([{"tenant": paired.tenant, "role": paired.role, "mode": mode.word()}]);
+    let accounts = call.gateway.ledger.accounts();
+    let mode = accounts.mode(&paired.tenant)?.unwrap_or(call.gateway.mode);
+    // A code for more than the member may do gives no more, and the page shows what counts.
+    let member = accounts.member(&paired.tenant, &paired.user)?;
+    let role = TeamRole::of(&paired.role).zip(member).map_or(TeamRole::Viewer, |(code, member)| code.min(member));
+    let memberships = json!([{"tenant": paired.tenant, "role": role.word(), "mode": mode.word()}]);
     let expires_in = crate::ledger::ACCESS_MS / 1_000;
     let body = json!({"access_token": paired.access_token, "expires_in": expires_in, "user": paired.user,
         "memberships": memberships});
