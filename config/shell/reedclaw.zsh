@@ -99,6 +99,7 @@ __rc_first() {
     # A start-up file that reads a line by zsh's editor.
     if [[ $ZSH_EVAL_CONTEXT == *file* ]]; then builtin sched +1 __rc_first; builtin return; fi
     builtin unfunction __rc_first
+    [[ -n ${PROMPT_EOL_MARK-unset} ]] || builtin unset PROMPT_EOL_MARK
     (( __rc_hidden || ! ${+functions[__rc_arm]} )) && builtin return
     __rc_order } &>/dev/null
   __rc_status $__rc_s
@@ -390,6 +391,8 @@ __rc_keys() {
   if [[ -o interactive ]]; then
     __rc_order
     builtin unsetopt promptsp
+    # A start-up file may switch it on again, and the first prompt's mark comes before any hook.
+    : ${PROMPT_EOL_MARK=}
     builtin zle -N zle-line-init __rc_reads
     case @OPTIONS@ in
       *a*) ;;

@@ -308,4 +308,8 @@ fn hostile_settings_leave_it_working() {
     session.run("clear");
     session.run("set -o | grep promptsp; echo $TERM");
     session.expect_line("xterm-256color");
+    // zsh's mark for a line that is left open came before the first hook, and stood before a command's output at times.
+    session.run("echo mark-${PROMPT_EOL_MARK-unset}");
+    session.expect_line("mark-unset");
+    assert!(!String::from_utf8_lossy(&session.raw()).contains("\x1b[7m"), "a mark was shown");
 }
