@@ -175,7 +175,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Expands a tilde at the beginning of a word or of an assigned value; gives the directory and the rest of the text.
+    /// Expands a tilde at the beginning of a word or of an assigned value; returns the directory and the rest of the text.
     fn tildes<'t>(&self, text: &'t str, is_whole: bool) -> Option<(Text, &'t str)> {
         if let Some((name, value)) = text.split_once("=~") {
             let is_name = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');

@@ -183,7 +183,7 @@ impl Row {
         parsed
     }
 
-    /// Reads a word that is an option; gives how many more words belong to it.
+    /// Reads a word that is an option; returns how many more words belong to it.
     fn read_option(&'static self, word: &Text, next: Option<&Text>, parsed: &mut Parsed<'_>) -> usize {
         let head = word.head();
         let name = head.split('=').next().unwrap_or_default();

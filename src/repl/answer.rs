@@ -105,7 +105,7 @@ fn await_answer(repl: &mut Repl, conversation: Option<ConversationId>) -> Arc<Wa
     waiting
 }
 
-/// Lets the agent ask a model; Ctrl-C stops it. Gives what was drawn meanwhile.
+/// Lets the agent ask a model; Ctrl-C stops it. Returns what was drawn meanwhile.
 fn with_model(
     repl: &mut Repl,
     waiting: &Arc<Waiting>,

@@ -252,7 +252,7 @@ fn prefixed() -> Vec<((KeyModifiers, KeyCode), ReedlineEvent)> {
     ]
 }
 
-/// Adds the keys that the user's start-up files have given to the shell's own line editor; gives those after Ctrl-X.
+/// Adds the keys that the user's start-up files have given to the shell's own line editor; returns those after Ctrl-X.
 fn add_shell(bindings: &mut Keybindings, shell: &ShellKeys) -> Vec<((KeyModifiers, KeyCode), ReedlineEvent)> {
     // readline's defaults for keys that are ours: only another function is the user's word.
     const DEFAULTS: [(&str, &str); 2] = [("\\C-t", "transpose-chars"), ("\\C-w", "unix-word-rubout")];

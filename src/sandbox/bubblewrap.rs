@@ -93,7 +93,7 @@ impl Words {
         self.0.extend(values.iter().map(|value| (*value).to_owned()));
     }
 
-    /// Covers paths; gives the directories among them, which can still be written.
+    /// Covers paths; returns the directories among them, which can still be written.
     fn mask<'a>(&mut self, paths: &'a [PathBuf]) -> Vec<&'a PathBuf> {
         let mut emptied = Vec::new();
         for path in paths {

@@ -264,7 +264,7 @@ struct Collector<'a> {
 type Directories = BTreeMap<PathBuf, Vec<Seen>>;
 
 impl Collector<'_> {
-    /// Reads all directories of the copy; gives those too that can't be read, or from which nothing can be taken.
+    /// Reads all directories of the copy; returns those too that can't be read, or from which nothing can be taken.
     fn directories(&self) -> Result<(Directories, BTreeSet<PathBuf>), CollectError> {
         let (found, closed) = (Mutex::new(Directories::new()), Mutex::new(Vec::new()));
         let survey = SurveyLimits { entries_max: self.limits.entries_max, deadline: self.deadline };

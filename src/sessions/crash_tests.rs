@@ -141,7 +141,7 @@ fn process(work: &str, place: &Path) -> Command {
 }
 
 /// Does `work` in a process that is killed at one point after the other, each time in a fresh copy of `scene`, and lets
-/// `check` look at what is left: the place, the log, whether the work was done. Gives how many points there were.
+/// `check` look at what is left: the place, the log, whether the work was done. Returns how many points there were.
 fn killed_everywhere(scene: &Scene, work: &str, check: &dyn Fn(&Path, &str, bool)) -> u64 {
     let rounds = if std::env::var_os("REEDCLAW_TEST_LONG").is_some() { LONG_ROUNDS } else { 1 };
     (0..rounds).map(|_| cut_everywhere(scene, work, None, check)).min().unwrap_or(0)

@@ -22,7 +22,7 @@ pub struct FilesBack {
 }
 
 impl Session {
-    /// Goes back to a turn: the branch moves there, and the tip that it leaves is kept. Gives its name.
+    /// Goes back to a turn: the branch moves there, and the tip that it leaves is kept. Returns its name.
     ///
     /// # Errors
     /// There is no such turn, or the branch can't be moved.
@@ -68,7 +68,7 @@ impl Session {
         self.operate(&format!("new message of turn {number}"), tip)
     }
 
-    /// Takes back the last operation on the session itself. Gives what that was.
+    /// Takes back the last operation on the session itself. Returns what that was.
     ///
     /// # Errors
     /// There is none, or turns were made since.
@@ -99,7 +99,7 @@ impl Session {
         Ok(format!("undid the {}; the session is at {} again", last.what, short(from)))
     }
 
-    /// Does again what the last [`Session::undo`] took back. Gives what that was.
+    /// Does again what the last [`Session::undo`] took back. Returns what that was.
     ///
     /// # Errors
     /// Nothing was undone, or the session has gone on since.

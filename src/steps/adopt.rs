@@ -141,7 +141,7 @@ pub fn adopt_in_steps(
     Ok(Adopted { report: StepReport { pruned: here.make_room()?, files: made.files - counted, ..made }, left })
 }
 
-/// Reads what is there and what comes, and keeps both; many by several threads. Gives what has changed meanwhile, too.
+/// Reads what is there and what comes, and keeps both; many by several threads. Returns what has changed meanwhile, too.
 fn read(here: &Steps, incoming: Vec<Incoming>) -> Result<Part, StepsError> {
     let is_many = incoming.len() >= PACKED_MIN;
     let threads = if is_many { std::thread::available_parallelism().map_or(1, usize::from) } else { 1 };
@@ -243,7 +243,7 @@ impl Keeping<'_> {
         Ok(id)
     }
 
-    /// Keeps what is at a path now, if that is what was expected; gives the owner of a file, too.
+    /// Keeps what is at a path now, if that is what was expected; returns the owner of a file, too.
     fn before(&mut self, path: &Path, expected: Option<Stamp>) -> Result<Option<Found>, StepsError> {
         let failed = |error| StepsError::Path { path: path.to_owned(), error };
         let root = &self.steps.root;

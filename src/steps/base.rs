@@ -219,7 +219,7 @@ impl Steps {
         Ok(StepReport { step: Some(number), files, lost, there, pruned: 0 })
     }
 
-    /// Lets the oldest steps go if there is no room; gives how many.
+    /// Lets the oldest steps go if there is no room; returns how many.
     pub(super) fn make_room(&mut self) -> Result<usize, StepsError> {
         let written = std::mem::take(&mut self.written);
         if written == 0 || self.store.grown(written) <= self.limits.bytes_max {

@@ -83,7 +83,7 @@ pub fn after(here: &mut Steps, open: Open) -> Result<StepReport, StepsError> {
 }
 
 /// Finishes what a session that ended in the middle has left: a command, an edit or a job that was cut off becomes a step, an
-/// undo that counted is carried on. Gives a line for each.
+/// undo that counted is carried on. Returns a line for each.
 pub fn recover(here: &mut Steps) -> Result<Vec<String>, StepsError> {
     if !here.store.is_there() {
         return Ok(Vec::new());

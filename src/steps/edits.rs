@@ -76,7 +76,7 @@ pub fn has_cut_off(here: &Steps) -> bool {
     cut_off(here).next().is_some()
 }
 
-/// Makes steps of edits that were cut off; gives a line for each that had changed something.
+/// Makes steps of edits that were cut off; returns a line for each that had changed something.
 pub fn recover(here: &mut Steps) -> Result<Vec<String>, StepsError> {
     let mut notices = Vec::new();
     for (name, text, states) in cut_off(here).collect::<Vec<_>>() {

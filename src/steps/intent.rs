@@ -157,7 +157,7 @@ fn compared(here: &Steps, path: &Path) -> Result<State, StepsError> {
     })
 }
 
-/// Does what is planned, as one; contents that aren't in the store lie at their sources. Gives what it had to leave, and the
+/// Does what is planned, as one; contents that aren't in the store lie at their sources. Returns what it had to leave, and the
 /// intent, which is to be closed once the changes are a step: from here on a crash makes one of them.
 /// `known` are the stamps with which the contents before were read: a path that has another one by now is left. Without
 /// them nothing is done where one has changed.
@@ -197,7 +197,7 @@ pub fn stage_name(here: &Steps) -> String {
     format!("{}{}", look::STAGE_PREFIX, here.session)
 }
 
-/// Lays the new contents ready, on the disk; gives the stamps of what they replace.
+/// Lays the new contents ready, on the disk; returns the stamps of what they replace.
 pub fn lay_all_ready(
     here: &Steps,
     intent: &Intent,

@@ -61,7 +61,7 @@ pub fn has_cut_off(here: &Steps) -> bool {
     here.store.cut_off(NOTES, &here.session).next().is_some()
 }
 
-/// Makes steps of what jobs changed whose sessions were killed; gives a line for each that had changed something. The
+/// Makes steps of what jobs changed whose sessions were killed; returns a line for each that had changed something. The
 /// lock is held.
 pub fn recover(here: &mut Steps) -> Result<Vec<String>, StepsError> {
     let mut notices = Vec::new();

@@ -68,7 +68,7 @@ impl Steps {
     }
 
     /// Finishes what a session that ended in the middle has left: a command, an edit or a job that was cut off becomes a step, an
-    /// undo that counted is carried on. Gives a line for each.
+    /// undo that counted is carried on. Returns a line for each.
     ///
     /// # Errors
     /// The store can't be read, or the workspace looked at.
@@ -118,7 +118,7 @@ impl Steps {
         outside::before(self, text, paths)
     }
 
-    /// Looks at them after it, and makes a step that takes back what differs; gives the paths that it changed, too.
+    /// Looks at them after it, and makes a step that takes back what differs; returns the paths that it changed, too.
     ///
     /// # Errors
     /// A step couldn't be written: what the command did there can't be taken back.

@@ -51,7 +51,7 @@ pub fn before(here: &Steps, text: &str, paths: &[PathBuf]) -> Result<OpenOutside
     Ok(OpenOutside { text: cut(text), places })
 }
 
-/// Looks at them after it, and makes a step that takes back what differs; gives the paths that it changed, too.
+/// Looks at them after it, and makes a step that takes back what differs; returns the paths that it changed, too.
 pub fn after(here: &mut Steps, open: OpenOutside) -> Result<(StepReport, Vec<PathBuf>), StepsError> {
     let (mut outside, mut paths, mut failed) = (Vec::new(), Vec::new(), None);
     for (mut steps, held) in open.places {

@@ -352,7 +352,7 @@ pub fn enter_alone(here: &mut Steps) -> Result<store::Held, StepsError> {
     }
 }
 
-/// Finishes an undo that counted and was cut off; gives a line about it. The lock is held.
+/// Finishes an undo that counted and was cut off; returns a line about it. The lock is held.
 pub fn finish_undo(here: &mut Steps) -> Result<Option<String>, StepsError> {
     let Some(text) = here.store.text(INTENT) else { return Ok(None) };
     let Some(intent) = Intent::of(&text) else {

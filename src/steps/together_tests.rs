@@ -24,7 +24,7 @@ fn outside(scene: &Scene) -> PathBuf {
     scene.top.path().join("outside")
 }
 
-/// A command that changes both places, as a step; gives them as they were before it.
+/// A command that changes both places, as a step; returns them as they were before it.
 fn changed(scene: &Scene) -> (Steps, [Held; 2]) {
     let out = outside(scene);
     fs::create_dir_all(out.join("gone")).expect("a directory");

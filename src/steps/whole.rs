@@ -15,7 +15,7 @@ use crate::files::{Root, Stage, is_plain};
 /// Permissions that the owner of a directory needs to move it.
 const OWNERS: u32 = 0o700;
 
-/// Moves the new directories to the stage that can be moved as a whole; gives the numbers of the changes in them.
+/// Moves the new directories to the stage that can be moved as a whole; returns the numbers of the changes in them.
 pub(super) fn take(root: &Root, stage: &Stage<'_>, intent: &Intent, sources: &Sources) -> HashSet<usize> {
     let numbers: HashMap<&Path, usize> = intent.changes.iter().map(|it| it.path.as_path()).zip(0..).collect();
     let is_new = |number: usize| {

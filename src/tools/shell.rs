@@ -425,7 +425,7 @@ fn followed(left: &Mutex<Left>, mut job: Going, kill: bool, work: &mut Work<'_>)
 }
 
 /// Asks the person what is to become of a command whose time is over, while it runs on; where it ends meanwhile the
-/// question is withdrawn. Gives how far it got, and what they said.
+/// question is withdrawn. Returns how far it got, and what they said.
 fn offered(bash: &mut Bash, overdue: &Overdue, work: &mut Work<'_>) -> std::io::Result<(Ran, Option<OverdueChoice>)> {
     let (has_ended, is_over) = (Arc::new(AtomicBool::new(false)), AtomicBool::new(false));
     let is_stopped = work.is_stopped;

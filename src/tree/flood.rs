@@ -100,7 +100,7 @@ impl Bench {
         Some(Flood { takes, left_out: taking.left_out, tops: taking.flood, ..flood })
     }
 
-    /// Moves a flood onto the bench; gives the lines about what no commit has.
+    /// Moves a flood onto the bench; returns the lines about what no commit has.
     pub(super) fn take_flood(layer: Layer<'_>, flood: &Flood) -> io::Result<Vec<String>> {
         for (path, source) in &flood.directories {
             layer.take_directory(path, source)?;

@@ -176,7 +176,7 @@ pub(in crate::policy) fn code(language: &str, text: &Text, acts: &mut Vec<Act>) 
 }
 
 /// A line of an editor or a client of a database: its own command that runs a line of a shell, or writes a file. `writes`
-/// is the list of those that write; gives whether it is one of these commands.
+/// is the list of those that write; returns whether it is one of these commands.
 fn own_command(line: &str, writes: &str, acts: &mut Vec<Act>) -> bool {
     let after = |list: &str| listed(list).iter().find_map(|mark| line.strip_prefix(mark));
     if let Some(code) = after("line-runs").or_else(|| after(writes)?.trim().strip_prefix('|')) {

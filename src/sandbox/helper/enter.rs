@@ -42,7 +42,7 @@ pub struct Calls {
     pub add_mount_attributes: fn(&CStr, u64, bool) -> io::Result<()>,
     /// Brings up the loopback interface of this network namespace.
     pub bring_loopback_up: fn() -> io::Result<()>,
-    /// Installs a seccomp program that may hold calls until somebody answers; gives the
+    /// Installs a seccomp program that may hold calls until somebody answers; returns the
     /// descriptor at which they are read.
     pub hold_calls: fn(&[FilterStep]) -> io::Result<OwnedFd>,
     /// Waits for the next held call.

@@ -88,7 +88,7 @@ pub(in crate::sandbox) fn restrict(spec: &Spec) -> Result<(), String> {
 }
 
 /// A second wall for a program in a jail: it writes nowhere but where the jail lets it, and reaches no abstract socket and
-/// no process of another. It holds as far as the kernel has it; gives whether that is all of it.
+/// no process of another. It holds as far as the kernel has it; returns whether that is all of it.
 pub(in crate::sandbox) fn hold_in_jail(writable: impl Iterator<Item = PathBuf>) -> bool {
     let rules = Ruleset::default()
         .handle_access(AccessFs::from_write(ABI_NEEDED))

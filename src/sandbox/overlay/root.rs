@@ -404,7 +404,7 @@ impl NewRoot {
         Ok(())
     }
 
-    /// Covers paths, if they are there: a file with one without permissions, a directory with an empty one. Gives the
+    /// Covers paths, if they are there: a file with one without permissions, a directory with an empty one. Returns the
     /// directories, which can still be written.
     fn mask<'a>(&self, paths: impl Iterator<Item = &'a PathBuf>) -> Result<Vec<&'a PathBuf>, String> {
         let mut emptied = Vec::new();

@@ -74,7 +74,7 @@ pub fn sync(session: &mut Session, from: Option<&str>, program: &Program) -> Res
     Ok(Synced { from: theirs, conflicts })
 }
 
-/// Brings the checkout's uncommitted files into the session, which has all of its newest commit; the checkout is only read. Gives the
+/// Brings the checkout's uncommitted files into the session, which has all of its newest commit; the checkout is only read. Returns the
 /// files that stay out, too, each with the reason.
 ///
 /// # Errors

@@ -66,7 +66,7 @@ pub(in crate::shell) fn editor_idles() -> bool {
     !editor_has_unread() && editor_sleeps()
 }
 
-/// Wakes an editor that sleeps over keys; gives how many looks are left then.
+/// Wakes an editor that sleeps over keys; returns how many looks are left then.
 pub(in crate::shell) fn nudge_overhearing(editor: &PtyMaster, feed: &Feed, looks_left: u32) -> u32 {
     // Who doesn't edit doesn't read: what lies there then waits for the next prompt.
     let has_unread = feed.whom() == KeysTo::Editor && editor_has_unread();

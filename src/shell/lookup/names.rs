@@ -86,7 +86,7 @@ fn bound_key(line: &str) -> Option<(String, String)> {
     (!key.starts_with("\\e[999") && !key.is_empty()).then(|| (key.to_owned(), does.to_owned()))
 }
 
-/// Stores a whole alias; gives it back where its quotes are still open.
+/// Stores a whole alias; returns it back where its quotes are still open.
 fn finish_alias(names: &mut Names, name: String, value: Vec<u8>) -> Option<(String, Vec<u8>)> {
     match unquote(&value) {
         Some(plain) => {

@@ -55,7 +55,7 @@ struct Shared<'a> {
 }
 
 impl Look<'_> {
-    /// Reads and keeps what isn't known, the smallest first, as far as time and room go; gives the bytes that were written.
+    /// Reads and keeps what isn't known, the smallest first, as far as time and room go; returns the bytes that were written.
     pub(in crate::steps) fn gather(&self, found: &mut [Found], held: u64) -> Result<u64, StepsError> {
         let wanted = self.wanted(found);
         if wanted.is_empty() {

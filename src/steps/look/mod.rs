@@ -40,7 +40,7 @@ pub(in crate::steps) struct Look<'a> {
 pub(in crate::steps) type Found = (PathBuf, Arc<Listing>, bool);
 
 impl Look<'_> {
-    /// Looks; gives the table of now, and the bytes that were written for it.
+    /// Looks; returns the table of now, and the bytes that were written for it.
     pub(in crate::steps) fn now(&self, before: &Table) -> Result<(Table, u64), StepsError> {
         let started = Instant::now();
         let found = Mutex::new(Vec::new());

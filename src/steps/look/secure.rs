@@ -19,7 +19,7 @@ const THREADS_MAX: usize = 8;
 const PACKED_MIN: usize = 64;
 
 /// Copies what these changes name and the store hasn't, what was there before first, up to `bytes_max`; a state that can't be
-/// given back is unknown then. Gives the bytes that were written.
+/// given back is unknown then. Returns the bytes that were written.
 pub(in crate::steps) fn secure(
     store: &Store,
     held: &[Theirs],

@@ -260,13 +260,13 @@ impl Store {
         names.max().unwrap_or(0).max(last) + 1
     }
 
-    /// Keeps a content; gives its name, and how many bytes were written for it.
+    /// Keeps a content; returns its name, and how many bytes were written for it.
     pub(super) fn keep(&self, bytes: &[u8]) -> Result<(ObjectId, u64), StepsError> {
         let id = name_of(bytes).ok_or(StepsError::Collision)?;
         Ok((id, if self.holds(&id) { 0 } else { self.keep_alone(id, bytes)? }))
     }
 
-    /// Keeps a content that isn't there yet in a file of its own; gives how many bytes were written for it.
+    /// Keeps a content that isn't there yet in a file of its own; returns how many bytes were written for it.
     pub(super) fn keep_alone(&self, id: ObjectId, bytes: &[u8]) -> Result<u64, StepsError> {
         let written = self.objects.write_buf_with_known_id(ObjectKind::Blob, bytes, id);
         written.map_err(|error| StepsError::object(&error))?;
@@ -322,7 +322,7 @@ impl Store {
         }
     }
 
-    /// Gives a content that is kept.
+    /// Returns a stored content.
     pub(super) fn content(&self, id: &ObjectId) -> Result<Vec<u8>, StepsError> {
         if let Some(bytes) = self.packs().content(id) {
             return Ok(bytes);
@@ -401,7 +401,7 @@ impl Store {
         Ok(id)
     }
 
-    /// Takes away the oldest steps until what is kept fits, and then whatever nothing names any more; gives how many steps.
+    /// Takes away the oldest steps until what is kept fits, and then whatever nothing names any more; returns how many steps.
     pub(super) fn prune(&self, table: &Table, bytes_max: u64) -> usize {
         let sizes = self.sizes();
         if sizes.values().sum::<u64>() <= bytes_max {
@@ -438,7 +438,7 @@ impl Store {
         gone
     }
 
-    /// Counts bytes that were written; gives how many there are about. Counting all anew is for when that is too many.
+    /// Counts bytes that were written; returns how many there are about. Counting all anew is for when that is too many.
     pub(super) fn grown(&self, bytes: u64) -> u64 {
         let counted = self.text(COUNT).and_then(|text| text.trim().parse::<u64>().ok());
         let all = counted.map_or_else(|| self.bytes(), |counted| counted + bytes);

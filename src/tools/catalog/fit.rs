@@ -9,7 +9,7 @@ use crate::turn::loose_json;
 /// Keys within which some models put all arguments.
 const WRAPPERS: [&str; 5] = ["arguments", "parameters", "args", "input", "kwargs"];
 
-/// Reads a call's arguments; gives names that the tool doesn't have, which were left out.
+/// Reads a call's arguments; returns names that the tool doesn't have, which were left out.
 ///
 /// # Errors
 /// It is no JSON.

@@ -165,7 +165,7 @@ impl Registry {
     }
 
     /// Understands a call of a model: finds its tool by name or alias, holds the arguments against the schema, and
-    /// plans. Gives the tool's own name and the arguments too.
+    /// plans. Returns the tool's own name and the arguments too.
     ///
     /// # Errors
     /// There is no such tool, or the call isn't right; the model reads why and may mend it.

@@ -30,12 +30,12 @@ impl Spill {
         Self { directory: parent.join(format!("outputs-{}-{number}", std::process::id())), count: AtomicUsize::new(0) }
     }
 
-    /// Keeps an output; gives its name.
+    /// Keeps an output; returns its name.
     pub(in crate::tools) fn keep(&self, text: &str) -> Result<String, String> {
         self.keep_bytes(&text.as_bytes()[..text.floor_char_boundary(OUTPUT_BYTES_MAX)])
     }
 
-    /// Keeps bytes that may be no text; gives their name.
+    /// Keeps bytes that may be no text; returns their name.
     pub(in crate::tools) fn keep_bytes(&self, bytes: &[u8]) -> Result<String, String> {
         let number = self.count.fetch_add(1, Ordering::Relaxed) + 1;
         if number > OUTPUTS_MAX {

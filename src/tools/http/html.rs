@@ -86,7 +86,7 @@ const ENTITIES: &[(&str, &str)] = &[
 /// Longest entity that is looked for.
 const ENTITY_BYTES_MAX: usize = 12;
 
-/// Gives the text of a page.
+/// Returns the text of a page.
 pub(super) fn text(html: &str) -> String {
     let mut page = Page::default();
     let mut rest = html;

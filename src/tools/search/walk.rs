@@ -44,7 +44,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Shows each file to a visitor; each thread has one of its own. A visitor gets the file,
-    /// a list to put into what it finds, and a flag: set, it ends the walk. Gives what was found, in no order.
+    /// a list to put into what it finds, and a flag: set, it ends the walk. Returns what was found, in no order.
     pub(in crate::tools) fn each_file<T, V>(&self, visitor: impl Fn() -> V + Sync) -> (Vec<T>, End)
     where
         T: Send,

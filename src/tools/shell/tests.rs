@@ -109,7 +109,7 @@ impl Scene {
         })
     }
 
-    /// Waits until a job has ended; gives all that it printed, and how it ended.
+    /// Waits until a job has ended; returns all that it printed, and how it ended.
     fn awaited(&mut self, number: usize) -> (String, Outcome) {
         let mut printed = String::new();
         until(|| {

@@ -5,7 +5,7 @@ use super::blocks::code_blocks_with_lines;
 /// Longest path that is taken for one.
 const PATH_CHARS_MAX: usize = 200;
 
-/// Finds blocks of code with a path: on the line before it, or after the fence. Gives path and content. A block without
+/// Finds blocks of code with a path: on the line before it, or after the fence. Returns path and content. A block without
 /// its closing fence may be half a file, so it isn't one.
 #[must_use]
 pub fn whole_files(answer: &str) -> Vec<(String, String)> {
