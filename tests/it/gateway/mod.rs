@@ -5,6 +5,7 @@ mod asking;
 mod browser;
 mod canvas;
 mod console;
+mod console_states;
 mod console_truth;
 mod contract;
 mod costs;

@@ -15,7 +15,7 @@ function Board({ atoms }) {
   const box = useRef(null);
   const notes = atoms.filter((it) => !isLink(it));
   useLayoutEffect(() => { [...box.current.querySelectorAll('.atom')].forEach((it, at) => Object.assign(it.style, { left: `${notes[at].props.x ?? 16}px`, top: `${notes[at].props.y ?? 16}px` })); }, [atoms]);
-  return html`<div class="board" role="img" aria-label=${`The board with ${count(notes.length, 'atom')}`} ref=${box}>${notes.map((atom) => html`<span class="atom past" data-atom=${atom.id} key=${atom.id}>${visible(atom.props.text || atom.id)}</span>`)}<${Links} atoms=${atoms} /></div>`;
+  return html`<div class="board" role="img" tabindex="0" aria-label=${`The board with ${count(notes.length, 'atom')}`} ref=${box}>${notes.map((atom) => html`<span class="atom past" data-atom=${atom.id} key=${atom.id}>${visible(atom.props.text || atom.id)}</span>`)}<${Links} atoms=${atoms} /></div>`;
 }
 
 export function Past({ id, close }) {
