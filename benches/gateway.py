@@ -88,8 +88,13 @@ class Client:
         """Returns status and body; waits if the limit of requests is reached, and doesn't count that."""
         while True:
             text = body if body is None or isinstance(body, bytes) else json.dumps(body)
-            self.connection.request(method, path, text, self.headers)
-            answer = self.connection.getresponse()
+            try:
+                self.connection.request(method, path, text, self.headers)
+                answer = self.connection.getresponse()
+            except http.client.RemoteDisconnected:
+                # It was idle for so long that the gateway has ended it.
+                self.connection.close()
+                continue
             text = answer.read()
             if answer.status != 429:
                 return answer.status, text
