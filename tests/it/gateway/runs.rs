@@ -467,8 +467,8 @@ fn scenario_39_a_call_that_would_send_personal_data_is_refused_before_anybody_is
     let open = admin.get("/questions?state=open").json()["items"].clone();
     assert_eq!(open.as_array().map(Vec::len), Some(1), "nobody was asked about it: {open}");
     let safety = admin.get("/events/list?type=safety").json()["items"].clone();
-    let told = safety.as_array().and_then(|all| all.last()).expect("a decision")["body"].clone();
-    assert_eq!((&told["gate"], &told["outcome"]), (&json!("pii"), &json!("block")), "{told}");
+    let decision = safety.as_array().and_then(|all| all.last()).expect("a decision")["body"].clone();
+    assert_eq!((&decision["gate"], &decision["outcome"]), (&json!("pii"), &json!("block")), "{decision}");
     let receipts = admin.get("/receipts?status=denied").json()["items"].clone();
     assert_eq!(receipts.as_array().map(Vec::len), Some(1), "{receipts}");
     // The answer of a person from before counts for nothing: the data doesn't leave.
