@@ -1,6 +1,8 @@
 //! Files, links and directories put in their places one by one: each new content is written into a separate directory
 //! first, then renamed. No link is followed on the way. The caller chooses the contents, the places and the order.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use nix::fcntl::RenameFlags;
 use nix::unistd::{Gid, Uid, fchown, symlinkat};
 
@@ -16,6 +18,8 @@ const ACL: &str = "system.posix_acl_access";
 const DEFAULT_ACL: &str = "system.posix_acl_default";
 /// The kernel's note on a file that overlayfs has copied, about where it copied it from. It means nothing elsewhere.
 const ORIGIN: &str = "user.overlay.origin";
+/// Contents that wait in one directory.
+const GROUP_MAX: usize = 50;
 /// Longest value of an attribute, and longest list of their names, of Linux.
 const ATTRIBUTE_BYTES_MAX: usize = 64 * 1024;
 
@@ -25,6 +29,8 @@ pub struct Stage<'a> {
     root: &'a Root,
     name: String,
     dir: OwnedFd,
+    /// The group of the last content that came here: its directory is there.
+    group: AtomicUsize,
 }
 
 /// Paths beneath a root, one after the other: the directory of the last one stays open, since many lie in the same one.
@@ -92,7 +98,7 @@ impl Root {
             Err(errno) => return Err(errno.into()),
         }
         let dir = self.open_walked(Path::new(name), OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW)?;
-        Ok(Stage { root: self, name: name.to_owned(), dir })
+        Ok(Stage { root: self, name: name.to_owned(), dir, group: AtomicUsize::new(0) })
     }
 
     /// Takes a directory for waiting contents away, with what still waits.
@@ -265,7 +271,7 @@ impl Stage<'_> {
         place: &Path,
         places: &mut Places<'_>,
     ) -> Result<(), PathError> {
-        match renameat(AT_FDCWD, source, &self.dir, number.to_string().as_str()) {
+        match renameat(AT_FDCWD, source, &self.dir, self.room(number)?.as_str()) {
             Err(Errno::EXDEV) => {
                 let from = File::open(source).map_err(|error| of_io(&error))?;
                 let file = self.new_file(number)?;
@@ -289,7 +295,7 @@ impl Stage<'_> {
     /// Takes over a directory that lies at `source`, with all in it; returns whether it could be moved.
     #[must_use]
     pub fn take_directory(&self, number: usize, source: &Path) -> bool {
-        renameat(AT_FDCWD, source, &self.dir, number.to_string().as_str()).is_ok()
+        self.room(number).is_ok_and(|name| renameat(AT_FDCWD, source, &self.dir, name.as_str()).is_ok())
     }
 
     /// Gives a new waiting file the access list of the present entry at its place, and returns the permission bits for it.
@@ -335,13 +341,25 @@ impl Stage<'_> {
         changed.map_err(|error| of_io(&error.into()))
     }
 
+    /// Makes the directory of a new waiting content, and returns the content's name.
+    fn room(&self, number: usize) -> Result<String, PathError> {
+        let group = number / GROUP_MAX;
+        if group > 0 && self.group.load(Ordering::Relaxed) != group {
+            match mkdirat(&self.dir, group_name(group).as_str(), Mode::S_IRWXU) {
+                Ok(()) | Err(Errno::EEXIST) => self.group.store(group, Ordering::Relaxed),
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+        Ok(waiting_name(number))
+    }
+
     /// A path to a waiting file.
     fn waiting(&self, number: usize) -> PathBuf {
-        named(&self.dir, Path::new(&number.to_string()))
+        named(&self.dir, Path::new(&waiting_name(number)))
     }
 
     fn new_file(&self, number: usize) -> Result<File, PathError> {
-        let name = number.to_string();
+        let name = self.room(number)?;
         let _ = unlinkat(&self.dir, name.as_str(), UnlinkatFlags::NoRemoveDir);
         let how = OpenHow::new().flags(NEW | OFlag::O_CLOEXEC).mode(Mode::from_bits_truncate(0o600));
         Ok(File::from(openat2(&self.dir, name.as_str(), how)?))
@@ -349,7 +367,7 @@ impl Stage<'_> {
 
     /// Gives a waiting file its mode and the owner of the present entry at its place, if they differ.
     fn finish(&self, number: usize, mode: u32, place: &Path, places: &mut Places<'_>) -> Result<(), PathError> {
-        let name = number.to_string();
+        let name = waiting_name(number);
         let data = fstatat(&self.dir, name.as_str(), AtFlags::AT_SYMLINK_NOFOLLOW)?;
         if !Stamp::of(&data).is_file() {
             return Err(PathError::NotRegular);
@@ -374,7 +392,7 @@ impl Stage<'_> {
     /// Any [`PathError`].
     pub fn sync(&self, number: usize) -> Result<(), PathError> {
         let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
-        match openat2(&self.dir, number.to_string().as_str(), OpenHow::new().flags(flags)) {
+        match openat2(&self.dir, waiting_name(number).as_str(), OpenHow::new().flags(flags)) {
             Ok(file) => File::from(file).sync_all().map_err(|error| of_io(&error)),
             // Its mode forbids reading.
             Err(Errno::EACCES) => self.sync_all(),
@@ -407,7 +425,7 @@ impl Stage<'_> {
     /// # Errors
     /// Any [`PathError`].
     pub fn link(&self, number: usize, target: &[u8]) -> Result<(), PathError> {
-        let name = number.to_string();
+        let name = self.room(number)?;
         let _ = unlinkat(&self.dir, name.as_str(), UnlinkatFlags::NoRemoveDir);
         Ok(symlinkat(target, &self.dir, name.as_str())?)
     }
@@ -415,7 +433,7 @@ impl Stage<'_> {
     /// Returns whether something with this number waits.
     #[must_use]
     pub fn holds(&self, number: usize) -> bool {
-        fstatat(&self.dir, number.to_string().as_str(), AtFlags::AT_SYMLINK_NOFOLLOW).is_ok()
+        fstatat(&self.dir, waiting_name(number).as_str(), AtFlags::AT_SYMLINK_NOFOLLOW).is_ok()
     }
 
     /// Brings a content to its place, over the file or link that is there. `is_new` says that none is.
@@ -424,7 +442,7 @@ impl Stage<'_> {
     /// Any [`PathError`]; [`PathError::Changed`] where something is there and nothing should be.
     pub fn place(&self, number: usize, path: &Path, is_new: bool, places: &mut Places<'_>) -> Result<(), PathError> {
         let (parent, name) = places.parent(path)?;
-        let from = number.to_string();
+        let from = waiting_name(number);
         let renamed = match is_new {
             true => nix::fcntl::renameat2(&self.dir, from.as_str(), parent, name, RenameFlags::RENAME_NOREPLACE),
             false => renameat(&self.dir, from.as_str(), parent, name),
@@ -444,7 +462,7 @@ impl Stage<'_> {
     /// Any [`PathError`].
     pub fn exchange(&self, number: usize, path: &Path, places: &mut Places<'_>) -> Result<(), PathError> {
         let (parent, name) = places.parent(path)?;
-        let from = number.to_string();
+        let from = waiting_name(number);
         Ok(nix::fcntl::renameat2(&self.dir, from.as_str(), parent, name, RenameFlags::RENAME_EXCHANGE)?)
     }
 
@@ -454,7 +472,7 @@ impl Stage<'_> {
     /// Any [`PathError`].
     pub fn put_away(&self, number: usize, path: &Path, places: &mut Places<'_>) -> Result<(), PathError> {
         let (parent, name) = places.parent(path)?;
-        Ok(renameat(parent, name, &self.dir, number.to_string().as_str())?)
+        Ok(renameat(parent, name, &self.dir, self.room(number)?.as_str())?)
     }
 
     /// Returns the content of the waiting file or link with this number.
@@ -462,7 +480,7 @@ impl Stage<'_> {
     /// # Errors
     /// Any [`PathError`].
     pub fn held(&self, number: usize, bytes_max: u64) -> Result<(Stamp, Vec<u8>), PathError> {
-        self.root.held(&Path::new(&self.name).join(number.to_string()), bytes_max)
+        self.root.held(&Path::new(&self.name).join(waiting_name(number)), bytes_max)
     }
 
     /// Its name.
@@ -470,6 +488,18 @@ impl Stage<'_> {
     pub fn name(&self) -> &str {
         &self.name
     }
+}
+
+/// The name of a waiting content. Thousands of renames into one directory take longer than into several.
+fn waiting_name(number: usize) -> String {
+    match number / GROUP_MAX {
+        0 => number.to_string(),
+        group => format!("{}/{number}", group_name(group)),
+    }
+}
+
+fn group_name(group: usize) -> String {
+    format!("{group}.d")
 }
 
 /// A path to an entry of an open directory.
