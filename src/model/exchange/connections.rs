@@ -2,9 +2,11 @@
 //! handshake. Each HTTP client has one connection, because ending a question closes all connections of its client.
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
+
+use crate::host::now_unix_ms;
 
 /// Longest time for which a connection stays open without a question: enough for a tool between two questions.
 pub(in crate::model) const IDLE_MAX: Duration = Duration::from_secs(15);
@@ -25,11 +27,11 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Clients whose connection is open and unused, and since when. By the wall clock, which counts the time that a machine
-    /// sleeps.
-    free: Vec<(ureq::Agent, SystemTime)>,
+    /// Clients whose connection is open and unused, and since when, in Unix milliseconds: the wall clock counts the time that a
+    /// machine sleeps.
+    free: Vec<(ureq::Agent, i64)>,
     /// Questions whose answer is whole but whose response hasn't ended yet.
-    ending: Vec<(InUse, SystemTime)>,
+    ending: Vec<(InUse, i64)>,
     /// `true` while a thread waits to close what nobody uses.
     closes: bool,
     /// No further question will come.
@@ -57,7 +59,7 @@ impl Connections {
     /// Takes a client with an open connection, if there is one.
     pub(in crate::model) fn take(&self) -> Option<ureq::Agent> {
         let mut state = self.0.state.lock();
-        let now = SystemTime::now();
+        let now = now_unix_ms();
         state.ending.retain(|(question, since)| {
             let in_time = is_younger(*since, now, END_MAX);
             if !in_time {
@@ -72,7 +74,7 @@ impl Connections {
     /// Leaves a question whose answer is whole to its thread, which reads the end of the response.
     pub(in crate::model) fn leave(&self, question: &InUse) {
         if question.0.lock().is_some() {
-            self.0.state.lock().ending.push((question.clone(), SystemTime::now()));
+            self.0.state.lock().ending.push((question.clone(), now_unix_ms()));
         }
     }
 
@@ -81,7 +83,7 @@ impl Connections {
     pub(in crate::model) fn give_back(&self, question: &InUse) {
         let Some(agent) = question.0.lock().take() else { return };
         let mut state = self.0.state.lock();
-        let now = SystemTime::now();
+        let now = now_unix_ms();
         state.ending.retain(|(other, _)| !Arc::ptr_eq(&other.0, &question.0));
         state.drop_old(now);
         if state.free.len() < FREE_MAX && !state.is_closed {
@@ -92,7 +94,7 @@ impl Connections {
         }
         while !state.free.is_empty() {
             self.0.closed.wait_for(&mut state, IDLE_MAX);
-            state.drop_old(SystemTime::now());
+            state.drop_old(now_unix_ms());
         }
         state.closes = false;
     }
@@ -116,20 +118,19 @@ impl Connections {
 }
 
 impl State {
-    fn drop_old(&mut self, now: SystemTime) {
+    fn drop_old(&mut self, now: i64) {
         self.free.retain(|(_, since)| is_younger(*since, now, IDLE_MAX));
     }
 }
 
 /// Returns whether less than `most` has passed. A clock that was set back says no.
-fn is_younger(since: SystemTime, now: SystemTime, most: Duration) -> bool {
-    now.duration_since(since).is_ok_and(|age| age < most)
+fn is_younger(since: i64, now: i64, most: Duration) -> bool {
+    u64::try_from(now - since).is_ok_and(|age_ms| Duration::from_millis(age_ms) < most)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::UNIX_EPOCH;
 
     fn agent() -> ureq::Agent {
         ureq::Agent::new_with_defaults()
@@ -138,12 +139,12 @@ mod tests {
     #[test]
     fn connections_stay_open_for_a_while_and_not_through_a_sleep() {
         let open = Connections::default();
-        open.0.state.lock().free.push((agent(), SystemTime::now()));
+        open.0.state.lock().free.push((agent(), now_unix_ms()));
         assert!(open.take().is_some());
         assert!(open.take().is_none(), "each has one user");
-        for since in [UNIX_EPOCH, SystemTime::now() + Duration::from_secs(3600)] {
+        for since in [0, now_unix_ms() + 3_600_000] {
             open.0.state.lock().free.push((agent(), since));
-            assert!(open.take().is_none(), "{since:?}");
+            assert!(open.take().is_none(), "{since}");
         }
     }
 
@@ -151,7 +152,7 @@ mod tests {
     fn a_response_that_does_not_end_is_closed_when_another_question_comes() {
         let open = Connections::default();
         let (new, old) = (InUse::new(agent()), InUse::new(agent()));
-        open.0.state.lock().ending.extend([(new.clone(), SystemTime::now()), (old.clone(), UNIX_EPOCH)]);
+        open.0.state.lock().ending.extend([(new.clone(), now_unix_ms()), (old.clone(), 0)]);
         assert!(open.take().is_none());
         assert!(new.0.lock().is_some() && old.0.lock().is_none());
     }
