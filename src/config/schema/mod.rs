@@ -3,36 +3,14 @@
 
 mod keys;
 mod kind;
+mod rights;
 
 use Project::{Adds, Drops, Less, May, NewLocal, Not, Only, Stricter, StricterEach};
 
 use crate::proto::action::Autonomy;
 pub(super) use keys::{Place, place, strictest, strictest_in, suggest};
 pub use kind::Kind;
-
-/// The rights of a project's file (`.reedclaw.lua`, `./config.lua`) over a setting: it can only tighten.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Project {
-    /// Grants nothing: the project's value holds.
-    May,
-    /// Grants something, named here in words that follow "a project can't": only the user's own config can grant it.
-    Not(&'static str),
-    /// A switch that may only be set to this value.
-    Only(bool),
-    /// A number that may only become smaller.
-    Less,
-    /// A list that may only grow.
-    Adds,
-    /// A list that can only lose entries; an absent list means everything.
-    Drops,
-    /// One of a few strings, from the strictest to the loosest, that may only become stricter.
-    Stricter(&'static [&'static str]),
-    /// A table of such strings, each of which may only become stricter; an entry that the user doesn't have may be any but the
-    /// loosest.
-    StricterEach(&'static [&'static str]),
-    /// The address of a model that the user doesn't have, on this machine.
-    NewLocal,
-}
+pub use rights::Project;
 
 /// One setting.
 #[derive(Clone, Copy, Debug, PartialEq)]
