@@ -289,7 +289,9 @@ mod tests {
     proptest! {
         #[test]
         fn any_text_can_be_read(text in "(Usage: x\n|Commands:\n|  )?[ -~\n\té–\u{1b}]{0,160}") {
-            let _ = read("x", &text);
+            if let Some(page) = read("x", &text) {
+                prop_assert!(!page.summary.is_empty() && page.options.iter().all(|(_, about)| !about.is_empty()), "{page:?}");
+            }
         }
     }
 }

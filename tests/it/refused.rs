@@ -1,4 +1,4 @@
-//! What a model's command was refused in its jail, by the network, a socket or a path: it is seen, offered for exactly that, and
+//! The network, sockets and paths that a model's command was refused in its jail: they are seen, offered for exactly that, and
 //! opened by a yes for nothing else. The built executable with a scripted model, in a session and without one.
 
 use std::fs;
