@@ -51,12 +51,11 @@ impl std::fmt::Debug for Programs {
 /// Asks all programs but those with a name in `known`; short names first. A jail that fails gives nothing.
 pub(super) fn ask(programs: &Programs, known: &HashSet<String>) -> Vec<Page> {
     let files = files(&programs.directories, known);
-    if files.is_empty() {
-        return Vec::new();
-    }
+    // A directory of `PATH` may be missing; that of a program is there.
+    let Some(directory) = files.first().and_then(|file| file.parent()) else { return Vec::new() };
     let mut command = Command::new("/usr/bin/env");
     command.args(["nice", "-n", "19", "timeout", "-k", "1", SECONDS_MAX, "sh", "-c", SCRIPT, "sh"]).args(&files);
-    command.current_dir(&programs.directories[0]).env_clear();
+    command.current_dir(directory).env_clear();
     command.env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
     command.envs([("LC_ALL", "C.UTF-8"), ("TERM", "dumb"), ("NO_COLOR", "1"), ("COLUMNS", "120"), ("PAGER", "cat")]);
     let Ok(mut command) = (programs.jail)(command) else { return Vec::new() };

@@ -301,7 +301,7 @@ fn programs_without_a_page_answer_with_their_help_and_change_nothing() {
     let (mark, program) = (place.path().join("mark"), place.path().join("frobnicate"));
     let start = |config: &str| {
         // The harness needs the machine's programs itself.
-        let path = format!("PATH={}", place.path().display());
+        let path = format!("PATH=/nonexistent:{}", place.path().display());
         let program = crate::pty::program().display().to_string();
         let spawn = Spawn::new("/usr/bin/env").arg(&path).arg(&program).env("MANPATH", "/nonexistent").size(40, 100);
         Session::spawn(spawn.file(".bashrc", "PS1='$ '\n").file(CONFIG, config).file("secret", ""))
