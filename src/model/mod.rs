@@ -5,16 +5,36 @@
 //! can turn away at once, wherever the other side hangs. [`Provider`] is the one way that the rest of the program asks.
 //!
 //! ```no_run
-//! use reedclaw::model::{Endpoint, Piece, Request, start};
-//! use reedclaw::proto::{Message, Role};
-//! use std::time::Duration;
+//! use reedclaw::model::{Cancel, ChatEvent, Crossing, Endpoint, Provider, Request, Sending, Server, Sink};
+//! use reedclaw::proto::{Failure, Message, Role};
 //!
-//! let endpoint = Endpoint::new("local", "http://127.0.0.1:8080", "default");
-//! let request = Request::of(&[Message { role: Role::User, content: "hello".into() }]);
-//! let mut stream = start(&endpoint, &request);
-//! while let Ok(Some(Piece::Text(text))) = stream.recv_timeout(Duration::from_secs(600)) {
-//!     // draw `text`
+//! /// Prints the answer while it arrives.
+//! struct Printed(Cancel);
+//!
+//! impl Sink for Printed {
+//!     fn event(&mut self, event: ChatEvent) {
+//!         if let ChatEvent::Text(text) = event {
+//!             print!("{text}");
+//!         }
+//!     }
+//!
+//!     fn cancel(&self) -> &Cancel {
+//!         &self.0
+//!     }
+//!
+//!     fn permit(&mut self, _: &Sending<'_>) -> Result<Option<u64>, Failure> {
+//!         Ok(None)
+//!     }
+//!
+//!     fn consent(&mut self, _: &Crossing) -> bool {
+//!         false
+//!     }
 //! }
+//!
+//! let server = Server::new(Endpoint::new("local", "http://127.0.0.1:8080", "default"));
+//! let request = Request::of(&[Message { role: Role::User, content: "hello".into() }]);
+//! let response = server.chat(&request, &mut Printed(Cancel::new()))?;
+//! # Ok::<(), Box<reedclaw::model::ModelError>>(())
 //! ```
 
 mod cancel;
