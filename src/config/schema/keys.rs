@@ -99,10 +99,17 @@ pub(in crate::config) fn strictest_in(table: &[String]) -> Vec<(Vec<String>, Set
         .collect()
 }
 
+/// Words of other programs' configs for the address of a model's server.
+const ADDRESS_WORDS: &[&str] = &["url", "base_url", "baseurl", "api_base", "api_url", "host", "address"];
+
 /// Finds the key that was probably meant: one beside the unknown key, or the same word at another place.
 pub(in crate::config) fn suggest(key: &[String]) -> Option<String> {
     let (word, parents) = key.split_last()?;
+    if matches!(parents, [models, _] if models == "models") && ADDRESS_WORDS.contains(&&*word.to_ascii_lowercase()) {
+        return Some("endpoint".into());
+    }
     let most = (word.chars().count() / 3).max(1);
+    let is_named = parents.split_last().is_some_and(|(_, above)| matches!(place(above), Place::Names));
     let mut best: Option<(usize, String)> = None;
     for row in ROWS {
         let parts: Vec<&str> = row.path.split('.').collect();
@@ -115,8 +122,9 @@ pub(in crate::config) fn suggest(key: &[String]) -> Option<String> {
             }
         }
         // A key under NAME is never suggested for one elsewhere: the NAME would be a guess.
-        // At another place only the same word counts; where no table is named, one slip too.
-        let last = parts.last().filter(|_| !parts.contains(&"NAME"));
+        // At another place only the same word counts; where no table is named, one slip too. What a table with a name of the
+        // user's has belongs there.
+        let last = parts.last().filter(|_| !is_named && !parts.contains(&"NAME"));
         if let Some(off) = last.and_then(|last| slip(word, last, usize::from(parents.is_empty()))) {
             consider(&mut best, off + 1, row.path.to_owned());
         }
@@ -155,6 +163,8 @@ mod tests {
             ("context.maxturns", Some("max_turns")),
             ("max_turns", Some("context.max_turns")),
             ("models.a.endpont", Some("endpoint")),
+            ("models.a.base_url", Some("endpoint")),
+            ("models.a.color", None),
             ("editor.colour", None),
             ("shell.color", Some("console.color")),
             ("autonmy", Some("security.autonomy")),
