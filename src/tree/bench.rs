@@ -18,7 +18,7 @@ use super::flood::Flood;
 use super::gitdir::GitDir;
 use super::layer::{self, Layer, can_hide, write};
 use super::lower::{Lower, Lowers};
-use super::rules::{Rules, may_hold_secrets};
+use super::rules::{Rules, is_rule_file, may_hold_secrets, rules_in};
 use super::{Draft, FILE_BYTES_MAX, RECORDS};
 use crate::files::{PathError, Root};
 use crate::git::{Changed as Differs, Identity, Mode, Objects, Oid, Repo, diff, empty_tree, oid_of, stat_of};
@@ -316,7 +316,12 @@ impl Bench {
         let lower = known.take().and_then(|it| it.lower);
         let layer = Layer { top: &self.dir, below: lower.as_ref().map(|it| &*it.files) };
         self.forget().map_err(failed)?;
-        let mut taking = Taking::over(&self.draft);
+        let rule_files = changes.iter().filter(|(path, _)| is_rule_file(path)).map(|(path, did)| match did {
+            Did::File(source, _) => (*path, rules_in(source)),
+            Did::Bytes(bytes, _) => (*path, Some(String::from_utf8_lossy(bytes).into_owned())),
+            Did::Link(_) | Did::Directory | Did::Gone => (*path, None),
+        });
+        let mut taking = Taking::by(self.rules_after(rule_files));
         taking.is_flood = self.is_flood(changes, &mut taking.rules);
         let mut others = Others::among(self, changes);
         for (path, did) in changes {
@@ -390,6 +395,17 @@ impl Bench {
         (taking.bytes, taking.paths) = (taking.bytes + length, taking.paths + 1);
         let mode = if mode & 0o111 == 0 { Mode::File } else { Mode::Executable };
         Ok(Some((mode, content)))
+    }
+
+    /// Returns git's rules as they are after a command that changed these files of rules: also those that ignore themselves and
+    /// so are only on the bench, as the caches of pytest and mypy have them.
+    pub(super) fn rules_after<'s>(&'s self, changed: impl Iterator<Item = (&'s Path, Option<String>)>) -> Rules<'s> {
+        let changed: BTreeMap<&Path, Option<String>> = changed.collect();
+        let read = move |path: &Path| match changed.get(path) {
+            Some(text) => text.clone().unwrap_or_default(),
+            None => self.draft.rules_text(path).or_else(|| rules_in(&self.dir.join(path))).unwrap_or_default(),
+        };
+        Rules::new(self.draft.excludes(), Box::new(read))
     }
 
     /// Returns whether there are thousands of new files. They are data or products: none is taken, since some would be
@@ -473,8 +489,7 @@ pub(super) struct Taking<'a> {
 }
 
 impl<'a> Taking<'a> {
-    pub(super) fn over(draft: &'a Draft) -> Self {
-        let rules = draft.rules();
+    pub(super) fn by(rules: Rules<'a>) -> Self {
         Self { rules, is_flood: false, flood: BTreeMap::new(), left_out: Vec::new(), bytes: 0, paths: 0 }
     }
 

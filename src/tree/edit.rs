@@ -20,7 +20,7 @@ const KEY: PathError = PathError::Reserved("it holds a key that is known here, a
 /// The beginning of a pointer of Git LFS, as its specification says.
 const LFS: &[u8] = b"version https://git-lfs.github.com/spec/";
 /// Longest file of rules that is read, in bytes.
-const RULES_BYTES_MAX: u64 = 1024 * 1024;
+pub(super) const RULES_BYTES_MAX: u64 = 1024 * 1024;
 /// A pointer is shorter than that, as the specification says.
 const POINTER_BYTES_MAX: u64 = 1024;
 
@@ -130,11 +130,13 @@ impl Draft {
 
     /// The rules about its paths.
     pub(super) fn rules(&self) -> Rules<'_> {
-        let read = |path: &Path| {
-            let read = self.leaf(path, RULES_BYTES_MAX);
-            read.map(|(_, bytes)| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
-        };
-        Rules::new(self.excludes(), Box::new(read))
+        Rules::new(self.excludes(), Box::new(|path| self.rules_text(path).unwrap_or_default()))
+    }
+
+    /// The text of a file of rules; `None` if there is none.
+    pub(super) fn rules_text(&self, path: &Path) -> Option<String> {
+        let (_, bytes) = self.leaf(path, RULES_BYTES_MAX).ok()?;
+        Some(String::from_utf8_lossy(&bytes).into_owned())
     }
 
     /// Returns whether a new file may become part of a commit.

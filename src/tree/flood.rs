@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::bench::{Bench, PATHS_MAX, Taking, summed_up};
 use super::layer::Layer;
+use super::rules::{is_rule_file, rules_in};
 
 /// One entry of what a command made on its copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,7 +63,11 @@ impl Bench {
         if made.len() <= PATHS_MAX {
             return None;
         }
-        let mut taking = Taking::over(&self.draft);
+        let rule_files = made.iter().filter(|it| is_rule_file(it.path)).map(|it| match it.kind {
+            NewEntryKind::File { source, .. } => (it.path, rules_in(source)),
+            NewEntryKind::Directory { .. } | NewEntryKind::Other => (it.path, None),
+        });
+        let mut taking = Taking::by(self.rules_after(rule_files));
         let mut takes = vec![false; made.len()];
         let mut flood = Flood::default();
         let (mut new, mut last) = (0, (Path::new(""), false));

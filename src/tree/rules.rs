@@ -8,6 +8,8 @@ use std::sync::Arc;
 
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
+use super::edit::RULES_BYTES_MAX;
+
 /// The names of files that hold secrets, and the beginnings of such names: no commit takes them.
 const SECRET: [&str; 3] = [".env", ".netrc", ".pgpass"];
 const SECRET_BEGINNINGS: [&str; 4] = [".env.", "id_rsa", "id_ed25519", "id_ecdsa"];
@@ -96,6 +98,18 @@ impl<'a> Rules<'a> {
         let mut found = rules.iter().map(|it| it.matched(Path::new("/").join(path), false));
         found.find(|it| !it.is_none()).is_some_and(|it| it.is_ignore())
     }
+}
+
+/// Returns whether a path is that of a file of git's rules.
+pub(super) fn is_rule_file(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name == ".gitignore" || name == ".gitattributes")
+}
+
+/// Reads a file of rules on the disk; `None` if there is none. Git doesn't follow a link in its place either.
+pub(super) fn rules_in(path: &Path) -> Option<String> {
+    let is_one = path.symlink_metadata().is_ok_and(|it| it.is_file() && it.len() <= RULES_BYTES_MAX);
+    let bytes = is_one.then(|| std::fs::read(path).ok())??;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 fn matcher<'l>(directory: &Path, lines: impl Iterator<Item = &'l str>) -> Gitignore {

@@ -428,6 +428,31 @@ fn ignored_directories_of_the_checkout_are_copied_and_nothing_else() {
 }
 
 #[test]
+fn a_rule_file_that_a_command_writes_counts_for_its_other_files_also_if_it_ignores_itself() {
+    let dir = crate::git::in_memory();
+    let bench = bench(dir.path());
+    bench.ready().expect("ready");
+    let adopt = |changes: &[(&str, &str)]| {
+        let changes: Vec<(&Path, Did)> = changes
+            .iter()
+            .map(|(path, text)| (Path::new(*path), Did::Bytes(text.as_bytes().to_vec(), 0o644)))
+            .collect();
+        assert_eq!(bench.adopt(&changes).expect("adopted"), Vec::<String>::new());
+    };
+    // A cache as tools make it: the file of rules comes after others, and names itself.
+    adopt(&[(".cache/+list", "1\n"), (".cache/.gitignore", "*\n"), (".cache/deep/last", "1\n"), ("kept.txt", "1\n")]);
+    let has = |path: &str| bench.draft().has(Path::new(path));
+    assert_eq!(["+list", ".gitignore", "deep/last"].map(|it| has(&format!(".cache/{it}"))), [false; 3]);
+    assert!(has("kept.txt") && bench.dir().join(".cache/deep/last").exists());
+    // The file of rules is on the bench alone by now.
+    adopt(&[(".cache/deep/next", "2\n")]);
+    assert!(!has(".cache/deep/next"));
+    // One that is changed counts as it is then.
+    adopt(&[(".gitignore", "*.log\n"), ("built/app", "2\n"), ("run.log", "2\n")]);
+    assert_eq!(["built/app", "run.log"].map(has), [true, false]);
+}
+
+#[test]
 fn of_thousands_of_new_files_none_is_taken_and_a_known_file_is() {
     let dir = crate::git::in_memory();
     let bench = bench(dir.path());
