@@ -1,5 +1,5 @@
-//! The asynchronous side, on one thread: connections with limits, the checks in front of routing, bodies, answers, streams. It
-//! never touches the database, a file or a tool; those are jobs for the pools.
+//! The asynchronous side: connections with limits, the checks in front of routing, bodies, answers, streams. It never touches the
+//! database, a file or a tool; those are jobs for the pools.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -86,7 +86,9 @@ struct Client {
 /// Starts the thread; the receiver says when it has ended.
 pub fn start(gateway: Arc<Gateway>, listeners: Listeners) -> io::Result<(JoinHandle<()>, Receiver<()>)> {
     let (ended, has_ended) = sync_channel(1);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    // One thread works at a time, and another one goes on with the rest while it stands still for a request.
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).thread_name("gw-http").enable_all().build()?;
     let thread = std::thread::Builder::new().name("gw-http".into()).spawn(move || {
         runtime.block_on(accept(gateway, listeners));
         runtime.shutdown_timeout(DROP_WAIT);

@@ -1,13 +1,18 @@
 //! Threads for the synchronous side of requests: a bounded queue and a fixed number of threads. A full queue is an answer, and
 //! a panic ends its request only. Tenants take turns, so that one that asks for much doesn't hold up the others. Of the threads
 //! that wait, the one that has worked last takes the next job: its memory is still in the processor's cache.
+//!
+//! While a thread of the pool is free, whoever has a job does it in its place: the runtime goes on in another thread meanwhile, and
+//! nobody has to wake two threads, one for the job and one for its result.
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::{HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::oneshot;
+use tokio::task::block_in_place;
 
 use crate::gateway::http::problem::Problem;
 
@@ -64,6 +69,12 @@ impl Shared {
         true
     }
 
+    /// Takes the place of a thread that waits for a job; `None` if all of them work.
+    fn place(&self) -> Option<Place<'_>> {
+        let thread = self.waiting().idle.pop()?;
+        Some(Place { shared: self, thread })
+    }
+
     /// The next job for a thread; `None` at the end.
     fn next(&self, thread: usize) -> Option<Job> {
         let mut waiting = self.waiting();
@@ -88,6 +99,29 @@ impl Shared {
             waiting.idle.retain(|it| *it != thread);
         }
     }
+}
+
+/// The place of a thread of the pool, which waits for this long.
+struct Place<'s> {
+    shared: &'s Shared,
+    thread: usize,
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        let mut waiting = self.shared.waiting();
+        if waiting.count > 0 || waiting.is_closed {
+            // It has waited without being counted among those that do.
+            self.shared.bells[self.thread].notify_one();
+        } else {
+            waiting.idle.push(self.thread);
+        }
+    }
+}
+
+/// Says whether the caller may stand still while a job is done: its runtime goes on in another thread.
+fn may_stand_still() -> bool {
+    Handle::try_current().is_ok_and(|runtime| runtime.runtime_flavor() == RuntimeFlavor::MultiThread)
 }
 
 impl Pool {
@@ -115,7 +149,7 @@ impl Pool {
         self.0.waiting().count
     }
 
-    /// Runs a job of a lane on a thread of the pool and waits for its result.
+    /// Runs a job of a lane on a thread of the pool, or in the place of one, and waits for its result.
     ///
     /// # Errors
     /// The queue is full (503), or the job panics (500).
@@ -124,6 +158,10 @@ impl Pool {
         lane: &str,
         job: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Problem> {
+        let failed = || Problem::new(500, "internal", "the gateway failed at this request; its log has more");
+        if let Some(_place) = may_stand_still().then(|| self.0.place()).flatten() {
+            return block_in_place(|| catch_unwind(AssertUnwindSafe(job))).map_err(|_| failed());
+        }
         let (answer, answered) = oneshot::channel();
         let job: Job = Box::new(move || {
             let done = catch_unwind(AssertUnwindSafe(job));
@@ -132,7 +170,6 @@ impl Pool {
         if !self.0.put(lane, job) {
             return Err(Problem::overloaded());
         }
-        let failed = || Problem::new(500, "internal", "the gateway failed at this request; its log has more");
         answered.await.ok().flatten().ok_or_else(failed)
     }
 }
