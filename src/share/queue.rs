@@ -21,12 +21,12 @@ const GATHERED_BYTES: usize = 16 * 1024;
 const GATHERED: Duration = Duration::from_millis(33);
 /// Bytes of output that are shared whole, and how many more after each second. Hiding secrets in output, sending and drawing it
 /// takes far more processor time than printing it, which a command that prints a large file would wait for.
-const WHOLE_BYTES: usize = 4 * 1024 * 1024;
-const WHOLE_BYTES_A_SECOND: usize = 1024 * 1024;
+const WHOLE_BYTES: usize = 1024 * 1024;
+const WHOLE_BYTES_A_SECOND: usize = 256 * 1024;
 /// Bytes of output beyond the limit that are left: more than a screen has.
 const NEWEST_BYTES: usize = 16 * 1024;
 /// Time after which output that comes too fast is looked at.
-const GATHERED_FAST: Duration = Duration::from_millis(100);
+const GATHERED_FAST: Duration = Duration::from_millis(250);
 
 /// Something that waits, with the time since the beginning in milliseconds.
 #[derive(Debug)]
