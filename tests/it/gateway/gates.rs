@@ -107,6 +107,9 @@ fn scenario_6_a_kill_switch_stops_everything_until_a_person_at_a_terminal_lifts_
     let command = json!({"base_rev": 0, "ops": [{"op": "delete", "id": "a"}], "idempotency_key": "k"});
     assert_eq!(client.post("/canvas/board/commands", &command).code(), "kill_switch");
     assert_eq!((count(&client, "safety"), count(&client, "action.admitted")), (5, 0));
+    let audits = client.get("/events/list?type=audit&limit=500").json()["items"].clone();
+    let blocks = audits.as_array().expect("items").iter().filter(|it| it["body"]["gate"] == "kill_switch").count();
+    assert_eq!(blocks, 5, "each block is in the audit, too: {audits}");
     let denied = client.get("/receipts?tool=time&status=denied").text;
     assert!(denied.contains("kill_switch"), "{denied}");
     // No request lifts it, and no program.
@@ -290,6 +293,33 @@ fn an_action_that_the_config_calls_dangerous_needs_a_licence_whatever_the_policy
     std::fs::write(&config, text.replace("time=money", "time=cash")).expect("a config");
     let (status, _, err) = run(home.path(), &["gateway", "--listen", "127.0.0.1:0"]);
     assert!(status == Some(2) && err.contains("time=cash") && err.contains("money"), "{status:?} {err}");
+}
+
+#[test]
+fn scenario_7_a_licence_is_used_up_by_its_calls_and_ends_by_the_databases_clock() {
+    let home = home_with("gateway = {dangerous = {\"time=money\"}}");
+    let gateway = Gateway::start(home.path());
+    let anna = gateway.client(&token(home.path(), "anna", "member", &[]));
+    let olga = gateway.client(&token(home.path(), "olga", "operator", &[]));
+    let time = || execute(&anna, &action("time", json!({})));
+    let issue = |uses: Option<i64>| {
+        let mut body =
+            json!({"subject": {"user": "anna"}, "class": "money", "valid_until": in_days(1), "reason": "a test"});
+        if let Some(uses) = uses {
+            body["uses_max"] = uses.into();
+        }
+        assert_eq!(olga.post("/firearms/licences", &body).status, 201);
+    };
+    issue(Some(2));
+    assert_eq!((time().status, time().status), (200, 200));
+    assert_eq!(time().code(), "firearms", "it is used up");
+    issue(None);
+    assert_eq!(time().status, 200);
+    let passes = format!("UPDATE licence SET valid_until_ms = {} - 1000", super::now_ms(home.path()));
+    change(home.path(), &passes);
+    assert_eq!(time().code(), "firearms", "its time is over");
+    assert_eq!(olga.get("/firearms/licences?active=true").json()["items"], json!([]));
+    assert_eq!(verify(home.path()).0, Some(0));
 }
 
 #[test]

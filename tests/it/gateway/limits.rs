@@ -107,9 +107,20 @@ fn scenario_34_clients_that_read_slowly_or_never_are_dropped_and_slow_nobody() {
         line.split_whitespace().nth(1).and_then(|it| it.parse::<u64>().ok()).expect("a number")
     };
     let before = memory(gateway.pid());
-    let mut slow: Vec<std::net::TcpStream> = (0..6).map(|_| stalled(&gateway, &secret)).collect();
     let mut neighbour = Reader::new(client.open("/sse/timeline/quiet"));
     neighbour.expect("system");
+    let mut number = 0;
+    // The time from an append to the neighbour's frame.
+    let mut shown = || {
+        let sent = Instant::now();
+        let event = json!({"event_type": "x.n", "source": "ui", "stream": "quiet", "run_id": "r", "body": number});
+        assert_eq!(client.post("/events/append", &event).status, 201);
+        assert_eq!(neighbour.expect("x.n").2["body"], number);
+        number += 1;
+        sent.elapsed()
+    };
+    let alone: Vec<Duration> = (0..15).map(|_| shown()).collect();
+    let mut slow: Vec<std::net::TcpStream> = (0..6).map(|_| stalled(&gateway, &secret)).collect();
     let began = Instant::now();
     while gauge(&gateway, "reedclaw_streams") < 7 {
         assert!(began.elapsed() < PATIENCE, "the slow clients aren't let in");
@@ -119,25 +130,27 @@ fn scenario_34_clients_that_read_slowly_or_never_are_dropped_and_slow_nobody() {
     let held = [("Authorization", format!("Bearer {secret}")), ("Content-Length", "100".to_owned())];
     let held: Vec<(&str, &str)> = held.iter().map(|(name, value)| (*name, value.as_str())).collect();
     let mut half = gateway.open("POST", "/events/append", &held, "{");
-    let mut longest = Duration::ZERO;
-    let mut number = 0;
+    let mut beside = Vec::new();
     while gauge(&gateway, "reedclaw_streams") > 1 {
         assert!(began.elapsed() < PATIENCE, "slow clients stay");
         // Half of them read a byte a second, the others nothing.
         for socket in slow.iter_mut().take(3) {
             let _ = socket.read(&mut [0]);
         }
-        let sent = Instant::now();
-        let event = json!({"event_type": "x.n", "source": "ui", "stream": "quiet", "run_id": "r", "body": number});
-        assert_eq!(client.post("/events/append", &event).status, 201);
-        assert_eq!(neighbour.expect("x.n").2["body"], number);
-        longest = longest.max(sent.elapsed());
-        number += 1;
-        thread::park_timeout(Duration::from_secs(1).saturating_sub(sent.elapsed()));
+        let took = shown();
+        beside.push(took);
+        thread::park_timeout(Duration::from_secs(1).saturating_sub(took));
     }
     assert!(began.elapsed() > Duration::from_secs(20), "they had their time: {:?}", began.elapsed());
-    // A slow client is dropped after 20 s: a neighbour that waits for one waits longer than this.
+    // A slow client is dropped after 20 s: a neighbour that waits for one waits longer than this. Others use the machine, too, so
+    // what is usual is compared, and not the longest times.
+    let middle = |mut times: Vec<Duration>| {
+        times.sort_unstable();
+        (times[times.len() / 2], times[times.len() - 1])
+    };
+    let ((alone, _), (usual, longest)) = (middle(alone), middle(beside));
     assert!(longest < Duration::from_secs(15), "a neighbour waited {longest:?}");
+    assert!(usual <= alone * 2 + Duration::from_millis(100), "a neighbour usually waits {usual:?}, and {alone:?} alone");
     let mut late = Vec::new();
     half.read_to_end(&mut late).expect("an answer");
     let late = super::Answer::read(&late);
@@ -246,6 +259,13 @@ fn scenario_47_counters_move_as_stated_and_no_secret_is_in_metrics_events_or_log
         assert_eq!(gauge(&gateway, name), value, "{name} in {text}");
     }
     well_formed(&text);
+    if need::find("promtool").is_some() {
+        std::fs::write(home.path().join("metrics"), &text).expect("a file");
+        let mut promtool = std::process::Command::new("promtool");
+        promtool.args(["check", "metrics"]).stdin(std::fs::File::open(home.path().join("metrics")).expect("the file"));
+        let said = promtool.output().expect("it runs");
+        assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
+    }
     let events = anna.get("/events/list?limit=500").text;
     let runs = anna.get("/runs").text;
     assert_eq!(gateway.end(Signal::SIGTERM), Some(0));

@@ -37,6 +37,19 @@ fn scenario_22_a_memory_ends_by_the_databases_clock_and_keeps_its_scope() {
     assert_eq!(session.get("/memory?scope=session&key=a").status, 404);
     let told = client.get("/events/list?type=memory").text;
     assert!(told.contains("value_sha256") && !told.contains("marker"), "values aren't in the log: {told}");
+    // A gateway whose own clock is a day off asks that of the database.
+    let Some(library) = super::is_on_server(home.path()).then(super::history::clock).flatten() else { return };
+    for skew in ["+1d", "-1d"] {
+        let other = [("LD_PRELOAD", library), ("FAKETIME", skew), ("FAKETIME_DONT_FAKE_MONOTONIC", "1")];
+        let odd = Gateway::start_with(home.path(), &other);
+        let there = Client { gateway: &odd, ..client.clone() };
+        let minute = json!({"scope": "project", "key": skew, "value": 1, "ttl_s": 60});
+        assert_eq!(there.post("/memory", &minute).status, 201);
+        let path = format!("/memory?scope=project&key={}", skew.replace('+', "%2B"));
+        assert_eq!((client.get(&path).status, there.get(&path).status), (200, 200), "{skew}");
+        super::change(home.path(), "UPDATE memory SET expires_ms = expires_ms - 60001");
+        assert_eq!((client.get(&path).status, there.get(&path).status), (404, 404), "{skew}");
+    }
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read as _};
 use std::net::TcpStream;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
@@ -87,27 +88,45 @@ fn scenario_31_a_stream_that_was_cut_goes_on_where_it_ended() {
     assert_eq!(client.with("Last-Event-ID", "nonsense").get("/sse/timeline/board").code(), "cursor_invalid");
 }
 
+/// The time from the end of a right until the stream of its holder ends; `end` takes it away, `code` is what follows.
+fn stream_ends(home: &Path, gateway: &Gateway, user: &str, end: &[&str], code: &str) -> Duration {
+    let client = gateway.client(&token(home, user, "viewer", &[]));
+    let mut reader = Reader::new(client.open("/sse/timeline/board"));
+    reader.expect("system");
+    let (_, list, _) = run(home, &["gateway", "token", "list"]);
+    let id = list.lines().find(|line| line.contains(&format!(" {user} "))).and_then(|line| line.split_whitespace().next());
+    let words: Vec<&str> = end.iter().map(|word| if *word == "ID" { id.expect("a token") } else { *word }).collect();
+    assert_eq!(run(home, &words).0, Some(0));
+    let ended = Instant::now();
+    while reader.next().is_some() {}
+    let took = ended.elapsed();
+    assert_eq!(client.get("/sse/timeline/board").code(), code);
+    took
+}
+
 #[test]
 fn scenario_33_a_stream_ends_soon_after_the_right_to_read_it() {
     let home = home();
     let gateway = Gateway::start(home.path());
-    let secret = token(home.path(), "vera", "viewer", &[]);
-    for end in [&["gateway", "member", "remove", "local", "vera"][..], &["gateway", "member", "add", "local", "vera"]] {
-        let client = gateway.client(&secret);
-        if end[2] == "remove" {
-            let mut reader = Reader::new(client.open("/sse/timeline/board"));
-            reader.expect("system");
-            assert_eq!(run(home.path(), end).0, Some(0));
-            let ended = Instant::now();
-            while reader.next().is_some() {}
-            // The right is looked at once a second; the machine may be busy.
-            assert!(ended.elapsed().as_secs() < 10, "{:?}", ended.elapsed());
-            assert_eq!(client.get("/sse/timeline/board").code(), "not_a_member");
-        } else {
-            assert_eq!(run(home.path(), end).0, Some(0));
-            assert_eq!(client.get("/auth/me").status, 200);
+    // The machine is shared, so one of several tries must keep the two seconds.
+    for (what, code) in [("member", "not_a_member"), ("token", "unauthenticated")] {
+        let mut all = Vec::new();
+        while !all.iter().any(|took| *took <= Duration::from_secs(2)) {
+            assert!(all.len() < 5, "{what}: {all:?}");
+            let user = format!("vera-{what}-{}", all.len());
+            let end = match what {
+                "member" => ["gateway", "member", "remove", "local", user.as_str()].to_vec(),
+                _ => vec!["gateway", "token", "revoke", "ID"],
+            };
+            all.push(stream_ends(home.path(), &gateway, &user, &end, code));
         }
     }
+    // A right that comes back counts at once.
+    let secret = token(home.path(), "vera", "viewer", &[]);
+    assert_eq!(run(home.path(), &["gateway", "member", "remove", "local", "vera"]).0, Some(0));
+    assert_eq!(gateway.client(&secret).get("/auth/me").code(), "not_a_member");
+    assert_eq!(run(home.path(), &["gateway", "member", "add", "local", "vera"]).0, Some(0));
+    assert_eq!(gateway.client(&secret).get("/auth/me").status, 200);
 }
 
 #[test]
@@ -153,6 +172,8 @@ fn scenario_31_a_stream_that_is_cut_at_any_byte_is_complete_in_order_and_without
     let mut gateway = Gateway::start(home.path());
     let secrets: Vec<String> = (0..8).map(|user| token(home.path(), &format!("user-{user}"), "member", &[])).collect();
     let writer = token(home.path(), "writer", "member", &[]);
+    // On a server each connection is to another gateway than the one before.
+    let other = super::is_on_server(home.path()).then(|| Gateway::start(home.path()));
     let (mut written, mut seen, mut cursor, mut seed) = (0, Vec::new(), "1-0".to_owned(), 11_u64);
     for cut in 0..500 {
         // Another process goes on with the same cursors.
@@ -166,7 +187,8 @@ fn scenario_31_a_stream_that_is_cut_at_any_byte_is_complete_in_order_and_without
         }
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let bytes = usize::try_from(seed >> 33).expect("small") % 6_000;
-        let client = gateway.client(&secrets[cut % secrets.len()]).with("Last-Event-ID", &cursor);
+        let here = other.as_ref().filter(|_| cut % 2 == 1).unwrap_or(&gateway);
+        let client = here.client(&secrets[cut % secrets.len()]).with("Last-Event-ID", &cursor);
         let mut socket = client.open("/sse/timeline/board");
         socket.set_read_timeout(Some(Duration::from_millis(100))).expect("a deadline");
         let (mut text, mut piece) = (Vec::new(), [0; 512]);

@@ -129,6 +129,7 @@ fn each_page_of_decisions_belongs_to_a_room() {
                     | "security-review"
                     | "wall-acceptance"
                     | "mcp-acceptance"
+                    | "gateway-acceptance"
             ) || ROOMS.iter().any(|room| room.name == page)
         })
     };

@@ -217,7 +217,7 @@ fn hinting(address: &str, sql: &str) {
 }
 
 /// The library for other times; without it the gateways have the machine's, and the test says so.
-fn clock() -> Option<&'static str> {
+pub fn clock() -> Option<&'static str> {
     let found = CLOCKS.into_iter().find(|path| std::path::Path::new(path).exists());
     if need::require_that(found.is_some(), "libfaketime, which gives gateways other times") { found } else { None }
 }
