@@ -150,7 +150,10 @@ fn scenario_34_clients_that_read_slowly_or_never_are_dropped_and_slow_nobody() {
     };
     let ((alone, _), (usual, longest)) = (middle(alone), middle(beside));
     assert!(longest < Duration::from_secs(15), "a neighbour waited {longest:?}");
-    assert!(usual <= alone * 2 + Duration::from_millis(100), "a neighbour usually waits {usual:?}, and {alone:?} alone");
+    assert!(
+        usual <= alone * 2 + Duration::from_millis(100),
+        "a neighbour usually waits {usual:?}, and {alone:?} alone"
+    );
     let mut late = Vec::new();
     half.read_to_end(&mut late).expect("an answer");
     let late = super::Answer::read(&late);

@@ -94,7 +94,8 @@ fn stream_ends(home: &Path, gateway: &Gateway, user: &str, end: &[&str], code: &
     let mut reader = Reader::new(client.open("/sse/timeline/board"));
     reader.expect("system");
     let (_, list, _) = run(home, &["gateway", "token", "list"]);
-    let id = list.lines().find(|line| line.contains(&format!(" {user} "))).and_then(|line| line.split_whitespace().next());
+    let id =
+        list.lines().find(|line| line.contains(&format!(" {user} "))).and_then(|line| line.split_whitespace().next());
     let words: Vec<&str> = end.iter().map(|word| if *word == "ID" { id.expect("a token") } else { *word }).collect();
     assert_eq!(run(home, &words).0, Some(0));
     let ended = Instant::now();
