@@ -5,8 +5,8 @@
 //! terminal or the line editor. Nothing of it exists until [`serve`] is called: no thread, socket or table.
 //!
 //! ```text
-//! gw-http   one thread: sockets, checks, streams; it never touches the database, a file or a tool
-//! gw-work   the synchronous side of requests
+//! gw-http   sockets, checks, streams: one thread at a time, and the next one while it does the synchronous side of a request
+//! gw-work   that side of the requests that have to wait for a place
 //! gw-read   what streams read: a page of the log for all streams of a tenant
 //! gw-action one for each action that goes on
 //! gw-run    one for each conversation that is live
