@@ -243,6 +243,30 @@ def bench_append(gateway, options):
     return result
 
 
+def bench_pair(gateway, options):
+    """Appends of one client and the least requests, at this program and at another one (`--other`) by turns: what else the machine does
+    is in both, and least in the shortest times."""
+    if not options.other:
+        return {"--other": "not named"}
+    other = Gateway(options.other)
+    other.start()
+    both = []
+    for name, one in [("program", gateway), ("other", other)]:
+        client = Client(one, one.token("appender"))
+        both.append((name, client, client.request("POST", "/events/append", event(1)), client.request("GET", "/health"), [], []))
+    until, turn = CLOCK() + options.seconds, 0
+    while CLOCK() < until:
+        for _, client, append, health, appends, healths in both if turn % 2 else reversed(both):
+            [client.exchange(append) for _ in range(3)]
+            appends.extend(timed(lambda _: client.exchange(append), 60, 40, 1e9))
+            healths.extend(timed(lambda _: client.exchange(health), 60, 20, 1e9))
+        turn += 1
+    other.end()
+    shortest = lambda times: {f"p{part}, us": round(1e6 * sorted(times)[len(times) * part // 100]) for part in (5, 10, 25, 50)}
+    return {name: {"append": shortest(appends), "/health": shortest(healths), "count": len(appends)}
+            for name, _, _, _, appends, healths in both}
+
+
 def bench_action(gateway, options):
     client = Client(gateway, gateway.token("actor"))
     body = {"action_name": "time", "subject_type": "run", "subject_id": "run-1", "args": {}}
@@ -475,7 +499,7 @@ def bench_nodes(gateway, options):
         manage("stop", server)
 
 
-BENCHES = {"append": bench_append, "action": bench_action, "read": bench_read, "canvas": bench_canvas, "streams": bench_streams,
+BENCHES = {"append": bench_append, "action": bench_action, "read": bench_read, "canvas": bench_canvas, "streams": bench_streams, "pair": bench_pair,
            "http": bench_http, "fair": bench_fair, "verify": bench_verify, "postgres": bench_postgres, "nodes": bench_nodes}
 
 
@@ -485,6 +509,7 @@ def main(benches, about):
     parser.add_argument("--seconds", type=float, default=5)
     parser.add_argument("--streams", type=int, default=1_000)
     parser.add_argument("--events", type=int, default=1_000_000, help="events of the log that verify checks")
+    parser.add_argument("--other", help="another program, for pair")
     parser.add_argument("--only", default=",".join(benches))
     parser.add_argument("--name")
     options = parser.parse_args()
