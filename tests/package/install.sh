@@ -42,6 +42,11 @@ for file in /usr/bin/reedclaw /etc/apparmor.d/reedclaw /usr/share/man/man1/reedc
 done
 inside grep -qx /usr/bin/reedclaw /etc/shells || fail "/etc/shells doesn't have it"
 
+if inside test -e /etc/apparmor.d/abi/4.0; then
+    echo "-- AppArmor's profile"
+    inside apparmor_parser --skip-kernel-load --skip-cache /etc/apparmor.d/reedclaw || fail "AppArmor can't read the profile"
+fi
+
 echo "-- the shell"
 [[ $(inside reedclaw -c 'echo $((6 * 7)) $0') == "42 bash" ]] || fail "reedclaw -c doesn't run a line"
 inside reedclaw --version

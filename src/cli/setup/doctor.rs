@@ -145,8 +145,10 @@ fn tell_sandbox(settings: &config::Settings, env: &config::Env) -> bool {
         }
     };
     say(&format!("sandbox: {advice}"));
-    if sandbox.tier() == Tier::Landlock && place.strongest.is_none() {
-        say("sandbox: install bubblewrap, or let this user make user namespaces");
+    if sandbox.tier() == Tier::Landlock && place.strongest.is_none_or(|it| it == Tier::Overlay) {
+        say(
+            "sandbox: install bubblewrap, or let this user make user namespaces: the Debian package brings a profile for AppArmor (docs/safety.md)",
+        );
     }
     let is_missing = mode == Mode::Require && sandbox.tier() == Tier::None;
     if is_missing {
