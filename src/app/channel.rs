@@ -8,6 +8,7 @@ use super::{Around, Attached, Attaching, ChannelKind, Remembered, Runtime, Skill
 use crate::agent::{Agent, Cancel, Person, ToolRunner};
 use crate::base::text::counted;
 use crate::config::Env;
+use crate::files::Tree;
 use crate::gate::Disk;
 use crate::host;
 use crate::policy::{self, Context, Rules};
@@ -239,6 +240,7 @@ impl Runtime {
         let mut brought_images = std::mem::take(&mut self.brought_images);
         let open_files = self.open_files();
         let summaries = self.on_git.as_mut().and_then(super::OnGit::summaries_note);
+        let draft = self.on_git.as_ref().map(|it| Arc::clone(it.session.draft()) as Arc<dyn Tree>);
         let Self { agent, settings, env, store, config, cwd, around, carried, channel, skills_told, readable, .. } =
             self;
         let (marks, leaves_out) = match channel {
@@ -286,7 +288,9 @@ impl Runtime {
         // which pass the gates.
         let mut attached = match channel {
             ChannelKind::Gateway => Attached::default(),
-            _ => Attaching { settings, env, config: config.path.as_deref(), cwd, jails, servers }.attach(question),
+            _ => {
+                Attaching { settings, env, config: config.path.as_deref(), cwd, jails, servers, draft }.attach(question)
+            }
         };
         notices.extend(attached.notices);
         attached.images.append(&mut brought_images);

@@ -1,8 +1,9 @@
 //! `@` in a question: finds the named files beneath the root of the repository or project, and makes notes of them for
 //! the question. A file that the policy doesn't let a model read without a question isn't attached; a name of nothing
-//! stays text.
+//! stays text. While a session on git is on, its files come first, and a file that only the checkout has is named so.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::resources;
@@ -11,7 +12,7 @@ use crate::app::limits::jail::Jails;
 use crate::app::tooling::tools::symbols_directory;
 use crate::app::tooling::workspace::project_top;
 use crate::config::{Env, Settings};
-use crate::files::{EntryKind, PathError, Root};
+use crate::files::{EntryKind, PathError, Root, Tree};
 use crate::gate::Disk;
 use crate::policy::{self, Rules};
 use crate::project::symbols::{self, Symbols};
@@ -67,6 +68,8 @@ pub struct Attaching<'a> {
     pub jails: &'a Jails,
     /// The servers whose resources may be named, if there are any.
     pub servers: Option<&'a Servers>,
+    /// The files of the session on git that is on, which are meant before those of the checkout.
+    pub draft: Option<Arc<dyn Tree>>,
 }
 
 impl Attaching<'_> {
@@ -92,10 +95,13 @@ impl Attaching<'_> {
             }
         }
         let Some(place) = (!named.is_empty()).then(|| self.place()).flatten() else { return attached };
+        let session = self.draft.clone().map(|draft| self.place_in(draft, ""));
         let mut known = None;
         for mention in named.into_iter().map(|it| self.expanded(it)) {
             let mention = &mention;
-            let pieces = match place.look(mention) {
+            let found = session.as_ref().map_or(Found::Nothing, |session| session.look(mention));
+            let found = if matches!(found, Found::Nothing) { place.look(mention) } else { found };
+            let pieces = match found {
                 Found::Nothing if mention.name == "diff" => self.changes(&place),
                 Found::Nothing if mention.lines.is_none() && !mention.name.contains('/') => {
                     let known = known.get_or_insert_with(|| self.known(&place, SYMBOLS_TIME));
@@ -125,11 +131,11 @@ impl Attaching<'_> {
         let root = Root::open(folder, home().as_deref()).ok()?;
         let workspace = root.path().display().to_string();
         let rules = Rules { workspace, ..policy_rules(self.settings, self.env, self.config) };
-        let place = Place { root, below: PathBuf::new(), rules };
+        let place = Place { tree: Arc::new(root), below: PathBuf::new(), rules, note: "" };
         if let Err(why) = place.may_read(Path::new(name)) {
             return refused(why);
         }
-        match place.root.read(name, IMAGE_BYTES_MAX) {
+        match place.tree.read(name, IMAGE_BYTES_MAX) {
             Err(error) => refused(error.to_string()),
             Ok(content) => match Image::of(name, content.bytes) {
                 Some(image) => Some(Piece::Image(image)),
@@ -153,14 +159,19 @@ impl Attaching<'_> {
         let cwd = self.cwd.canonicalize().ok()?;
         let home = self.env.get(std::ffi::OsStr::new("HOME")).map(PathBuf::from);
         let root = Root::open(&project_top(self.env, &cwd).unwrap_or_else(|| cwd.clone()), home.as_deref()).ok()?;
-        let workspace = root.path().display().to_string();
+        Some(self.place_in(Arc::new(root), if self.draft.is_some() { " of the checkout" } else { "" }))
+    }
+
+    fn place_in(&self, tree: Arc<dyn Tree>, note: &'static str) -> Place {
+        let workspace = tree.path().display().to_string();
         let rules = Rules { workspace, ..policy_rules(self.settings, self.env, self.config) };
-        let below = cwd.strip_prefix(root.path()).unwrap_or(Path::new("")).to_owned();
-        Some(Place { root, below, rules })
+        let cwd = self.cwd.canonicalize().unwrap_or_default();
+        let below = cwd.strip_prefix(tree.path()).unwrap_or(Path::new("")).to_owned();
+        Place { tree, below, rules, note }
     }
 
     fn known(&self, place: &Place, time: Duration) -> Symbols {
-        let root = place.root.path();
+        let root = place.tree.path();
         let options = symbols::Options {
             kept_in: symbols_directory(self.env).map(|directory| symbols::index_file(&directory, root)),
             time,
@@ -172,7 +183,7 @@ impl Attaching<'_> {
     }
 
     fn changes(&self, place: &Place) -> Vec<Piece> {
-        let text = match changes(place.root.path(), &self.jails.git_options(self.settings, self.env)) {
+        let text = match changes(place.tree.path(), &self.jails.git_options(self.settings, self.env)) {
             Err(trouble) => {
                 let why = match trouble {
                     Trouble::Slow => "git takes too long",
@@ -214,7 +225,7 @@ impl Attaching<'_> {
         if "diff".starts_with(typed) {
             found.push(("diff".to_owned(), "the uncommitted changes".to_owned()));
         }
-        let root = place.root.path();
+        let root = place.tree.path();
         let prefix = place.below.to_string_lossy();
         let paths = crate::project::paths_like(root, typed, &prefix);
         let value = |path: PathBuf| {
@@ -239,7 +250,7 @@ impl Attaching<'_> {
 
     /// Names of definitions that begin with the typed text. If none are stored yet, the sources are searched.
     fn names(&self, place: &Place, typed: &str) -> Vec<(String, String)> {
-        let root = place.root.path();
+        let root = place.tree.path();
         let index = symbols_directory(self.env).map(|directory| symbols::index_file(&directory, root));
         let Some(index) = index.filter(|_| !typed.is_empty() && !typed.contains('/')) else { return Vec::new() };
         if !index.exists() {
@@ -331,18 +342,20 @@ impl Attached {
     }
 }
 
-/// The root around the person, and the paths that may be read.
+/// The files around the person, and the paths that may be read.
 struct Place {
-    root: Root,
+    tree: Arc<dyn Tree>,
     below: PathBuf,
     rules: Rules,
+    /// Words after the name of a file of it.
+    note: &'static str,
 }
 
 impl Place {
     /// Returns whether the policy lets a model read a path, from the root, unasked; why not.
     fn may_read(&self, relative: &Path) -> Result<(), String> {
-        let path = self.root.path().join(relative);
-        let (Some(path), Some(cwd)) = (path.to_str(), self.root.path().to_str()) else {
+        let path = self.tree.path().join(relative);
+        let (Some(path), Some(cwd)) = (path.to_str(), self.tree.path().to_str()) else {
             return Err("its name is no UTF-8".into());
         };
         let context =
@@ -359,14 +372,14 @@ impl Place {
         let from_here = self.below.join(&mention.name);
         let mut error = None;
         for path in [from_here.to_string_lossy().as_ref(), mention.name.as_str()] {
-            match self.root.look(path) {
+            match self.tree.look(path) {
                 Ok((found, is_directory)) => return Found::Pieces(vec![self.piece(mention, &found, is_directory)]),
                 Err(PathError::Missing) => {}
                 Err(why) => error = Some(why),
             }
         }
         // A word that merely looks like a path is text; a path that leads outside gets a notice if it exists.
-        let exists = self.root.path().join(&from_here).exists();
+        let exists = self.tree.path().join(&from_here).exists();
         match error.filter(|_| exists) {
             Some(why) => Found::Pieces(vec![Piece::Refused(mention.text.clone(), why.to_string())]),
             None => Found::Nothing,
@@ -380,13 +393,13 @@ impl Place {
             return refused(why);
         }
         if is_directory {
-            return match self.root.list(if shown.is_empty() { "." } else { &shown }) {
+            return match self.tree.list(if shown.is_empty() { "." } else { &shown }) {
                 Ok(entries) => {
                     let name = |it: &crate::files::DirEntry| {
                         format!("{}{}", it.name, if it.kind == EntryKind::Directory { "/" } else { "" })
                     };
                     let text: Vec<String> = entries.iter().take(ENTRIES_MAX).map(name).collect();
-                    Piece::Text { name: format!("{shown}/"), lines: text.len(), text: text.join("\n") }
+                    Piece::Text { name: format!("{shown}/{}", self.note), lines: text.len(), text: text.join("\n") }
                 }
                 Err(error) => refused(error.to_string()),
             };
@@ -399,11 +412,11 @@ impl Place {
             Err(why) => return refused(why),
         };
         match mention.lines {
-            None => Piece::Text { name: shown, lines: text.lines().count(), text },
+            None => Piece::Text { name: format!("{shown}{}", self.note), lines: text.lines().count(), text },
             Some((first, last)) => lines_of(&text, first, last).map_or_else(
                 || refused(format!("it has {} lines", text.lines().count())),
                 |(part, lines)| Piece::Text {
-                    name: format!("{shown}:{first}-{}", first + lines - 1),
+                    name: format!("{shown}:{first}-{}{}", first + lines - 1, self.note),
                     lines,
                     text: part,
                 },
@@ -417,7 +430,7 @@ impl Place {
             return None;
         }
         let refused = |why: String| Piece::Refused(path.to_owned(), why);
-        let content = match self.root.read(path, IMAGE_BYTES_MAX) {
+        let content = match self.tree.read(path, IMAGE_BYTES_MAX) {
             Ok(content) => content,
             Err(error) => return Some(refused(error.to_string())),
         };
@@ -425,7 +438,7 @@ impl Place {
     }
 
     fn text(&self, path: &str) -> Result<String, String> {
-        let content = self.root.read(path, FILE_BYTES_MAX).map_err(|error| error.to_string())?;
+        let content = self.tree.read(path, FILE_BYTES_MAX).map_err(|error| error.to_string())?;
         let is_binary = content.bytes.contains(&0);
         String::from_utf8(content.bytes).ok().filter(|_| !is_binary).ok_or_else(|| "it isn't text".into())
     }
@@ -447,7 +460,8 @@ impl Place {
             let text = self.may_read(&source.path).and_then(|()| self.text(&shown));
             match text.map(|text| lines_of(&text, it.lines.0, it.lines.1)) {
                 Ok(Some((text, lines))) => {
-                    Piece::Text { name: format!("{shown}:{}-{}", it.lines.0, it.lines.0 + lines - 1), lines, text }
+                    let name = format!("{shown}:{}-{}{}", it.lines.0, it.lines.0 + lines - 1, self.note);
+                    Piece::Text { name, lines, text }
                 }
                 Ok(None) => Piece::Refused(shown, "it has changed".into()),
                 Err(why) => Piece::Refused(shown, why),

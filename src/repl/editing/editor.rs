@@ -151,7 +151,7 @@ fn mentions(shape: &Shape<'_>) -> impl Fn(&Path, &str) -> Vec<(String, String)> 
     let (settings, env, jails) = (shape.settings.clone(), shape.env.clone(), Jails::default());
     move |cwd, typed| {
         let (settings, env, jails) = (&settings, &env, &jails);
-        Attaching { settings, env, config: None, cwd, jails, servers: None }.candidates(typed)
+        Attaching { settings, env, config: None, cwd, jails, servers: None, draft: None }.candidates(typed)
     }
 }
 
