@@ -589,6 +589,17 @@ impl Session {
         self.desk.left(self.draft.changes().map_or(0, |it| it.len()))
     }
 
+    /// Notes the number of the stored conversation in which the running turn was asked, if there is one.
+    pub fn note_conversation(&self, number: Option<i64>) {
+        number.into_iter().for_each(|number| self.desk.note_conversation(number));
+    }
+
+    /// The number that was noted for an interrupted turn.
+    #[must_use]
+    pub fn conversation_of_left(&self) -> Option<i64> {
+        self.desk.conversation()
+    }
+
     /// Gives an interrupted turn its answer and its calls, for its commit. What belongs to another question doesn't count.
     pub fn recall_left(&mut self, report: TurnReport) {
         self.recalled = Some(report);

@@ -25,6 +25,8 @@ use crate::tree::{Changed, Content, Draft};
 const JOURNAL: (&str, &str) = ("reedclaw-session 1", "end");
 /// The file that notes the commit which the reference names, as a journal from it to it or of its last move.
 const SETTLED: &str = "settled";
+/// The file with the number of the conversation in which the running turn was asked.
+const CONVERSATION: &str = "draft/conversation";
 /// The file of the draft's lists, each a line; the last one counts.
 const LISTS: &str = "draft/list";
 /// Bytes from which on it may be begun anew, and the number of lists of the present length that it then has.
@@ -272,6 +274,17 @@ impl Desk {
         made.and_then(|()| self.put("draft/question", question.as_bytes(), false)).map_err(|error| self.failed(error))
     }
 
+    /// Notes the number of the conversation in which the running turn was asked.
+    pub(super) fn note_conversation(&self, number: i64) {
+        // Only a help for the commit of a turn that is cut off.
+        let _ = self.put(CONVERSATION, number.to_string().as_bytes(), false);
+    }
+
+    /// The number that was noted.
+    pub(super) fn conversation(&self) -> Option<i64> {
+        self.text(CONVERSATION)?.trim().parse().ok()
+    }
+
     /// Keeps the draft as it is now, against a crash of this process.
     pub(super) fn keep_draft(&self, draft: &Draft, tip: Oid) -> Result<(), SessionError> {
         let all = draft.changes()?;
@@ -429,6 +442,7 @@ impl Desk {
         let _ = std::fs::remove_file(self.folder.join(LISTS));
         fault::point();
         let _ = std::fs::remove_file(self.folder.join("draft/question"));
+        let _ = std::fs::remove_file(self.folder.join(CONVERSATION));
         self.clear_contents();
     }
 

@@ -80,6 +80,7 @@ mod service_systemd;
 mod sessions;
 mod sessions_cli;
 mod sessions_contract;
+mod sessions_lost;
 mod sessions_real;
 mod sessions_summaries;
 mod sessions_tools;

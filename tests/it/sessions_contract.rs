@@ -15,12 +15,12 @@ use crate::sessions::{calls, git};
 use crate::sessions_cli::{Held, differing, held, home, output, reedclaw, with_two_turns, write};
 
 /// The id of a session that a command has begun.
-fn begun(told: &str) -> String {
+pub fn begun(told: &str) -> String {
     told.lines().find_map(|line| line.strip_prefix("[session] ")).expect("the id").to_owned()
 }
 
 /// Makes a home at `at` whose only model is `server`.
-fn home_with(server: &Server, at: &Path, more: &str) {
+pub fn home_with(server: &Server, at: &Path, more: &str) {
     fs::create_dir_all(at.join(".config/reedclaw")).expect("a directory");
     let config = format!(
         "return {{ memory = {{auto = false}}, context = {{project = false}}, {more}\n\
@@ -31,7 +31,7 @@ fn home_with(server: &Server, at: &Path, more: &str) {
 }
 
 /// Makes a repository of these files with one commit.
-fn repository(at: &Path, files: &[(&str, &str)]) {
+pub fn repository(at: &Path, files: &[(&str, &str)]) {
     for (path, text) in files {
         let path = at.join(path);
         fs::create_dir_all(path.parent().expect("a parent")).expect("a directory");
@@ -42,13 +42,13 @@ fn repository(at: &Path, files: &[(&str, &str)]) {
     }
 }
 
-fn in_home() -> (TempDir, PathBuf) {
+pub fn in_home() -> (TempDir, PathBuf) {
     let top = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
     let home = top.path().join("home");
     (top, home)
 }
 
-fn command(home: &Path, arguments: &[&str]) -> Command {
+pub fn command(home: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(program());
     command.args(arguments).env_clear().env("PATH", TEST_PATH).env("HOME", home).env("LANG", "C.UTF-8");
     command.env("TINY_KEY", KEY).current_dir(home.join("project")).stdin(Stdio::null());
@@ -56,7 +56,7 @@ fn command(home: &Path, arguments: &[&str]) -> Command {
 }
 
 /// Asks with the key in the environment; returns what was said on standard error.
-fn asks(home: &Path, session: &str, question: &str) -> String {
+pub fn asks(home: &Path, session: &str, question: &str) -> String {
     let done = command(home, &["agent", "--session", session, "-m", question]).output().expect("it runs");
     let told = String::from_utf8_lossy(&done.stderr).into_owned();
     assert!(done.status.success(), "{question}: {told}");
@@ -408,7 +408,8 @@ fn a_flood_of_new_files_stays_on_the_bench_with_its_directories_and_a_known_file
     assert!(!project.join("data").exists());
 }
 
-struct Running(Child);
+/// A process that ends with the test.
+pub struct Running(pub Child);
 
 impl Drop for Running {
     fn drop(&mut self) {

@@ -6,6 +6,7 @@ mod back;
 mod failure;
 mod left;
 mod run;
+mod stored;
 mod summaries;
 mod tools;
 
@@ -22,7 +23,6 @@ use crate::agent::{Agent, Person};
 use crate::config::{Env, SessionSettings, state_directory};
 use crate::files::{PathError, Root, Tree};
 use crate::git::{GitError, Mode};
-use crate::host::now_unix_ms;
 use crate::norris::Goal;
 use crate::proto::action::Action;
 use crate::proto::tool::{Answer, Overdue, OverdueChoice, Question};
@@ -33,7 +33,7 @@ use crate::sessions::{
     start_with_changes,
 };
 use crate::steps::{Incoming, NewContent};
-use crate::store::{ConversationId, MessageState, Store, StoredTurn};
+use crate::store::{ConversationId, MessageState, Store};
 use crate::tree::{Bench, Draft, Guard};
 
 pub use crate::tools::script::{FOLDER, Tested};
@@ -41,7 +41,9 @@ use asked_first::doubts_of_turn;
 pub use asked_first::{Doubt, doubts, left_behind};
 pub use back::{undo_in_session, undoes_in_session};
 pub use failure::session_failure;
+pub use left::open_to_write;
 pub use run::{RunOnGit, rewind_run_session};
+pub use stored::restore_conversations;
 pub use summaries::{Maker, ToSummarise, maker, summarise, to_summarise};
 pub use tools::{RepositoryTool, Ruling, ToolAsked, session_on};
 
@@ -292,10 +294,7 @@ impl Runtime {
         let id = sessions.find(wanted).map_err(session_failure)?;
         // One that is open here is closed first: its lock is ours.
         self.on_git = None;
-        let mut session = sessions.open(&id).map_err(session_failure)?;
-        if self.settings.sessions.record != "talk" {
-            left::recall(&mut session, &self.agent, &self.store);
-        }
+        let session = open_to_write(self, &sessions, &id).map_err(session_failure)?;
         self.take_session(session)
     }
 
@@ -306,52 +305,14 @@ impl Runtime {
     pub fn take_session(&mut self, session: Session) -> Result<(), Failure> {
         let records = session.view().records(session.meta().turns).map_err(session_failure)?;
         self.on_git = Some(OnGit::new(session, &self.settings.sessions));
-        let turns: Vec<StoredTurn> = records
-            .into_iter()
-            .map(|it| StoredTurn {
-                question: it.question,
-                answer: it.answer,
-                state: match it.state.as_str() {
-                    "whole" => MessageState::Complete,
-                    "failed" => MessageState::Failed,
-                    _ => MessageState::Partial,
-                },
-                time: it.time_ms,
-                calls: it.calls.into_iter().map(|call| stored_call(call, it.time_ms)).collect(),
-            })
-            .collect();
+        let turns = stored::turns_of(records);
         self.agent.clear_conversation();
         if turns.is_empty() {
             return Ok(());
         }
-        let id = self.conversation_of(&turns)?;
+        let id = stored::conversation_of(&mut self.store.lock(), &turns)?.0;
         self.agent.go_on_in(id, past_turns(turns), None);
         Ok(())
-    }
-
-    /// The stored conversation with exactly these turns; if there is none, as for a session from another machine, it is
-    /// stored.
-    fn conversation_of(&self, turns: &[StoredTurn]) -> Result<ConversationId, Failure> {
-        let mut store = self.store.lock();
-        let texts = |turns: &[StoredTurn]| -> Vec<(String, String)> {
-            turns.iter().map(|it| (it.question.clone(), it.answer.clone())).collect()
-        };
-        let wanted = texts(turns);
-        for known in store.conversations(CONVERSATIONS_SEEN)? {
-            if usize::try_from(known.turns) == Ok(turns.len()) && texts(&store.turns(known.id)?) == wanted {
-                return Ok(known.id);
-            }
-        }
-        let id = store.begin_conversation(now_unix_ms(), "");
-        for turn in turns {
-            let mut open = store.ask(id, turn.time, &turn.question, None);
-            for call in &turn.calls {
-                store.add_call(&open, call);
-            }
-            store.push_piece(&mut open, &turn.answer, turn.time);
-            store.finish_message(open, turn.state, turn.time);
-        }
-        Ok(id)
     }
 
     /// Leaves the session; it stays in git.
@@ -538,6 +499,7 @@ impl Runtime {
         let Some(on_git) = &mut self.on_git else { return Ok(None) };
         on_git.session.draft().guard(guard);
         let notice = on_git.session.begin_turn(&question).map_err(session_failure)?;
+        on_git.session.note_conversation(self.agent.conversation().map(|it| it.0));
         let files = on_git.session.sessions().repo().files_in_index();
         if files.is_some_and(|files| u64::from(files) <= self.settings.sessions.prepare) {
             let bench = Arc::clone(&on_git.bench);
@@ -726,14 +688,6 @@ fn without_keys(on_git: &OnGit, agent: &Agent) -> Result<Vec<String>, Failure> {
 fn key_test(agent: &Agent) -> Guard {
     let redactor = agent.redactor().clone();
     Box::new(move |bytes| redactor.holds_known(bytes))
-}
-
-/// Conversations among which that of a session is looked for.
-const CONVERSATIONS_SEEN: usize = 500;
-
-fn stored_call(call: CallFile, time: i64) -> crate::store::StoredCall {
-    let CallFile { arguments, id: call_id, receipt, result, success, tool } = call;
-    crate::store::StoredCall { time, call_id, tool, arguments, result, success, receipt }
 }
 
 /// Returns the use of the requests since a time: tokens sent and received, and the cost if each has a price.

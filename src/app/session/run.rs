@@ -5,7 +5,7 @@ use parking_lot::Mutex;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{OnGit, Runtime, doubts_of_turn, key_test, last_report, session_failure, without_keys};
+use super::{OnGit, Runtime, doubts_of_turn, key_test, last_report, open_to_write, session_failure, without_keys};
 use crate::agent::Agent;
 use crate::agent::goal::Turns;
 use crate::host::now_unix_ms;
@@ -63,7 +63,7 @@ impl RunOnGit {
 /// The session can't be opened or moved, or has turns after the run.
 pub fn rewind_run_session(runtime: &Runtime, goal: &Goal, run: i64, began: i64) -> Result<Vec<String>, Failure> {
     let sessions = runtime.sessions(Path::new(&goal.workspace))?;
-    let mut session = sessions.open(&goal.session).map_err(session_failure)?;
+    let mut session = open_to_write(runtime, &sessions, &goal.session).map_err(session_failure)?;
     let log = session.view().log().map_err(session_failure)?;
     let (id, report) = (short_id(&goal.session).to_owned(), report_subject(run, ""));
     let newest = log.iter().find(|it| it.turn.is_some());
@@ -90,7 +90,9 @@ fn report_subject(run: i64, state: &str) -> String {
 impl Turns for RunOnGit {
     fn begin(&mut self, agent: &Agent, task: &str) -> Result<(), Failure> {
         self.on_git.session.draft().guard(key_test(agent));
-        self.on_git.session.begin_turn(&agent.redacted(task)).map(drop).map_err(session_failure)
+        self.on_git.session.begin_turn(&agent.redacted(task)).map_err(session_failure)?;
+        self.on_git.session.note_conversation(agent.conversation().map(|it| it.0));
+        Ok(())
     }
 
     fn end(&mut self, agent: &Agent, task: &str) -> Result<(), Failure> {

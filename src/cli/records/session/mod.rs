@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 
 use crate::agent::Cancel;
 use crate::app::{
-    Doubt, OwnCommand, RepositoryTool, Request, Ruling, Runtime, Tested, doubts, left_behind, session_failure,
-    session_on,
+    Doubt, OwnCommand, RepositoryTool, Request, Ruling, Runtime, Tested, doubts, left_behind, open_to_write,
+    restore_conversations, session_failure, session_on,
 };
 use crate::base::text::counted;
 use crate::cli::answers::agent;
@@ -201,7 +201,7 @@ impl Asked {
     }
 
     fn rewind(&self, id: &str, turn: u64, matches: &ArgMatches) -> Result<(), Failure> {
-        let mut session = self.sessions.open(id).map_err(session_failure)?;
+        let mut session = open_to_write(&self.runtime, &self.sessions, id).map_err(session_failure)?;
         let half = match (matches.get_flag("code"), matches.get_flag("talk")) {
             (true, _) => Some(Half::Code),
             (_, true) => Some(Half::Talk),
@@ -235,6 +235,10 @@ impl Asked {
 
     fn doctor(&self, repairs: bool, is_json: bool) -> Result<ExitCode, Failure> {
         let found = examine(&self.sessions, repairs).map_err(session_failure)?;
+        let restored = if repairs { restore_conversations(&self.runtime, &self.sessions)? } else { Vec::new() };
+        for id in restored {
+            errln!("reedclaw: the conversation of session {id} is in the history of this machine again");
+        }
         let line = |it: &Finding| {
             if is_json {
                 return lines::problem(it).to_string();
@@ -254,7 +258,7 @@ impl Asked {
 
     /// Takes back the last operation on a session, or what the newest turn changed in files; or does it again.
     fn undo_or_redo(&self, id: &str, is_undo: bool, is_of_files: bool) -> Result<(), Failure> {
-        let mut session = self.sessions.open(id).map_err(session_failure)?;
+        let mut session = open_to_write(&self.runtime, &self.sessions, id).map_err(session_failure)?;
         let words = |verb: &str, it: FilesBack| format!("{verb}: {} ({})", it.what, counted(it.files, "file"));
         let done = match (is_undo, is_of_files) {
             (true, false) => session.undo(),
@@ -275,7 +279,7 @@ impl Asked {
         }
         let text = matches.get_one::<String>("text").map(String::as_str).unwrap_or_default();
         let text = self.runtime.agent().redacted(text);
-        let mut session = self.sessions.open(id).map_err(session_failure)?;
+        let mut session = open_to_write(&self.runtime, &self.sessions, id).map_err(session_failure)?;
         if name == "amend" {
             let reference =
                 amend(&mut session, Some(text.as_str()).filter(|it| !it.is_empty())).map_err(session_failure)?;
@@ -416,7 +420,7 @@ impl Asked {
                 false => escape_visible(&it.display().to_string()),
             }));
         };
-        let mut session = self.sessions.open(id).map_err(session_failure)?;
+        let mut session = open_to_write(&self.runtime, &self.sessions, id).map_err(session_failure)?;
         let program = self.program()?;
         let synced = match (matches.get_flag("rebase"), matches.get_flag("with-changes")) {
             (true, _) => replay(&mut session, branch, &program),
@@ -597,7 +601,7 @@ impl Asked {
         let hooks = self.runtime.settings().sessions.hooks;
         let commit = merge(&self.sessions, &plan, hooks, &program).map_err(session_failure)?;
         // A session that another shell has open goes on from the merge when it is synced there.
-        if let Ok(mut session) = self.sessions.open(id) {
+        if let Ok(mut session) = open_to_write(&self.runtime, &self.sessions, id) {
             note_merged(&mut session, &plan, commit).map_err(session_failure)?;
         }
         if is_json {
