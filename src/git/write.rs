@@ -1,7 +1,7 @@
 //! Objects that are gathered in memory and then written as loose files of the repository: each is on the disk before any
 //! reference names it.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
 use std::io::{Read as _, Write as _};
@@ -50,13 +50,15 @@ pub struct Batch<'r> {
     new: HashMap<Oid, (Kind, Vec<u8>)>,
     /// The new ones, each after all that it names.
     order: Vec<Oid>,
+    /// Those that the repository has: perhaps no reference names them, and a `git gc` removes them.
+    known: Vec<Oid>,
 }
 
 impl Repo {
     /// Begins a batch of new objects.
     #[must_use]
     pub fn batch(&self) -> Batch<'_> {
-        Batch { repo: self, new: HashMap::new(), order: Vec::new() }
+        Batch { repo: self, new: HashMap::new(), order: Vec::new(), known: Vec::new() }
     }
 }
 
@@ -93,9 +95,9 @@ impl Objects for Batch<'_> {
 impl Batch<'_> {
     fn add(&mut self, kind: Kind, bytes: Vec<u8>) -> Result<Oid, GitError> {
         let id = gix::objs::compute_hash(self.repo.hash(), kind, &bytes).map_err(other)?;
-        if !self.new.contains_key(&id) && !self.repo.has(id) {
-            self.new.insert(id, (kind, bytes));
-            self.order.push(id);
+        if self.new.insert(id, (kind, bytes)).is_none() {
+            let place = if self.repo.has(id) { &mut self.known } else { &mut self.order };
+            place.push(id);
         }
         Ok(id)
     }
@@ -224,19 +226,19 @@ impl Batch<'_> {
     /// The new objects, for the time until a reference names them.
     #[must_use]
     pub fn into_unnamed(self) -> Unnamed {
-        Unnamed { new: self.new, order: self.order }
+        Unnamed { new: self.new, order: [self.known, self.order].concat() }
     }
 
     /// Number of new objects.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.new.len()
+        self.order.len()
     }
 
     /// Returns whether none is new.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.new.is_empty()
+        self.order.is_empty()
     }
 
     /// Writes the objects into the repository and waits until they are on the disk. One appears after all that it names.
@@ -280,10 +282,9 @@ impl Batch<'_> {
             rest.fold(first, |all, some| all.and_then(|all| Ok(all.into_iter().chain(some?).collect())))
         })?;
         ready.sort_by_key(|(at, _)| *at);
-        let mut folders = std::collections::BTreeSet::new();
-        for (_, it) in ready {
-            folders.extend(it.has_new_folder.then(|| objects.clone()));
-            folders.extend(it.publish().map_err(failed)?);
+        let mut folders = BTreeSet::new();
+        for (at, it) in ready {
+            self.publish(&objects, self.order[at], it, is_durable, &mut folders).map_err(failed)?;
         }
         if !is_durable {
             return Ok(());
@@ -299,7 +300,38 @@ impl Batch<'_> {
     }
 }
 
-/// Objects that were written and that no reference names yet: a `git gc --prune=now` may remove them until then.
+impl Batch<'_> {
+    /// Gives an object its own name, and notes the folders that are to be synced. A `git gc --prune=now` may have removed its
+    /// temporary file; then it is written once more.
+    fn publish(
+        &self,
+        objects: &Path,
+        id: Oid,
+        mut ready: Ready,
+        is_durable: bool,
+        folders: &mut BTreeSet<PathBuf>,
+    ) -> std::io::Result<()> {
+        let (kind, bytes) = &self.new[&id];
+        for _ in 0..FOLDER_TRIES_MAX {
+            folders.extend(ready.has_new_folder.then(|| objects.to_owned()));
+            match ready.publish() {
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                done => {
+                    folders.extend(done?);
+                    return Ok(());
+                }
+            }
+            match Ready::write(objects, (id, *kind, bytes), is_durable)? {
+                Some(again) => ready = again,
+                None => return Ok(()),
+            }
+        }
+        Err(std::io::Error::other("another program removes each object before it has its name"))
+    }
+}
+
+/// Objects that were written and that no reference names yet: a `git gc --prune=now` may remove them until then, and one that has begun
+/// before then for some time after.
 pub struct Unnamed {
     new: HashMap<Oid, (Kind, Vec<u8>)>,
     order: Vec<Oid>,
@@ -316,10 +348,13 @@ impl Unnamed {
     ///
     /// # Errors
     /// As of [`Batch::settle`].
-    pub fn write_again(self, repo: &Repo) -> Result<(), GitError> {
-        let Self { new, order } = self;
-        let order: Vec<Oid> = order.into_iter().filter(|id| !repo.has(*id)).collect();
-        if order.is_empty() { Ok(()) } else { Batch { repo, new, order }.settle() }
+    pub fn write_again(&self, repo: &Repo) -> Result<(), GitError> {
+        let order: Vec<Oid> = self.order.iter().copied().filter(|id| !repo.has(*id)).collect();
+        if order.is_empty() {
+            return Ok(());
+        }
+        let new = order.iter().filter_map(|id| Some((*id, self.new.get(id)?.clone()))).collect();
+        Batch { repo, new, order, known: Vec::new() }.settle()
     }
 }
 

@@ -663,8 +663,52 @@ fn objects_of_a_turn_that_a_gc_prunes_before_the_branch_names_them_are_written_a
     assert!(is_there(commit));
     git(&scene.ws(), &["fsck", "--strict", "--no-dangling"]);
     assert_eq!(git(&scene.ws(), &["show", &format!("{}:deep/x.txt", branch(session.id()))]), "x");
-    turn(&mut session, "q2", "deep/y.txt", None, Some("y\n"));
+    // A content that git has already and that nothing names.
+    let known = scene.dir.path().join("known");
+    std::fs::write(&known, "known\n").expect("a file");
+    git(&scene.ws(), &["hash-object", "-w", known.to_str().expect("a path")]);
+    session.begin_turn("q2").expect("begun");
+    write(&session, "known.txt", None, Some("known\n"));
+    let (meta, done) = session.write_turn(&turn_report("q2", State::Whole)).expect("written");
+    git(&scene.ws(), &["gc", "-q", "--prune=now"]);
+    session.publish(done.commit).expect("published");
+    session.meta = meta;
     git(&scene.ws(), &["fsck", "--strict", "--no-dangling"]);
+    // A collection that began before the branch moved removes them after that, and the next turn writes them once more.
+    let hex = done.commit.to_string();
+    std::fs::remove_file(scene.ws().join(".git/objects").join(&hex[..2]).join(&hex[2..])).expect("removed");
+    turn(&mut session, "q3", "deep/y.txt", None, Some("y\n"));
+    git(&scene.ws(), &["fsck", "--strict", "--no-dangling"]);
+}
+
+/// A `git gc --prune=now` removed the file that was about to become an object, and the turn wasn't committed.
+#[test]
+fn a_turn_is_committed_although_temporary_files_of_objects_are_removed_all_the_time() {
+    let scene = Scene::new();
+    let mut session = scene.sessions.start(None, "").expect("begun");
+    let objects = scene.ws().join(".git/objects");
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let remove = scope.spawn(|| {
+            let mut removed = 0;
+            while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                for folder in std::fs::read_dir(&objects).expect("a folder").flatten() {
+                    for file in std::fs::read_dir(folder.path()).into_iter().flatten().flatten() {
+                        let is_temporary = file.file_name().to_string_lossy().starts_with("tmp_obj_");
+                        removed += u32::from(is_temporary && std::fs::remove_file(file.path()).is_ok());
+                    }
+                }
+            }
+            removed
+        });
+        for number in 0..30 {
+            turn(&mut session, "q", &format!("{number}.txt"), None, Some(&format!("{number}\n")));
+        }
+        is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert!(remove.join().expect("it ends") > 0, "none was removed");
+    });
+    git(&scene.ws(), &["fsck", "--strict", "--no-dangling"]);
+    assert_eq!(session.view().records(30).expect("records").len(), 30);
 }
 
 #[test]

@@ -110,6 +110,7 @@ impl Session {
     /// # Errors
     /// The state directory can't be written, or the branch is checked out, or has moved and can't be followed.
     pub fn begin_turn(&mut self, question: &str) -> Result<Option<String>, SessionError> {
+        self.write_again(self.tip)?;
         let mut notice = self.follow()?;
         if let Some(owed) = self.owed.take() {
             // If it fails again, the turn that begins has its files.
@@ -455,13 +456,17 @@ impl Session {
             return Err(error.into());
         }
         // Somebody's `git gc --prune=now` may have taken them in between.
-        let unnamed = self.unnamed.lock().take();
-        let whole = match unnamed.filter(|(id, _)| *id == commit) {
-            Some((_, unnamed)) => unnamed.write_again(&repo),
-            None => Ok(()),
-        };
+        let whole = self.write_again(commit);
         self.moved_to(commit, Some(commit))?;
-        Ok(whole?)
+        whole
+    }
+
+    /// Writes what the newest commit has again if it has gone, as far as it was written by this process. Objects stay in memory up to the
+    /// next commit: a `git gc --prune=now` that began before the branch named them may remove them later.
+    fn write_again(&self, commit: Oid) -> Result<(), SessionError> {
+        let unnamed = self.unnamed.lock();
+        let of_commit = unnamed.as_ref().filter(|(id, _)| *id == commit);
+        Ok(of_commit.map_or(Ok(()), |(_, it)| it.write_again(&self.sessions.repo))?)
     }
 
     /// Checks that no work tree has the branch checked out: there a move would look like changes of the user's.
