@@ -10,6 +10,8 @@
 //!
 //! It must not know conversations, models, or what becomes of a draft.
 
+#[cfg(test)]
+mod alike_tests;
 mod bench;
 mod checkout;
 mod edit;
