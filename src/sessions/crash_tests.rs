@@ -20,7 +20,7 @@ const PLACE: &str = "REEDCLAW_TEST_PLACE";
 /// More points than any operation has.
 const POINTS_MAX: u64 = 400;
 /// Number of times that each point is tried if `REEDCLAW_TEST_LONG` is set: threads that write at once end in another order each time.
-const LONG_ROUNDS: u64 = 20;
+const LONG_ROUNDS: u64 = 100;
 
 fn sessions_at(place: &Path) -> Sessions {
     Sessions::at(&place.join("ws"), &place.join("state"), None, "tester").expect("a repository")
@@ -51,6 +51,21 @@ fn the_process_that_is_killed() {
             tell(&place, "asked");
             write(&session, "x.txt", None, Some("x\n"));
             tell(&place, "x.txt");
+            write(&session, "y.txt", None, Some("y\n"));
+            tell(&place, "y.txt");
+            session.end_turn(&turn_report("the question", State::Whole)).expect("committed");
+            tell(&place, "committed");
+        }
+        "approve" => {
+            let mut session = sessions.open(&id).expect("opened");
+            session.begin_turn("the question").expect("begun");
+            tell(&place, "asked");
+            write(&session, "x.txt", None, Some("x\n"));
+            tell(&place, "x.txt");
+            session.commit_so_far().expect("committed").expect("something");
+            tell(&place, "so far");
+            session.note_approval("a command").expect("committed").expect("something");
+            tell(&place, "approved");
             write(&session, "y.txt", None, Some("y\n"));
             tell(&place, "y.txt");
             session.end_turn(&turn_report("the question", State::Whole)).expect("committed");
@@ -193,6 +208,8 @@ fn works(place: &Path, id: &str) {
         let record = session.view().record(before).expect("a record");
         assert_eq!((record.question, record.state.as_str()), (left.question, "cut"));
     }
+    drop(session);
+    assert_eq!(examine(&sessions, false).expect("examined"), [], "there is nothing left to say after one start");
 }
 
 #[test]
@@ -239,6 +256,26 @@ fn a_turn_loses_nothing((scene, id): (Scene, String)) {
         works(place, &id);
     });
     assert!(points >= 25, "{points} points");
+}
+
+#[test]
+fn a_turn_with_an_approval_in_its_middle_loses_neither_its_files_nor_the_yes() {
+    let (scene, id) = prepared();
+    let old = scene.sessions.look(&id).expect("found").tip();
+    let points = killed_everywhere(&scene, "approve", &|place, log, _| {
+        let session = sessions_at(place).open(&id).expect("opened");
+        let commits = git(&place.join("ws"), &["log", "--format=%s", &format!("{old}..{}", session.tip())]);
+        assert!(commits.contains("approve: a command") || !log.contains("approved"), "{log}: {commits}");
+        for name in ["x.txt", "y.txt"].iter().filter(|name| log.contains(**name)) {
+            assert!(session.draft().read(name, 10).is_ok(), "{name} was written, so it is there");
+        }
+        let is_committed = session.meta().turns == 3;
+        assert!(is_committed || !log.contains("committed"), "a turn that was reported is there");
+        assert!(is_committed || session.left().is_some() || !log.contains("asked"), "the question was noted");
+        drop(session);
+        works(place, &id);
+    });
+    assert!(points >= 60, "{points} points");
 }
 
 #[test]

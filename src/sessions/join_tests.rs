@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use super::tests::{Scene, branch, git, turn, turn_report, write};
 use super::*;
@@ -412,6 +412,18 @@ fn a_session_begins_with_the_users_uncommitted_files_if_that_is_wanted() {
     let files = git(&at, &["ls-tree", "-r", "--name-only", &branch(session.id())]);
     let files: Vec<&str> = files.lines().filter(|it| !it.starts_with(".reedclaw")).collect();
     assert_eq!(files, [".gitignore", "a.txt", "intent.txt", "staged.txt", "untracked.txt"]);
+    // The tree is the one that git's program makes of the same files, with their contents and modes.
+    git(&at, &["clone", "-q", ".", "../twin"]);
+    let twin = scene.dir.path().join("twin");
+    std::fs::remove_file(twin.join("src/b.rs")).expect("removed");
+    for name in ["a.txt", "intent.txt", "staged.txt", "untracked.txt"] {
+        std::fs::copy(at.join(name), twin.join(name)).expect("copied");
+    }
+    git(&twin, &["add", "-A"]);
+    let theirs = git(&twin, &["write-tree"]);
+    let edit = git(&at, &["ls-tree", "-r", &branch(session.id())]);
+    let ours: Vec<&str> = edit.lines().filter(|it| !it.contains("\t.reedclaw/")).collect();
+    assert_eq!(ours.join("\n"), git(&twin, &["ls-tree", "-r", &theirs]));
     assert_eq!(session.draft().read("a.txt", 100).expect("read").bytes, b"unstaged\n");
     assert_eq!(session.take_notices(), [".env isn't taken along: a file of its name may hold secrets"]);
 }
@@ -511,61 +523,6 @@ fn two_sessions_are_merged_by_plain_git_without_a_conflict_in_their_records() {
         git(&scene.ws(), &["merge", "-q", "--no-edit", name]);
     }
     assert!(scene.ws().join("one.txt").exists() && scene.ws().join("two.txt").exists());
-}
-
-/// The work of another process; without its variables it has none.
-#[test]
-fn the_process_that_works_at_the_same_time() {
-    let Some(place) = std::env::var_os("REEDCLAW_TEST_AT").map(PathBuf::from) else { return };
-    let sessions = Sessions::at(&place.join("ws"), &place.join("state"), None, "tester").expect("a repository");
-    let mut session = sessions.start(None, "one of many").expect("begun");
-    let mut text = None;
-    for number in 1..=turns_of_each() {
-        let new = format!("{number}\n");
-        turn(&mut session, &format!("q{number}"), "same.txt", text.as_deref(), Some(&new));
-        text = Some(new);
-    }
-}
-
-const PROCESSES: usize = 8;
-/// The turns of each: `REEDCLAW_TEST_LONG=1` has more.
-fn turns_of_each() -> usize {
-    if std::env::var_os("REEDCLAW_TEST_LONG").is_some() { 100 } else { 20 }
-}
-
-#[test]
-fn several_processes_work_in_one_repository_and_lose_no_turn() {
-    let scene = Scene::new();
-    let begin = |_| {
-        let mut command = Command::new(std::env::current_exe().expect("this program"));
-        command.args(["--exact", "sessions::join_tests::the_process_that_works_at_the_same_time"]);
-        command.arg("--nocapture").env("REEDCLAW_TEST_AT", scene.dir.path());
-        command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("started")
-    };
-    let children: Vec<_> = (0..PROCESSES).map(begin).collect();
-    // The user works meanwhile.
-    for number in 0..10 {
-        commit_on_main(&scene, &format!("{number}\n"));
-        // It may stop because a reference moves just now; what matters is what it does to the sessions.
-        let collected = Command::new("git").args(["gc", "-q"]).current_dir(scene.ws()).stderr(Stdio::null()).status();
-        collected.expect("git runs");
-    }
-    for child in children {
-        let ended = child.wait_with_output().expect("ended");
-        assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
-    }
-    let all = scene.sessions.list().expect("a list");
-    assert_eq!(all.len(), PROCESSES);
-    for listed in &all {
-        assert_eq!((listed.meta.turns, listed.is_open), (turns_of_each() as u64, false));
-        let records =
-            scene.sessions.look(&listed.meta.id).expect("found").records(turns_of_each() as u64).expect("records");
-        assert_eq!(records.len(), turns_of_each());
-    }
-    git(&scene.ws(), &["fsck", "--strict", "--no-dangling"]);
-    assert_eq!(git(&scene.ws(), &["rev-list", "--count", "main"]), "11");
-    let locks = git(scene.dir.path(), &["-C", "ws", "ls-files", "--others", "--", "*.lock"]);
-    assert_eq!(locks, "");
 }
 
 #[test]

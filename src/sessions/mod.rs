@@ -24,6 +24,10 @@ mod error;
 mod history;
 #[cfg(test)]
 mod join_tests;
+#[cfg(test)]
+mod kinds_tests;
+#[cfg(test)]
+mod meanwhile_tests;
 mod merge;
 mod names;
 #[cfg(test)]

@@ -1,0 +1,93 @@
+//! Sessions while other processes work in the same repository: other sessions, and the user with git's own program.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use super::tests::{Scene, git, turn};
+use super::*;
+
+fn commit_on_main(scene: &Scene, text: &str) {
+    std::fs::write(scene.ws().join("a.txt"), text).expect("a file");
+    git(&scene.ws(), &["commit", "-q", "-am", "the user's"]);
+}
+
+/// The work of another process; without its variables it has none.
+#[test]
+fn the_process_that_works_at_the_same_time() {
+    let Some(place) = std::env::var_os("REEDCLAW_TEST_AT").map(PathBuf::from) else { return };
+    let sessions = Sessions::at(&place.join("ws"), &place.join("state"), None, "tester").expect("a repository");
+    let mut session = sessions.start(None, "one of many").expect("begun");
+    let mut text = None;
+    for number in 1..=turns_of_each() {
+        let new = format!("{number}\n");
+        turn(&mut session, &format!("q{number}"), "same.txt", text.as_deref(), Some(&new));
+        text = Some(new);
+    }
+}
+
+/// The lock files below a directory of git's.
+fn locks_below(top: &Path) -> Vec<PathBuf> {
+    let (mut found, mut waiting) = (Vec::new(), vec![top.to_owned()]);
+    while let Some(at) = waiting.pop() {
+        for path in std::fs::read_dir(&at).expect("a directory").flatten().map(|it| it.path()) {
+            if path.is_dir() {
+                waiting.push(path);
+            } else if path.extension().is_some_and(|it| it == "lock") {
+                found.push(path);
+            }
+        }
+    }
+    found
+}
+
+const PROCESSES: usize = 8;
+/// The turns of each: `REEDCLAW_TEST_LONG=1` has more.
+fn turns_of_each() -> usize {
+    if std::env::var_os("REEDCLAW_TEST_LONG").is_some() { 100 } else { 20 }
+}
+
+/// A process with a session of its own.
+fn worker(scene: &Scene) -> Child {
+    let mut command = Command::new(std::env::current_exe().expect("this program"));
+    command.args(["--exact", "sessions::meanwhile_tests::the_process_that_works_at_the_same_time"]);
+    command.arg("--nocapture").env("REEDCLAW_TEST_AT", scene.dir.path());
+    command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("started")
+}
+
+fn each_worker_ended_well(children: Vec<Child>) {
+    for child in children {
+        let ended = child.wait_with_output().expect("ended");
+        assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+    }
+}
+
+/// All records of all sessions, and all that their commits have, can be read.
+fn no_turn_is_lost(scene: &Scene, processes: usize) {
+    let all = scene.sessions.list().expect("a list");
+    assert_eq!(all.len(), processes);
+    for listed in &all {
+        assert_eq!((listed.meta.turns, listed.is_open), (turns_of_each() as u64, false));
+        let records =
+            scene.sessions.look(&listed.meta.id).expect("found").records(turns_of_each() as u64).expect("records");
+        assert_eq!(records.len(), turns_of_each());
+    }
+}
+
+/// Statement 16.
+#[test]
+fn several_processes_work_in_one_repository_and_lose_no_turn() {
+    let scene = Scene::new();
+    let children: Vec<_> = (0..PROCESSES).map(|_| worker(&scene)).collect();
+    // The user works meanwhile.
+    for number in 0..10 {
+        commit_on_main(&scene, &format!("{number}\n"));
+        // It may stop because a reference moves just now; what matters is what it does to the sessions.
+        let collected = Command::new("git").args(["gc", "-q"]).current_dir(scene.ws()).stderr(Stdio::null()).status();
+        collected.expect("git runs");
+    }
+    each_worker_ended_well(children);
+    no_turn_is_lost(&scene, PROCESSES);
+    git(&scene.ws(), &["fsck", "--strict", "--no-dangling"]);
+    assert_eq!(git(&scene.ws(), &["rev-list", "--count", "main"]), "11");
+    assert_eq!(locks_below(&scene.ws().join(".git")), Vec::<PathBuf>::new());
+}
