@@ -1,11 +1,12 @@
 //! `reedclaw session` and `reedclaw agent --session`: sessions on git without the shell, their exit statuses and JSON.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use reedclaw::schema::Schema;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -222,56 +223,105 @@ fn a_session_is_asked_and_its_open_files_are_listed_and_changed() {
     assert!(output(at, &["session", "log", &id]).contains("kept 1"));
 }
 
+/// The schema of the JSON lines, and the kinds of lines that were seen.
+struct Lines {
+    schema: Schema,
+    seen: BTreeSet<String>,
+}
+
+impl Lines {
+    fn new() -> Self {
+        let text = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/config/schema/sessions.json"));
+        let schema = serde_json::from_str(&text.expect("the schema")).expect("JSON");
+        Self { schema: Schema::new(schema).expect("a schema"), seen: BTreeSet::new() }
+    }
+
+    fn kinds(&self) -> impl Iterator<Item = (&str, &Value)> {
+        let all = self.schema.as_value()["oneOf"].as_array().expect("kinds");
+        all.iter().map(|it| (it["properties"]["kind"]["const"].as_str().expect("a kind"), it))
+    }
+
+    /// Runs a command, whose lines must each be of a known kind, with all its fields and no other.
+    fn run(&mut self, home: &Path, arguments: &[&str]) {
+        let (_, out, err) = reedclaw(home, &[&["session"], arguments, &["--json"]].concat());
+        assert!(!out.is_empty(), "{arguments:?}: {err}");
+        for line in out.lines() {
+            let value: Value = serde_json::from_str(line).expect("JSON");
+            assert_eq!(self.schema.problems(&value), Vec::<String>::new(), "{arguments:?}: {line}");
+            let kind = value["kind"].as_str().expect("a kind").to_owned();
+            let (_, known) = self.kinds().find(|(name, _)| *name == kind).expect("a known kind");
+            let known: Vec<&String> = known["properties"].as_object().expect("properties").keys().collect();
+            let had: Vec<&String> = value.as_object().expect("an object").keys().collect();
+            assert_eq!(had, known, "{kind}");
+            self.seen.insert(kind);
+        }
+    }
+}
+
+/// Statement 41: the lines of every command with `--json`, of all kinds that there are.
 #[test]
 fn the_json_of_sessions_is_what_its_schema_says() {
     if !require(&["git"]) {
         return;
     }
     let (home, id) = with_two_turns();
-    let schema = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/config/schema/sessions.json"));
-    let schema: Value = serde_json::from_str(&schema.expect("the schema")).expect("JSON");
-    let mut kinds = Vec::new();
-    let project = home.path().join("project");
+    let (at, project, mut lines) = (home.path(), home.path().join("project"), Lines::new());
     git(&project, &["commit", "-q", "--allow-empty", "-m", "the user goes on"]);
-    let beside = fs::read_dir(home.path().join(".local/state/reedclaw/sessions")).expect("a folder").flatten().next();
+    let beside = fs::read_dir(at.join(".local/state/reedclaw/sessions")).expect("a folder").flatten().next();
     let gone = beside.expect("one repository").path().join("01234567-0123-7123-8123-0123456789ab");
     fs::create_dir(&gone).expect("what is left of a session");
-    for arguments in [
-        &["session", "list", "--json"][..],
-        &["session", "log", &id, "--json"],
-        &["session", "show", &id, "2", "--json"],
-        &["session", "diff", &id, "--json"],
-        &["session", "files", &id, "--json"],
-        &["session", "context", &id, "--add", "a.txt", "--json"],
-        &["session", "gc", "--json"],
-        &["session", "doctor", "--json"],
-        &["session", "sync", &id, "--json"],
-        &["session", "apply", &id, "--yes", "--json"],
-        &["undo"],
-        &["session", "merge", &id, "--yes", "--json"],
-    ] {
-        if arguments == ["undo"] {
-            output(home.path(), arguments);
-            continue;
-        }
-        for line in output(home.path(), arguments).lines() {
-            let value: Value = serde_json::from_str(line).expect("JSON");
-            let kind = value["kind"].as_str().expect("a kind").to_owned();
-            let properties = &schema["oneOf"]
-                .as_array()
-                .expect("kinds")
-                .iter()
-                .find(|it| it["properties"]["kind"]["const"] == kind.as_str());
-            let properties = properties.unwrap_or_else(|| panic!("{kind} isn't in the schema"));
-            let known: Vec<&String> = properties["properties"].as_object().expect("properties").keys().collect();
-            let had: Vec<&String> = value.as_object().expect("an object").keys().collect();
-            assert_eq!(had, known, "{kind}");
-            kinds.push(kind);
-        }
+    let looks: [&[&str]; 9] = [
+        &["list", "--all"],
+        &["show", &id, "2"],
+        &["diff", &id],
+        &["diff", &id, "--against", "main"],
+        &["files", &id],
+        &["context", &id, "--add", "a.txt"],
+        &["gc", "--dry-run"],
+        &["gc"],
+        &["sync", &id],
+    ];
+    looks.iter().for_each(|look| lines.run(at, look));
+    lines.run(at, &["merge", &id, "--dry-run"]);
+    lines.run(at, &["apply", &id, "--yes"]);
+    output(at, &["undo"]);
+    // A tool of the repository with a test, in commits of the person's own.
+    let tool = "return { api = 1, name = \"shout\", description = \"x\", schema = { type = \"object\" }, \
+                execute = function() return 1 end }";
+    for (path, text) in [("tools/shout.luau", tool), ("tools/shout.test.luau", "return { works = function() end }")] {
+        let copy = format!("mkdir -p tools; printf '%s' '{text}' >{path}");
+        output(at, &["session", "run", &id, "--yes", &copy]);
     }
-    kinds.dedup();
-    let looks = ["session", "turn", "record", "change", "file", "open_file", "cleared"];
-    assert_eq!(kinds, [&looks[..], &["synced", "change", "applied", "change", "merged"]].concat());
+    lines.run(at, &["tools", &id]);
+    lines.run(at, &["tools", &id, "test", "shout"]);
+    // Every kind of commit.
+    output(at, &["session", "rewind", &id, "1", "--code"]);
+    output(at, &["session", "rewind", &id, "2", "--talk"]);
+    let fork = output(at, &["session", "fork", &id, "1"]);
+    for it in [&id, fork.trim()] {
+        lines.run(at, &["log", it]);
+    }
+    // The user changes the same line: nothing is merged, and the paths are named.
+    fs::write(project.join("a.txt"), "mine\n").expect("a file");
+    git(&project, &["commit", "-q", "-am", "mine"]);
+    for command in [&["merge", &id, "--yes"][..], &["apply", &id, "--yes"], &["sync", &id]] {
+        lines.run(at, command);
+    }
+    lines.run(at, &["list"]);
+    git(&project, &["reset", "-q", "--hard", "HEAD~1"]);
+    lines.run(at, &["merge", fork.trim(), "--yes"]);
+    // A record that somebody has damaged.
+    let branch = format!("reedclaw/session/{}", fork.trim());
+    git(&project, &["worktree", "add", "-q", "../tree", &branch]);
+    let record = at.join("tree/.reedclaw/sessions").join(fork.trim()).join("session.json");
+    fs::write(record, "{").expect("a file");
+    git(&at.join("tree"), &["commit", "-q", "-am", "damage"]);
+    git(&project, &["worktree", "remove", "--force", "../tree"]);
+    lines.run(at, &["doctor"]);
+    lines.run(at, &["doctor", "--repair"]);
+    lines.run(at, &["log", fork.trim()]);
+    let unseen: Vec<&str> = lines.kinds().map(|(kind, _)| kind).filter(|kind| !lines.seen.contains(*kind)).collect();
+    assert_eq!(unseen, Vec::<&str>::new(), "kinds that no command has shown");
 }
 
 /// The numbers of each entry that a write would change, of a directory also if something was made there and removed again.
