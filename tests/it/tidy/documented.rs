@@ -130,6 +130,7 @@ fn each_page_of_decisions_belongs_to_a_room() {
                     | "wall-acceptance"
                     | "mcp-acceptance"
                     | "gateway-acceptance"
+                    | "sessions-acceptance"
             ) || ROOMS.iter().any(|room| room.name == page)
         })
     };
