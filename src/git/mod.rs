@@ -27,7 +27,7 @@ use durable::EditError;
 pub use fault::in_memory;
 pub use gix::ObjectId as Oid;
 pub use index::{IndexEntry, index, stat_of};
-pub use program::{Merged, Program, make_bare};
+pub use program::{Conflict, Merged, Program, make_bare};
 use tables::Tables;
 pub use uses::BranchUse;
 pub use write::{Batch, NewCommit, TreeEdit, Unnamed};

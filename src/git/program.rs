@@ -30,8 +30,17 @@ const OUTPUT_BYTES_MAX: u64 = 16 * 1024 * 1024;
 pub struct Merged {
     /// The tree that came out; with marks of conflicts in it if there are conflicts.
     pub tree: Oid,
-    /// Paths with conflicts.
-    pub conflicts: Vec<PathBuf>,
+    /// The conflicts, by path.
+    pub conflicts: Vec<Conflict>,
+}
+
+/// A file that both sides of a merge changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Conflict {
+    /// Its path.
+    pub path: PathBuf,
+    /// Its kind in git's words, such as `contents`, `modify/delete` or `rename/delete`.
+    pub kind: String,
 }
 
 /// Git's program.
@@ -94,7 +103,7 @@ impl Program {
 
     fn merge_as(&self, bare: &Path, base: Option<Oid>, sides: [&str; 2]) -> Result<Merged, GitError> {
         let mut command = self.closed(bare);
-        command.args(["merge-tree", "--write-tree", "-z", "--name-only", "--no-messages"]);
+        command.args(["merge-tree", "--write-tree", "-z", "--name-only", "--messages"]);
         if let Some(base) = base {
             command.arg(format!("--merge-base={base}"));
         }
@@ -111,8 +120,14 @@ impl Program {
         }
         let mut parts = ran.out.split(|byte| *byte == 0);
         let tree = parts.next().and_then(|it| oid_of(&String::from_utf8_lossy(it))).ok_or_else(failed)?;
-        let conflicts = parts.filter(|it| !it.is_empty()).map(|it| PathBuf::from(OsStr::from_bytes(it))).collect();
-        Ok(Merged { tree, conflicts })
+        let path = |part: &[u8]| PathBuf::from(OsStr::from_bytes(part));
+        let paths: Vec<PathBuf> = parts.by_ref().take_while(|it| !it.is_empty()).map(path).collect();
+        let kinds = conflict_kinds(parts);
+        let kind =
+            |path: &Path| kinds.iter().find(|(paths, _)| paths.iter().any(|it| it == path)).map(|(_, kind)| kind);
+        let conflict =
+            |path: PathBuf| Conflict { kind: kind(&path).cloned().unwrap_or_else(|| "contents".into()), path };
+        Ok(Merged { tree, conflicts: paths.into_iter().map(conflict).collect() })
     }
 
     /// Merges three versions of a text; `None` if two of them changed the same lines, or one is no text. The files for it go
@@ -342,4 +357,19 @@ pub(super) fn run_with(mut command: Command, input: &[u8]) -> Result<Ran, GitErr
     };
     let status = child.wait().map_err(other)?;
     Ok(Ran { status: status.code(), out, err: String::from_utf8_lossy(&err).into_owned() })
+}
+
+/// Reads the messages of git-merge-tree(1): how many paths one is about, these paths, its type, and the message. Gives the conflicts
+/// among them.
+fn conflict_kinds<'o>(mut parts: impl Iterator<Item = &'o [u8]>) -> Vec<(Vec<PathBuf>, String)> {
+    let mut kinds = Vec::new();
+    while let Some(count) = parts.next().and_then(|it| std::str::from_utf8(it).ok()?.parse::<usize>().ok()) {
+        let paths = parts.by_ref().take(count).map(|it| PathBuf::from(OsStr::from_bytes(it))).collect();
+        let (Some(kind), Some(_)) = (parts.next(), parts.next()) else { break };
+        let kind = String::from_utf8_lossy(kind);
+        if let Some(kind) = kind.strip_prefix("CONFLICT (").and_then(|it| it.strip_suffix(')')) {
+            kinds.push((paths, kind.to_owned()));
+        }
+    }
+    kinds
 }

@@ -196,7 +196,7 @@ fn a_merge_is_gits_and_changes_nothing_until_it_is_for_good() {
     let theirs = scene.commit(&[first], &[("a.txt", Some("one\ntwo\nTHREE\n")), ("src/b.txt", None)]);
     make_bare(scratch.path(), &scene.repo).expect("a directory");
     let merged = program.merge(scratch.path(), None, (ours, theirs)).expect("merged");
-    assert_eq!(merged.conflicts, Vec::<PathBuf>::new());
+    assert_eq!(merged.conflicts, []);
     assert!(!scene.repo.has(merged.tree), "a preview writes nothing into the repository");
     let mut batch = scene.repo.batch();
     batch.add_from(&Repo::open(scratch.path()).expect("a repository"), merged.tree).expect("added");
@@ -206,7 +206,10 @@ fn a_merge_is_gits_and_changes_nothing_until_it_is_for_good() {
     assert_eq!(shown, "ONE\ntwo\nTHREE");
     let against = scene.commit(&[first], &[("a.txt", Some("other\ntwo\nthree\n"))]);
     let merged = program.merge(scratch.path(), None, (ours, against)).expect("merged");
-    assert_eq!(merged.conflicts, [PathBuf::from("a.txt")]);
+    assert_eq!(merged.conflicts, [Conflict { path: "a.txt".into(), kind: "contents".into() }]);
+    let gone = scene.commit(&[first], &[("a.txt", None), ("src/b.txt", Some("new\n"))]);
+    let merged = program.merge(scratch.path(), None, (gone, against)).expect("merged");
+    assert_eq!(merged.conflicts, [Conflict { path: "a.txt".into(), kind: "modify/delete".into() }]);
     // A branch goes by its name in the marks, and what can't be the name of one by the commit's.
     let other = first.to_string();
     for (name, is_shown) in [

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::names::short_id;
-use crate::git::{BranchUse, GitError};
+use crate::git::{BranchUse, Conflict, GitError};
 
 /// Paths that a message names.
 const NAMED_MAX: usize = 8;
@@ -66,15 +66,15 @@ pub enum SessionError {
     Refused(String),
     /// Both sides changed the same.
     #[error("both sides changed {}", list(.0))]
-    Conflicts(Vec<PathBuf>),
+    Conflicts(Vec<Conflict>),
     /// A record that can't be read.
     #[error("the record of turn {0} can't be read")]
     Damaged(u64),
 }
 
-fn list(paths: &[PathBuf]) -> String {
-    let named: Vec<String> = paths.iter().take(NAMED_MAX).map(|path| path.display().to_string()).collect();
-    let more = paths.len().saturating_sub(NAMED_MAX);
+fn list(conflicts: &[Conflict]) -> String {
+    let named: Vec<String> = conflicts.iter().take(NAMED_MAX).map(|it| it.path.display().to_string()).collect();
+    let more = conflicts.len().saturating_sub(NAMED_MAX);
     if more == 0 { named.join(", ") } else { format!("{} and {more} more", named.join(", ")) }
 }
 

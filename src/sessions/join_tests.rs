@@ -38,7 +38,7 @@ fn a_conflict_is_solved_in_the_session_and_then_the_merge_goes_through() {
     let planned = plan_merge(&scene.sessions, session.id(), How::Squash, &program);
     assert!(matches!(planned, Err(SessionError::Conflicts(_))));
     let synced = sync(&mut session, None, &program).expect("synced");
-    assert_eq!(synced.conflicts, [PathBuf::from("a.txt")]);
+    assert_eq!(synced.conflicts.iter().map(|it| it.path.as_path()).collect::<Vec<_>>(), [Path::new("a.txt")]);
     let marked = String::from_utf8(session.draft().read("a.txt", 1000).expect("read").bytes).expect("text");
     assert!(marked.contains("<<<<<<< session\n") && marked.contains(">>>>>>> main\n"), "{marked}");
     assert!(marked.contains("user\n"), "{marked}");
@@ -322,7 +322,9 @@ fn apply_merges_the_users_own_changes_or_refuses() {
     let program = scene.program();
     for program in [None, Some(&program)] {
         let refused = plan_apply(&scene.sessions, session.id(), &checkout, program);
-        assert!(matches!(refused, Err(SessionError::Conflicts(paths)) if paths == [PathBuf::from("a.txt")]));
+        assert!(
+            matches!(refused, Err(SessionError::Conflicts(all)) if all.len() == 1 && all[0].path == Path::new("a.txt"))
+        );
     }
     // Other lines of the same file, and its mode.
     std::fs::write(scene.ws().join("a.txt"), "one\ntwo\nthree\nmine\n").expect("a file");
@@ -490,7 +492,11 @@ fn uncommitted_files_come_into_a_session_that_has_begun() {
     // The same line on both sides is a conflict, to be solved in the session.
     std::fs::write(at.join("a.txt"), "mine\ntwo\nthree\n").expect("a file");
     let (synced, _) = sync_changes(&mut session, &program, &no_key()).expect("synced");
-    assert_eq!((synced.conflicts, session.meta().conflicts.clone()), (vec!["a.txt".into()], vec!["a.txt".to_owned()]));
+    let kinds: Vec<_> = synced.conflicts.iter().map(|it| (it.path.as_path(), it.kind.as_str())).collect();
+    assert_eq!(
+        (kinds, session.meta().conflicts.clone()),
+        (vec![(Path::new("a.txt"), "contents")], vec!["a.txt".into()])
+    );
     session.undo().expect("undone");
     // Commits come first.
     git(&at, &["commit", "-q", "-m", "new"]);

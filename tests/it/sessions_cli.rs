@@ -402,6 +402,7 @@ fn a_dry_run_writes_nothing_and_a_conflict_has_its_own_status() {
     assert!(err.contains("session sync"), "the way on is named: {err}");
     let conflict: Value = serde_json::from_str(out.trim()).expect("JSON");
     assert_eq!((&conflict["kind"], &conflict["path"]), (&json!("conflict"), &json!("a.txt")));
+    assert_eq!(conflict["conflict"], json!("contents"));
     assert_eq!(differing(&before, &held(&project)), Vec::<&PathBuf>::new(), "nothing has moved");
     assert_eq!(reedclaw(at, &["session", "sync", &id]).0, Some(6));
     let marked = output(at, &["session", "cat", &id, "a.txt"]);

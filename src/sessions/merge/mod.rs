@@ -477,7 +477,7 @@ impl Work<'_> {
     /// The tree of a merge, with the target's records instead of the session's.
     fn merged(&self, base: Option<Oid>, ours: Oid, theirs: Oid) -> Result<Oid, SessionError> {
         let merged = self.program.merge(&self.scratch.path, base, (ours, theirs))?;
-        let conflicts: Vec<PathBuf> = merged.conflicts.into_iter().filter(|it| !it.starts_with(RECORDS)).collect();
+        let conflicts: Vec<_> = merged.conflicts.into_iter().filter(|it| !it.path.starts_with(RECORDS)).collect();
         if !conflicts.is_empty() {
             return Err(SessionError::Conflicts(conflicts));
         }

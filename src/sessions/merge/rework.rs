@@ -2,7 +2,7 @@
 //! branch, and one that goes back to the files or to the conversation of a turn alone. The tip that the branch leaves is kept,
 //! and `undo` returns to it.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::Scratch;
 use super::sync::Synced;
@@ -181,7 +181,7 @@ impl Replay<'_> {
         let mut tree = fresh.commit(at)?.tree;
         if !self.session.view().differ(parent, entry.id)?.is_empty() {
             let merged = self.program.merge(&self.scratch.path, Some(parent), (at, entry.id))?;
-            let conflicts: Vec<PathBuf> = merged.conflicts.into_iter().filter(|it| !it.starts_with(RECORDS)).collect();
+            let conflicts: Vec<_> = merged.conflicts.into_iter().filter(|it| !it.path.starts_with(RECORDS)).collect();
             if !conflicts.is_empty() {
                 return Err(SessionError::Conflicts(conflicts));
             }

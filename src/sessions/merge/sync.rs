@@ -7,7 +7,7 @@ use super::checkout::checkout_tree;
 use super::twins::twins;
 use super::{MergePlan, Scratch};
 use crate::files::{PathError, Root, Stamp};
-use crate::git::{Changed, GitError, Mode, Objects as _, Oid, Program, Repo, TreeEdit, oid_of, short};
+use crate::git::{Changed, Conflict, GitError, Mode, Objects as _, Oid, Program, Repo, TreeEdit, oid_of, short};
 use crate::host::now_unix_ms;
 use crate::render::patch::all_crlf;
 use crate::sessions::base::{Session, Sessions};
@@ -29,7 +29,7 @@ pub struct Synced {
     /// The newest commit of that branch.
     pub from: Oid,
     /// Files that both sides changed in the same place: they have git's marks until a turn solves them.
-    pub conflicts: Vec<PathBuf>,
+    pub conflicts: Vec<Conflict>,
 }
 
 /// A file of the checkout that a session changes.
@@ -61,11 +61,11 @@ pub fn sync(session: &mut Session, from: Option<&str>, program: &Program) -> Res
     // Git's program wrote the objects: a repository that was opened before may not know them yet.
     let fresh = Repo::open(&scratch.path)?;
     let mut conflicts = merged.conflicts;
-    conflicts.retain(|it| !it.starts_with(RECORDS));
-    conflicts.sort();
+    conflicts.retain(|it| !it.path.starts_with(RECORDS));
+    conflicts.sort_by(|one, other| one.path.cmp(&other.path));
     let meta = Meta {
         base: Some(theirs.to_string()),
-        conflicts: conflicts.iter().map(|it| it.display().to_string()).collect(),
+        conflicts: conflicts.iter().map(|it| it.path.display().to_string()).collect(),
         ..session.meta.clone()
     };
     let subject = format!("bring {name} ({}) into the session", short(theirs));
@@ -112,9 +112,9 @@ pub fn sync_changes(
     let merged = program.merge_named(&scratch.path, base, [(OURS, session.tip), (CHECKOUT, theirs)])?;
     let fresh = Repo::open(&scratch.path)?;
     let mut conflicts = merged.conflicts;
-    conflicts.retain(|it| !it.starts_with(RECORDS));
-    conflicts.sort();
-    let names = conflicts.iter().map(|it| it.display().to_string()).collect();
+    conflicts.retain(|it| !it.path.starts_with(RECORDS));
+    conflicts.sort_by(|one, other| one.path.cmp(&other.path));
+    let names = conflicts.iter().map(|it| it.path.display().to_string()).collect();
     let meta = Meta { conflicts: names, checkout: Some(tree.to_string()), ..session.meta.clone() };
     let subject = "bring uncommitted files of the checkout into the session";
     let commit = joined(session, &fresh, &meta, (merged.tree, None), subject)?;
@@ -229,7 +229,7 @@ pub fn plan_apply(
             Ok((stamp, bytes)) => (Some(stamp), Some((mode_of(stamp), bytes))),
             Err(PathError::Missing | PathError::NotDirectory) => (None, None),
             Err(_) => {
-                conflicts.push(path);
+                conflicts.push(Conflict { path, kind: "contents".into() });
                 continue;
             }
         };
@@ -246,7 +246,8 @@ pub fn plan_apply(
         } else if let Some(both) = merged([&old, &now, &new])? {
             all.push(ToApply { path, expected, now: ended(Some(both)), is_merged: true, twin: None });
         } else {
-            conflicts.push(path);
+            let is_gone = old.is_some() && (now.is_none() || new.is_none());
+            conflicts.push(Conflict { path, kind: if is_gone { "modify/delete" } else { "contents" }.into() });
         }
     }
     if !conflicts.is_empty() {

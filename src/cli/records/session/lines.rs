@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use crate::app::{Applied, Doubt};
-use crate::git::Changed;
+use crate::git::{Changed, Conflict};
 use crate::sessions::{Finding, Listed, LogEntry, Sessions, runs_elsewhere};
 
 /// Version of the JSON lines.
@@ -59,8 +59,8 @@ pub(super) fn change(id: &str, it: &Changed, about: &About<'_>) -> Value {
         "runs": runs_elsewhere(it), "from": from, "secrets": secrets, "twin": twin})
 }
 
-pub(super) fn conflict(id: &str, path: &Path) -> Value {
-    json!({"v": VERSION, "kind": "conflict", "session": id, "path": shown(path)})
+pub(super) fn conflict(id: &str, conflict: &Conflict) -> Value {
+    json!({"v": VERSION, "kind": "conflict", "session": id, "path": shown(&conflict.path), "conflict": conflict.kind})
 }
 
 /// A branch's commit that came into a session.

@@ -22,7 +22,7 @@ use crate::cli::answers::person::AtTty;
 use crate::cli::exit;
 use crate::cli::out::{columns, errln, is_yes, out, outln, print_lines, report, settle, shown_json};
 use crate::config::state_directory;
-use crate::git::{Changed, Mode, Oid, Program, short};
+use crate::git::{Changed, Conflict, Mode, Oid, Program, short};
 use crate::host;
 use crate::ops::sessions::{
     Turn, against, applied_lines, call_lines, changes_at, difference, doubt_lines, first_questions, former_names,
@@ -414,10 +414,10 @@ impl Asked {
     fn sync(&self, id: &str, matches: &ArgMatches) -> Result<ExitCode, Failure> {
         let branch = matches.get_one::<String>("branch").map(String::as_str);
         let is_json = matches.get_flag("json");
-        let conflicts = |paths: &[PathBuf]| {
-            print_lines(paths.iter().map(|it| match is_json {
+        let conflicts = |all: &[Conflict]| {
+            print_lines(all.iter().map(|it| match is_json {
                 true => lines::conflict(id, it).to_string(),
-                false => escape_visible(&it.display().to_string()),
+                false => escape_visible(&it.path.display().to_string()),
             }));
         };
         let mut session = open_to_write(&self.runtime, &self.sessions, id).map_err(session_failure)?;
@@ -645,11 +645,11 @@ impl Asked {
 
 /// Reports the files that both sides changed, as lines of JSON too; any other error is returned.
 fn in_conflict(id: &str, is_json: bool, error: SessionError) -> Result<ExitCode, Failure> {
-    let SessionError::Conflicts(paths) = error else { return Err(session_failure(error)) };
+    let SessionError::Conflicts(conflicts) = error else { return Err(session_failure(error)) };
     if is_json {
-        print_lines(paths.iter().map(|it| lines::conflict(id, it).to_string()));
+        print_lines(conflicts.iter().map(|it| lines::conflict(id, it).to_string()));
     }
-    report(&session_failure(SessionError::Conflicts(paths)));
+    report(&session_failure(SessionError::Conflicts(conflicts)));
     Ok(ExitCode::from(exit::CONFLICTS))
 }
 

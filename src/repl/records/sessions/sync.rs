@@ -32,7 +32,8 @@ pub(super) fn sync_session(repl: &mut Repl, argument: &str, program: &Program) -
 
 fn show_conflicts(repl: &Repl, synced: &Synced) {
     if !synced.conflicts.is_empty() {
-        let paths: Vec<String> = synced.conflicts.iter().map(|it| escape_visible(&it.display().to_string())).collect();
+        let paths: Vec<String> =
+            synced.conflicts.iter().map(|it| escape_visible(&it.path.display().to_string())).collect();
         let paths = paths.join(", ");
         repl.console.notice(&format!("both sides changed {paths}: ask the model to solve the conflicts"));
     }
