@@ -269,6 +269,12 @@ impl Repo {
         &self.git_dir
     }
 
+    /// Returns whether a `git gc` is at work, which may remove objects that nothing named when it began.
+    #[must_use]
+    pub fn is_collecting(&self) -> bool {
+        self.common_dir.join("gc.pid").exists()
+    }
+
     /// The directory that all work trees share.
     #[must_use]
     pub fn common_dir(&self) -> &Path {

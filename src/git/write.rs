@@ -344,6 +344,12 @@ impl std::fmt::Debug for Unnamed {
 }
 
 impl Unnamed {
+    /// Bytes of all of them.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.new.values().map(|(_, bytes)| bytes.len()).sum()
+    }
+
     /// Writes those again that are gone.
     ///
     /// # Errors

@@ -112,8 +112,8 @@ pub struct Session {
     pub(super) tip: Oid,
     pub(super) desk: Desk,
     pub(super) draft: Arc<Draft>,
-    /// The newest commit that was written, with its objects, until the branch names it.
-    pub(super) unnamed: Mutex<Option<(Oid, Unnamed)>>,
+    /// Objects of the newest commit that was written, and of those before it that a collection may still remove.
+    pub(super) unnamed: Mutex<Vec<Unnamed>>,
     /// The newest commit that was made of the draft, with the changes that the draft had then.
     pub(super) written: Mutex<Option<(Oid, Vec<Changed>)>>,
     /// The newest turn if it couldn't be written: it is tried again before the next one.

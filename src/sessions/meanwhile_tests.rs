@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use super::tests::{Scene, git, turn};
+use super::tests::{Scene, git, turn, turn_report, write};
 use super::*;
 
 fn commit_on_main(scene: &Scene, text: &str) {
@@ -90,4 +90,38 @@ fn several_processes_work_in_one_repository_and_lose_no_turn() {
     git(&scene.ws(), &["fsck", "--strict", "--no-dangling"]);
     assert_eq!(git(&scene.ws(), &["rev-list", "--count", "main"]), "11");
     assert_eq!(locks_below(&scene.ws().join(".git")), Vec::<PathBuf>::new());
+}
+
+/// Removes the files of the objects that these commits have and older ones haven't.
+fn remove_loose(scene: &Scene, revisions: &str) {
+    let list = git(&scene.ws(), &["rev-list", "--objects", revisions]);
+    for line in list.lines() {
+        let id = line.split(' ').next().unwrap_or_default();
+        let _ = std::fs::remove_file(scene.ws().join(".git/objects").join(&id[..2]).join(&id[2..]));
+    }
+}
+
+/// Statement 17: a collection that began before the branch had moved knows nothing of the turns since, and removes them one after the other.
+#[test]
+fn turns_that_a_running_collection_removes_are_written_again_before_and_while_the_next_one_is_committed() {
+    let scene = Scene::new();
+    let mut session = scene.sessions.start(None, "").expect("begun");
+    std::fs::write(scene.ws().join(".git/gc.pid"), "1 here").expect("a file");
+    let first = session.tip();
+    for number in 1..=3 {
+        turn(&mut session, "q", &format!("{number}.txt"), None, Some("x\n"));
+    }
+    let since = format!("{first}..{}", session.reference());
+    remove_loose(&scene, &since);
+    session.begin_turn("q").expect("begun");
+    git(&scene.ws(), &["fsck", "--strict", "--no-dangling"]);
+    write(&session, "4.txt", None, Some("x\n"));
+    remove_loose(&scene, &since);
+    session.end_turn(&turn_report("q", State::Whole)).expect("committed");
+    git(&scene.ws(), &["fsck", "--strict", "--no-dangling"]);
+    assert_eq!(session.view().records(4).expect("records").len(), 4);
+    // Without a collection nothing but the newest is held.
+    std::fs::remove_file(scene.ws().join(".git/gc.pid")).expect("removed");
+    turn(&mut session, "q", "5.txt", None, Some("x\n"));
+    assert_eq!(session.unnamed.lock().len(), 1);
 }

@@ -35,6 +35,11 @@ const MODEL_EMAIL: &str = "noreply@localhost";
 /// Bytes of a file whose lines are counted, and of all files of a turn together.
 const COUNTED_BYTES_MAX: u64 = 1024 * 1024;
 const COUNTED_ALL_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Commits whose objects stay in memory while a `git gc` runs, and their bytes together.
+const UNNAMED_MAX: usize = 100;
+const UNNAMED_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// Number of times that something is tried of which a collection removes a part.
+const TRIES_MAX: usize = 5;
 /// Records aren't compared line by line in a checkout of the branch; git reads such rules from a work tree only.
 const ATTRIBUTES: &str = "** -diff linguist-generated\n";
 
@@ -110,7 +115,7 @@ impl Session {
     /// # Errors
     /// The state directory can't be written, or the branch is checked out, or has moved and can't be followed.
     pub fn begin_turn(&mut self, question: &str) -> Result<Option<String>, SessionError> {
-        self.write_again(self.tip)?;
+        self.write_again()?;
         let mut notice = self.follow()?;
         if let Some(owed) = self.owed.take() {
             // If it fails again, the turn that begins has its files.
@@ -163,7 +168,8 @@ impl Session {
     /// # Errors
     /// It can't be written. The branch is where it was then, and the draft stays.
     pub fn end_turn(&mut self, report: &TurnReport) -> Result<Committed, SessionError> {
-        let written = self.write_turn(report).and_then(|(meta, done)| match self.publish(done.commit) {
+        let written = self.despite_collections(|it| it.write_turn(report));
+        let written = written.and_then(|(meta, done)| match self.publish(done.commit) {
             Ok(()) => {
                 self.meta = meta;
                 Ok(done)
@@ -271,7 +277,7 @@ impl Session {
             subject = format!("{}…", subject[..end].trim_end());
         }
         let message = format!("{subject}\n\n{}", trailers(&meta.id, None, act, "whole", None));
-        let commit = self.write_draft(&meta, None, changes, message)?;
+        let commit = self.despite_collections(|it| it.write_draft(&meta, None, changes.clone(), message.clone()))?;
         self.publish(commit)?;
         self.meta = meta;
         Ok(commit)
@@ -398,7 +404,7 @@ impl Session {
             self.desk.clear_journal();
             return Err(error);
         }
-        *self.unnamed.lock() = Some((commit, batch.into_unnamed()));
+        self.unnamed.lock().push(batch.into_unnamed());
         *self.written.lock() = Some((commit, changes));
         Ok(commit)
     }
@@ -413,7 +419,7 @@ impl Session {
     ) -> Result<Oid, SessionError> {
         let (batch, commit) = self.batch_of(meta, record, changes, message)?;
         batch.settle()?;
-        *self.unnamed.lock() = Some((commit, batch.into_unnamed()));
+        self.unnamed.lock().push(batch.into_unnamed());
         Ok(commit)
     }
 
@@ -456,17 +462,43 @@ impl Session {
             return Err(error.into());
         }
         // Somebody's `git gc --prune=now` may have taken them in between.
-        let whole = self.write_again(commit);
-        self.moved_to(commit, Some(commit))?;
+        let whole = self.write_again();
+        self.despite_collections(|it| it.moved_to(commit, Some(commit)))?;
         whole
     }
 
-    /// Writes what the newest commit has again if it has gone, as far as it was written by this process. Objects stay in memory up to the
-    /// next commit: a `git gc --prune=now` that began before the branch named them may remove them later.
-    fn write_again(&self, commit: Oid) -> Result<(), SessionError> {
-        let unnamed = self.unnamed.lock();
-        let of_commit = unnamed.as_ref().filter(|(id, _)| *id == commit);
-        Ok(of_commit.map_or(Ok(()), |(_, it)| it.write_again(&self.sessions.repo))?)
+    /// Writes objects again that have gone, as far as this process wrote them. Those of earlier commits stay in memory while a
+    /// `git gc --prune=now` runs: if it began before the branch named them, it removes them later.
+    fn write_again(&self) -> Result<(), SessionError> {
+        let repo = &self.sessions.repo;
+        let is_collecting = repo.is_collecting();
+        let mut unnamed = self.unnamed.lock();
+        unnamed.iter().try_for_each(|it| it.write_again(repo))?;
+        let (mut count, mut bytes) = (0, 0);
+        for it in unnamed.iter().rev() {
+            bytes += it.bytes();
+            if count > 0 && (!is_collecting || count >= UNNAMED_MAX || bytes > UNNAMED_BYTES_MAX) {
+                break;
+            }
+            count += 1;
+        }
+        let first = unnamed.len() - count;
+        unnamed.drain(..first);
+        Ok(())
+    }
+
+    /// Does something that reads what the newest commits have, and does it again if a collection has removed a part of that.
+    fn despite_collections<T>(
+        &mut self,
+        mut act: impl FnMut(&mut Self) -> Result<T, SessionError>,
+    ) -> Result<T, SessionError> {
+        for _ in 1..TRIES_MAX {
+            match act(self) {
+                Err(SessionError::Git(GitError::Object(_))) => self.write_again()?,
+                done => return done,
+            }
+        }
+        act(self)
     }
 
     /// Checks that no work tree has the branch checked out: there a move would look like changes of the user's.
@@ -488,6 +520,7 @@ impl Session {
     pub(super) fn moved_to(&mut self, commit: Oid, written: Option<Oid>) -> Result<(), SessionError> {
         let made = self.sessions.repo.commit(commit)?;
         let is_over = self.draft.go_on(made.tree, &self.changes_made_into(written))?;
+        *self.written.lock() = None;
         self.tip = commit;
         self.watch();
         match is_part(&made) {
@@ -504,8 +537,9 @@ impl Session {
 
     /// The changes of the draft that a commit was made of; none if it was made of others.
     fn changes_made_into(&self, commit: Option<Oid>) -> Vec<Changed> {
-        let written = self.written.lock().take();
-        written.filter(|(id, _)| Some(*id) == commit).map(|(_, changes)| changes).unwrap_or_default()
+        let written = self.written.lock();
+        let of_commit = written.as_ref().filter(|(id, _)| Some(*id) == commit);
+        of_commit.map(|(_, changes)| changes.clone()).unwrap_or_default()
     }
 
     /// Lets changes of the draft be kept from now on for the tip as it is.
