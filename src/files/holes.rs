@@ -91,11 +91,15 @@ pub fn are_equal(left: &File, right: &File, may_go_on: &dyn Fn() -> bool) -> io:
     Ok(Some(true))
 }
 
-/// Copies a file's content, holes as holes.
+/// Copies a file's content into an empty one, holes as holes. Where the file system can, both share its blocks until one of them is
+/// changed.
 ///
 /// # Errors
 /// One of them can't be read or written.
 pub fn copy(from: &File, to: &File) -> io::Result<()> {
+    if rustix::fs::ioctl_ficlone(to, from).is_ok() {
+        return Ok(());
+    }
     let mut failure = Ok(());
     let data = each_piece(from, &mut |at, bytes| {
         failure = to.write_all_at(bytes, at);

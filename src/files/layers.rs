@@ -125,6 +125,12 @@ impl Layers {
         }
     }
 
+    /// Place where the file or link lies that shows at a path, on the disk.
+    #[must_use]
+    pub fn place(&self, path: &Path) -> Option<PathBuf> {
+        self.holder(path).map(|number| self.roots[number].path().join(path))
+    }
+
     /// Opens the regular file that shows at a path, for reading, wherever its other names lie.
     ///
     /// # Errors
@@ -139,7 +145,7 @@ impl Layers {
     /// The number of names that what shows at a path has on the disk; 0 if there is nothing.
     #[must_use]
     pub fn names(&self, path: &Path) -> u64 {
-        let data = self.holder(path).map(|number| self.roots[number].path().join(path).symlink_metadata());
+        let data = self.place(path).map(|place| place.symlink_metadata());
         data.and_then(Result::ok).map_or(0, |data| data.nlink())
     }
 

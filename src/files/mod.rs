@@ -1,4 +1,5 @@
-//! Files: those beneath a directory, with changes of several at once; locks; files with holes; replacing a file of ours.
+//! Files: those beneath a directory, with changes of several at once; what a directory holds; locks; files with holes; replacing a
+//! file of ours.
 //!
 //! A [`Root`] opens files beneath its directory and no others, whatever a path says: the kernel opens each relative to a
 //! handle taken at the start (`openat2`, `RESOLVE_BENEATH`), and the opened file is examined, not the path. Links that stay
@@ -13,6 +14,7 @@ mod place;
 mod plain;
 mod replace;
 mod survey;
+mod table;
 mod tree;
 mod watch;
 
@@ -39,6 +41,7 @@ pub use place::{Places, Stage, is_plain};
 pub use plain::{may_be_walked, open_plain, read_plain, walk};
 pub use replace::{create_private, make_private, replace_for_now, replace_private};
 pub use survey::{HeldFile, Looked, Seen, Stamp, SurveyEnd, SurveyLimits, read_whole};
+pub use table::{Table, Unseen};
 pub use tree::{FileStamp, Opened, Opener, Tree, Visitor, Walked};
 pub use watch::{Reports, Watch};
 

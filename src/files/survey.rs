@@ -188,7 +188,7 @@ impl Root {
         end.into_inner()
     }
 
-    fn look_into<'a>(&self, path: &'a Path) -> Looked<'a> {
+    pub(super) fn look_into<'a>(&self, path: &'a Path) -> Looked<'a> {
         let mut looked = Looked { path, entries: Vec::new(), elsewhere: Vec::new(), is_closed: false };
         let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW;
         let opened = self.open_walked(path, flags).and_then(|fd| Ok(nix::dir::Dir::from_fd(fd)?));
