@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
 
-use super::helper::wire::{Spec, paths};
+use super::helper::wire::{PathWire, Spec, paths};
 use super::masks::{CLOSED_OF_PROC, KEPT_OF_RUN, outermost};
 
 /// Place where bubblewrap is looked for: not on PATH, which others may have a say in.
@@ -32,7 +32,7 @@ pub(super) fn arguments(spec: &Spec, filters: &[RawFd]) -> Vec<OsString> {
     words.add("--ro-bind", &["/".as_ref(), "/".as_ref()]);
     words.add("--dev", &["/dev".as_ref()]);
     words.add("--proc", &["/proc".as_ref()]);
-    words.mask(&CLOSED_OF_PROC.map(PathBuf::from));
+    words.mask(&CLOSED_OF_PROC.map(PathBuf::from), &|path| path.to_owned());
     for own in OWN {
         // On some systems one of them leads to another.
         if Path::new(own).symlink_metadata().is_ok_and(|data| data.is_dir()) {
@@ -44,6 +44,8 @@ pub(super) fn arguments(spec: &Spec, filters: &[RawFd]) -> Vec<OsString> {
     }
     let writable: Vec<PathBuf> = paths(&spec.writable).collect();
     let readable: Vec<PathBuf> = paths(&spec.readable).collect();
+    let bound = spec.bound.as_ref().map(|both| both.each_ref().map(PathWire::path));
+    let source = |path: &Path| source_of(bound.as_ref(), path);
     let is_hidden = |path: &Path| {
         let is_open = readable.iter().chain(&writable).any(|open| path.starts_with(open));
         !is_open && OWN.iter().any(|own| path.starts_with(own))
@@ -53,22 +55,31 @@ pub(super) fn arguments(spec: &Spec, filters: &[RawFd]) -> Vec<OsString> {
     let is_inside = |path: &PathBuf| readable.iter().chain(&writable).any(|open| path.starts_with(open));
     let (inside, around): (Vec<PathBuf>, Vec<PathBuf>) = masked.partition(is_inside);
     let (inside, around) = (outermost(inside), outermost(around));
-    let emptied = words.mask(&around);
+    let emptied = words.mask(&around, &source);
     readable.iter().for_each(|path| words.add("--ro-bind-try", &[path.as_ref(), path.as_ref()]));
+    for path in &writable {
+        words.add("--bind", &[source(path).as_ref(), path.as_ref()]);
+    }
+    // After what lies in them was shown.
     emptied.iter().for_each(|path| words.add("--remount-ro", &[path.as_ref()]));
-    writable.iter().for_each(|path| words.add("--bind", &[path.as_ref(), path.as_ref()]));
+    for [source, place] in &spec.shown_at {
+        words.add("--ro-bind", &[source.path().as_ref(), place.path().as_ref()]);
+    }
     // What a link of the workspace leads to would show again where it was covered.
     let is_own = |path: &PathBuf| {
         let lies_in = |all: &[PathBuf]| all.iter().any(|it| path.starts_with(it));
         lies_in(&writable) && !lies_in(&inside)
     };
     let is_there = |path: &PathBuf| path.symlink_metadata().is_ok();
-    let protected: Vec<PathBuf> = paths(&spec.read_only).filter(is_own).filter(is_there).collect();
-    let immovable: Vec<PathBuf> = protected.iter().chain(&inside).filter(|it| is_there(it)).cloned().collect();
-    ways(&immovable, &writable).iter().for_each(|path| words.add("--bind", &[path.as_ref(), path.as_ref()]));
+    // On a copy everything may be changed: it is looked at afterwards.
+    let read_only = paths(&spec.read_only).filter(|_| bound.is_none());
+    let protected: Vec<PathBuf> = read_only.filter(is_own).filter(is_there).collect();
+    let is_shown = |path: &PathBuf| is_there(&source(path));
+    let immovable: Vec<PathBuf> = protected.iter().chain(&inside).filter(|it| is_shown(it)).cloned().collect();
+    ways(&immovable, &writable).iter().for_each(|path| words.add("--bind", &[source(path).as_ref(), path.as_ref()]));
     protected.iter().for_each(|path| words.add("--ro-bind", &[path.as_ref(), path.as_ref()]));
     // The last ones, or the directories above would show again what they cover.
-    let emptied = words.mask(&inside);
+    let emptied = words.mask(&inside, &source);
     emptied.iter().for_each(|path| words.add("--remount-ro", &[path.as_ref()]));
     words.add("--chdir", &[spec.cwd.path().as_ref()]);
     for filter in filters {
@@ -76,6 +87,12 @@ pub(super) fn arguments(spec: &Spec, filters: &[RawFd]) -> Vec<OsString> {
     }
     words.add("--", &[]);
     words.0
+}
+
+/// Place of what shows at a path, as this process finds it; `bound` is a directory with the place at which it is bound.
+fn source_of(bound: Option<&[PathBuf; 2]>, path: &Path) -> PathBuf {
+    let below = bound.and_then(|[source, place]| Some((source, path.strip_prefix(place).ok()?)));
+    below.map_or_else(|| path.to_owned(), |(source, below)| source.join(below))
 }
 
 /// The directories between what may be written and what in it is locked or hidden, the outer ones first. They become mounts,
@@ -93,12 +110,12 @@ impl Words {
         self.0.extend(values.iter().map(|value| (*value).to_owned()));
     }
 
-    /// Covers paths; returns the directories among them, which can still be written.
-    fn mask<'a>(&mut self, paths: &'a [PathBuf]) -> Vec<&'a PathBuf> {
+    /// Covers paths, at which `source` shows; returns the directories among them, which can still be written.
+    fn mask<'a>(&mut self, paths: &'a [PathBuf], source: &dyn Fn(&Path) -> PathBuf) -> Vec<&'a PathBuf> {
         let mut emptied = Vec::new();
         for path in paths {
             // What isn't there can't be made either, but in the workspace: there it would be the program's own.
-            match path.symlink_metadata() {
+            match source(path).symlink_metadata() {
                 Ok(data) if data.is_dir() => {
                     self.add("--tmpfs", &[path.as_ref()]);
                     emptied.push(path);

@@ -12,19 +12,21 @@
 
 use parking_lot::Mutex;
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::scratch::Layer;
-use crate::files::{Layers, PathError, Root, Seen, Stamp, SurveyEnd, SurveyLimits, holes, is_copied_up, is_opaque};
+use crate::files::{
+    Layers, PathError, Root, Seen, Stamp, SurveyEnd, SurveyLimits, Table, Unseen, holes, is_copied_up, is_opaque,
+};
 
-/// Permissions of a directory's owner.
-const OWNERS: u32 = 0o700;
+/// Entries of a directory that has all files: of a larger one no command's changes are found.
+const WHOLE_ENTRIES_MAX: usize = 2_000_000;
 /// Clocks of file systems go in ticks: a change in the same tick as the copy may be older or newer.
 const TICK_NS: i64 = 10_000_000;
 /// Longest target of a link, as in Linux (`PATH_MAX`).
@@ -136,45 +138,46 @@ impl Changes {
 pub fn collect(layer: &Layer, workspace: &Layers, limits: &CollectLimits) -> Result<Changes, CollectError> {
     let upper =
         Root::open(&layer.upper, None).map_err(|error| CollectError::Path { path: layer.upper.clone(), error })?;
-    let deadline = Instant::now() + limits.time;
-    let collector = Collector { layer, upper: &upper, lower: workspace, limits, deadline, changes: Mutex::default() };
-    let mut opened = HashMap::new();
-    let directories = loop {
-        let (directories, closed) = collector.directories()?;
-        let Some(first) = closed.first() else { break with_modes(directories, &opened) };
-        // The copy is ours, whatever its directories let a program do. Half of a change is none.
-        if closed.iter().any(|path| !open_directory(&layer.upper.join(path), path, &mut opened)) {
-            return Err(CollectError::Path {
-                path: first.clone(),
-                error: PathError::System(nix::errno::Errno::EACCES),
-            });
-        }
-    };
-    collector.directory(Path::new(""), true, &directories)?;
-    let mut changes = collector.changes.into_inner();
-    changes.items = one_for_each_path(changes.items);
-    contest_vanished(&mut changes.items, workspace, layer.since_ns);
+    let collector = Collector::of((&upper, layer), workspace, limits);
+    let table = collector.table()?;
+    collector.directory(Path::new(""), true, &table.directories)?;
+    let since_ns = layer.since_ns;
+    let mut changes = collector.changes();
+    contest_vanished(&mut changes.items, workspace, since_ns);
     count_other_names(&mut changes.items, workspace);
-    changes.left_out.sort();
     Ok(changes)
 }
 
-/// Gives us all rights to a directory of the copy whose program took some away, and notes its mode in `opened`; `false` if that was tried
-/// before or fails.
-fn open_directory(real: &Path, path: &Path, opened: &mut HashMap<PathBuf, u32>) -> bool {
-    let Ok(data) = fs::symlink_metadata(real) else { return false };
-    let wider = fs::Permissions::from_mode(data.mode() & 0o7777 | OWNERS);
-    opened.insert(path.to_owned(), data.mode()).is_none() && data.is_dir() && fs::set_permissions(real, wider).is_ok()
-}
-
-/// The entries of directories, with the modes that those had which had to be opened.
-fn with_modes(mut all: Directories, opened: &HashMap<PathBuf, u32>) -> Directories {
-    for (path, mode) in opened {
-        let entries = path.parent().and_then(|above| all.get_mut(above)).into_iter().flatten();
-        let name = path.file_name().unwrap_or_default();
-        entries.filter(|it| *it.name == *name.as_bytes()).for_each(|it| it.stamp.mode = *mode);
+/// Reads what a program changed in a directory that had the files of `workspace` before and was as `before` says; the program has
+/// ended.
+///
+/// # Errors
+/// As of [`collect`].
+pub fn collect_whole(
+    (directory, before): (&Path, &Table),
+    layer: &Layer,
+    workspace: &Layers,
+    limits: &CollectLimits,
+) -> Result<Changes, CollectError> {
+    let whole =
+        Root::open(directory, None).map_err(|error| CollectError::Path { path: directory.to_owned(), error })?;
+    // The look at what didn't change isn't the program's.
+    let all = CollectLimits { entries_max: limits.entries_max.max(WHOLE_ENTRIES_MAX), ..*limits };
+    let collector = Collector::of((&whole, layer), workspace, limits);
+    let now = Collector::of((&whole, layer), workspace, &all).table()?;
+    for path in before.differing(&now) {
+        collector.ended(SurveyEnd::Whole)?;
+        let lower = collector.stamp(&path)?;
+        match now.stamp(&path) {
+            None => match lower {
+                Some(lower) => collector.note(&path, ChangeKind::Deleted, Some(lower))?,
+                None => {}
+            },
+            Some(stamp) if stamp.is_directory() => collector.own_mode(&path, stamp, lower)?,
+            Some(stamp) => collector.entry(&path, stamp, lower)?,
+        }
     }
-    all
+    Ok(collector.changes())
 }
 
 /// Sorts the changes. Something that replaces something of another kind was noted as gone and as new: it is one change.
@@ -263,25 +266,28 @@ struct Collector<'a> {
 /// The entries of each directory.
 type Directories = BTreeMap<PathBuf, Vec<Seen>>;
 
-impl Collector<'_> {
-    /// Reads all directories of the copy; returns those too that can't be read, or from which nothing can be taken.
-    fn directories(&self) -> Result<(Directories, BTreeSet<PathBuf>), CollectError> {
-        let (found, closed) = (Mutex::new(Directories::new()), Mutex::new(Vec::new()));
+impl<'a> Collector<'a> {
+    fn of((upper, layer): (&'a Root, &'a Layer), lower: &'a Layers, limits: &'a CollectLimits) -> Self {
+        let deadline = Instant::now() + limits.time;
+        Self { layer, upper, lower, limits, deadline, changes: Mutex::default() }
+    }
+
+    /// Returns what was found, by path.
+    fn changes(self) -> Changes {
+        let mut changes = self.changes.into_inner();
+        changes.items = one_for_each_path(changes.items);
+        changes.left_out.sort();
+        changes
+    }
+
+    /// Reads all directories of the copy. It is ours, whatever its directories let a program do.
+    fn table(&self) -> Result<Table, CollectError> {
         let survey = SurveyLimits { entries_max: self.limits.entries_max, deadline: self.deadline };
-        let end = self.upper.survey(survey, &|looked| {
-            if looked.is_closed {
-                closed.lock().push(looked.path.to_owned());
-            }
-            let directories = || looked.entries.iter().filter(|it| it.stamp.is_directory());
-            let narrow = directories().filter(|it| it.stamp.permissions() & OWNERS != OWNERS);
-            closed.lock().extend(narrow.map(|it| looked.path.join(OsStr::from_bytes(&it.name))));
-            let below = directories().map(|it| it.name.clone()).collect();
-            found.lock().insert(looked.path.to_owned(), looked.entries);
-            below
-        });
-        self.ended(end)?;
-        let closed: BTreeSet<PathBuf> = closed.into_inner().into_iter().collect();
-        Ok((found.into_inner(), closed))
+        Table::of_ours(self.upper, survey).map_err(|why| match why {
+            Unseen::Entries => CollectError::TooMany(self.limits.entries_max),
+            Unseen::Time => CollectError::Slow(self.limits.time),
+            Unseen::Closed(path) => CollectError::Path { path, error: PathError::System(nix::errno::Errno::EACCES) },
+        })
     }
 
     fn ended(&self, end: SurveyEnd) -> Result<(), CollectError> {
@@ -303,15 +309,7 @@ impl Collector<'_> {
             if stamp.is_directory() {
                 let shows = lower.is_some_and(|it| it.is_directory());
                 let is_merged = shows && !is_opaque(&self.upper.path().join(&path));
-                match lower {
-                    Some(lower) if !lower.is_directory() => self.note(&path, ChangeKind::Deleted, Some(lower))?,
-                    _ => {}
-                }
-                let mode = stamp.permissions() & 0o1777;
-                let before = lower.filter(|it| it.is_directory());
-                if before.is_none_or(|it| it.permissions() & 0o1777 != mode) {
-                    self.note_with(&path, ChangeKind::Directory { mode }, before, has_privilege(stamp))?;
-                }
+                self.own_mode(&path, stamp, lower)?;
                 if shows && !is_merged {
                     let is_written = |path: &Path| self.upper_has(path);
                     self.deleted_below(&path, &is_written)?;
@@ -322,6 +320,20 @@ impl Collector<'_> {
             } else {
                 self.entry(&path, stamp, lower)?;
             }
+        }
+        Ok(())
+    }
+
+    /// Compares a directory without what is in it.
+    fn own_mode(&self, path: &Path, stamp: &Stamp, lower: Option<Stamp>) -> Result<(), CollectError> {
+        match lower {
+            Some(lower) if !lower.is_directory() => self.note(path, ChangeKind::Deleted, Some(lower))?,
+            _ => {}
+        }
+        let mode = stamp.permissions() & 0o1777;
+        let before = lower.filter(|it| it.is_directory());
+        if before.is_none_or(|it| it.permissions() & 0o1777 != mode) {
+            self.note_with(path, ChangeKind::Directory { mode }, before, has_privilege(stamp))?;
         }
         Ok(())
     }

@@ -11,6 +11,7 @@
 //! | what | overlay | bubblewrap | Landlock | none |
 //! |---|---|---|---|---|
 //! | workspace | a copy whose changes are looked at, or as below | written directly, or read-only | the same | all |
+//! | that of a git session | the session's files at its path | a directory with copies there | the same at its own path | refused |
 //! | other writes | own `/tmp` and home | own `/tmp` | own directory in `/tmp` | all |
 //! | home | empty but for tools | readable but for credentials | the same | all |
 //! | credentials, our own directories | empty | empty | unreadable, as are lists of the directories above them | readable |
@@ -45,7 +46,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-pub use changes::{Change, ChangeKind, Changes, CollectError, CollectLimits, collect};
+pub use changes::{Change, ChangeKind, Changes, CollectError, CollectLimits, collect, collect_whole};
 pub use end::{end, end_all};
 pub use helper::enter::{Calls, enter};
 pub use masks::{Outside, credentials, entries_without, home_of_user, outside, protected};
@@ -119,7 +120,7 @@ pub enum View {
     /// Reads and writes it.
     #[default]
     Work,
-    /// Writes on a copy of it: only the overlay tier has that.
+    /// Writes on a copy of it: only the overlay tier makes one. With the others the copy is [`Grant::whole`].
     Copy(Arc<Layer>),
     /// Reads it and can't write there, and sees nothing of the homes but tools, since it isn't known yet what it does.
     /// The layer takes note of what it was refused. Only the tiers without copies have that.
@@ -132,11 +133,14 @@ pub struct Grant {
     /// The directory that it works in.
     pub workspace: PathBuf,
     /// Directories of ours that are shown in the workspace's place, over each other, the topmost first; none shows the
-    /// workspace. Held by the overlay tier only.
+    /// workspace. Held by the overlay tier; the others need [`Grant::whole`] as well.
     pub shown_instead: Vec<PathBuf>,
-    /// Directories that are shown read-only in the workspace: each with its place there, which is an empty directory. Held by
-    /// the overlay tier only.
+    /// Directories that are shown read-only in the workspace: each with its place there, which is an empty directory. With
+    /// Landlock they are readable at their own paths.
     pub shown_at: Vec<(PathBuf, PathBuf)>,
+    /// A directory of ours with all files that those would show. Bubblewrap binds it at the workspace's path; with Landlock the
+    /// program works in it at its own path, and the workspace is only read.
+    pub whole: Option<PathBuf>,
     /// Way in which it sees that.
     pub view: View,
     /// Further places where it may write; files and directories that are there.
@@ -195,6 +199,7 @@ impl Grant {
             workspace,
             shown_instead: Vec::new(),
             shown_at: Vec::new(),
+            whole: None,
             view: View::default(),
             writable: Vec::new(),
             readable: Vec::new(),
@@ -305,6 +310,14 @@ impl Sandbox {
     /// # Errors
     /// There is no sandbox, or no room for the layers.
     pub fn layer(&self, workspace: &Path) -> Result<Arc<Layer>, SandboxError> {
+        self.layer_in(workspace, None)
+    }
+
+    /// The same for a program that writes in a directory with all files, if one is named.
+    ///
+    /// # Errors
+    /// As of [`Sandbox::layer`].
+    pub fn layer_in(&self, workspace: &Path, whole: Option<PathBuf>) -> Result<Arc<Layer>, SandboxError> {
         let failed = |why: String| SandboxError {
             message: format!("a copy of {} can't be made: {why}", workspace.display()),
             hint: "free some disk space; reedclaw doctor says more".into(),
@@ -313,7 +326,7 @@ impl Sandbox {
             return Err(failed(format!("the sandbox is {}", self.tier.name())));
         }
         let layer = self.scratch().and_then(|it| it.layer(workspace));
-        layer.map(Arc::new).map_err(|error| failed(error.to_string()))
+        layer.map(|it| Arc::new(it.in_whole(whole))).map_err(|error| failed(error.to_string()))
     }
 
     /// The directories of this session, made when they are first needed.
@@ -368,26 +381,42 @@ impl Sandbox {
         })?;
         let mut command = Command::new(&self.helper);
         command.arg(HELPER_WORD).arg(text).arg(program).args(arguments);
-        command.env_clear().envs(env).current_dir(&grant.cwd);
+        command.env_clear().envs(env).current_dir(spec.cwd.path());
         Ok(command)
+    }
+
+    /// Returns what stands for the workspace where layers can't be mounted: the directory with all files.
+    fn whole(&self, grant: &Grant) -> Result<Option<PathBuf>, SandboxError> {
+        let is_mounted = self.tier == Tier::Overlay;
+        if grant.shown_instead.is_empty() || is_mounted || self.tier > Tier::None && matches!(grant.view, View::Look) {
+            return Ok(None);
+        }
+        let refused = |hint: &str| SandboxError {
+            message: format!("a command of a git session needs a sandbox, and here it is {}", self.tier.name()),
+            hint: hint.into(),
+        };
+        if self.tier == Tier::None {
+            return Err(refused("file tools work; reedclaw doctor says what the sandbox lacks"));
+        }
+        let whole = grant.whole.as_ref().ok_or_else(|| refused("its files aren't ready; try again"))?;
+        directory(whole).map(Some)
     }
 
     /// Returns the helper's orders.
     fn spec(&self, grant: &Grant) -> Result<Spec, SandboxError> {
         let workspace = directory(&grant.workspace)?;
-        if !grant.shown_instead.is_empty() && self.tier != Tier::Overlay {
-            return Err(SandboxError {
-                message: format!(
-                    "a command of a git session needs the overlay sandbox, and here it is {}",
-                    self.tier.name()
-                ),
-                hint: "file tools work; reedclaw doctor says what the overlay sandbox lacks".into(),
-            });
-        }
+        let whole = self.whole(grant)?;
+        let is_apart = whole.is_some() && self.tier == Tier::Landlock;
         let mut readable = grant.readable.clone();
         let mut writable = Vec::new();
         let jail = match self.tier {
             Tier::Overlay => Some(self.jail(&workspace, grant)?),
+            // At its own path: what the program names by the workspace's path is only read.
+            Tier::Landlock if is_apart => {
+                readable.push(workspace.clone());
+                readable.extend(grant.shown_at.iter().map(|(source, _)| source.clone()));
+                None
+            }
             Tier::None | Tier::Landlock | Tier::Bubblewrap => {
                 match grant.view {
                     View::Look | View::First(_) => readable.push(workspace.clone()),
@@ -400,15 +429,20 @@ impl Sandbox {
             writable.push(existing(path)?);
         }
         let mut masked: Vec<PathBuf> = grant.masked.iter().map(|path| masks::resolve(path)).collect();
-        if let (View::First(_), None) = (&grant.view, &jail) {
-            let (homes, tools) = homes_and_tools(grant);
-            masked.extend(homes.into_iter().filter(|home| *home != workspace));
-            readable.extend(tools);
-        }
         if self.tier != Tier::None {
             let open: Vec<&PathBuf> = writable.iter().chain(jail.is_some().then_some(&workspace)).collect();
             overlap(&open, &masked, jail.is_some())?;
         }
+        if jail.is_none() && (whole.is_some() || matches!(grant.view, View::First(_))) {
+            hide_homes(grant, &workspace, &mut masked, &mut readable);
+        }
+        // Ours, and hidden but for this.
+        masked.extend(hidden_in(whole.as_ref().filter(|_| is_apart), &workspace, &masked));
+        writable.extend(whole.clone().filter(|_| is_apart));
+        let cwd = cwd_in(whole.as_ref().filter(|_| is_apart), grant);
+        let bound = whole.filter(|_| !is_apart).map(|whole| [(&whole).into(), (&workspace).into()]);
+        let shown_at = grant.shown_at.iter().filter(|_| bound.is_some());
+        let shown_at = shown_at.map(|(source, place)| [source.into(), (&workspace.join(place)).into()]).collect();
         let all = |paths: &[PathBuf]| paths.iter().map(|path| (&masks::resolve(path)).into()).collect();
         let masked = match &jail {
             Some(jail) => jail_masks(masked, jail),
@@ -421,13 +455,16 @@ impl Sandbox {
             readable: all(&readable),
             read_only: all(&grant.read_only),
             masked: masked.iter().map(PathWire::from).collect(),
-            cwd: (&grant.cwd).into(),
+            cwd: (&cwd).into(),
+            bound,
+            shown_at,
             tmp: None,
             network: grant.network,
             network_of: grant.network_of,
             refused: match (&grant.view, self.tier) {
                 // Within bubblewrap it can't be looked up.
                 (View::First(layer), Tier::Landlock) => Some(PathWire::from(&layer.refused)),
+                (View::Copy(layer), Tier::Landlock) if is_apart => Some(PathWire::from(&layer.refused)),
                 _ => None,
             },
             jail,
@@ -588,6 +625,26 @@ fn overlap(open: &[&PathBuf], masked: &[PathBuf], has_jail: bool) -> Result<(), 
         }
     }
     Ok(())
+}
+
+/// Returns the directory in which a program starts; `apart` is the one that stands for the workspace at its own path.
+fn cwd_in(apart: Option<&PathBuf>, grant: &Grant) -> PathBuf {
+    let below = apart.and_then(|whole| Some(whole.join(grant.cwd.strip_prefix(&grant.workspace).ok()?)));
+    below.unwrap_or_else(|| grant.cwd.clone())
+}
+
+/// Returns the places in the directory that stands for the workspace at its own path of what is hidden in the workspace.
+fn hidden_in(apart: Option<&PathBuf>, workspace: &Path, masked: &[PathBuf]) -> Vec<PathBuf> {
+    let inside = |path: &PathBuf| Some(apart?.join(path.strip_prefix(workspace).ok()?));
+    masked.iter().filter_map(inside).filter(|path| path.symlink_metadata().is_ok()).collect()
+}
+
+/// Hides the homes but for tools, and for one that was granted as a whole.
+fn hide_homes(grant: &Grant, workspace: &Path, masked: &mut Vec<PathBuf>, readable: &mut Vec<PathBuf>) {
+    let (homes, tools) = homes_and_tools(grant);
+    let is_hidden = |home: &PathBuf| *home != workspace && !readable.iter().any(|it| home.starts_with(it));
+    masked.extend(homes.into_iter().filter(is_hidden));
+    readable.extend(tools);
 }
 
 /// Returns the homes that are hidden, and the tools in them that aren't. A home that holds the system can't be hidden.

@@ -120,7 +120,7 @@ impl Scratch {
         let free = free_bytes(&dir);
         let session = self.held.path().to_owned();
         let free_at_count = AtomicU64::new(free);
-        let mut layer = Layer { dir, session, upper, work, refused, since_ns: 0, free, free_at_count };
+        let mut layer = Layer { dir, session, upper, work, whole: None, refused, since_ns: 0, free, free_at_count };
         // All but the first are for overlayfs: it works in one for each directory that it puts together.
         for name in ["upper", "work", HOME, TMP] {
             fs::create_dir(layer.dir.join(name))?;
@@ -129,7 +129,7 @@ impl Scratch {
         let mode = fs::metadata(workspace)?.permissions().mode();
         fs::set_permissions(&layer.upper, PermissionsExt::from_mode(mode & 0o777 | 0o700))?;
         let made = fs::metadata(&layer.upper)?;
-        layer.since_ns = made.ctime().saturating_mul(1_000_000_000).saturating_add(made.ctime_nsec());
+        layer.since_ns = changed_ns(&made);
         Ok(layer)
     }
 }
@@ -142,6 +142,8 @@ pub struct Layer {
     session: PathBuf,
     pub(super) upper: PathBuf,
     pub(super) work: PathBuf,
+    /// The directory in which the program writes, if that isn't the upper one.
+    whole: Option<PathBuf>,
     /// The file in which the jail writes down refusals.
     pub(super) refused: PathBuf,
     /// Time when the copy was made, by the clock of the file system: what has changed since in the workspace was
@@ -153,6 +155,12 @@ pub struct Layer {
 }
 
 impl Layer {
+    /// The same for a program that writes in a directory with all files, if one is named.
+    pub(super) fn in_whole(mut self, directory: Option<PathBuf>) -> Self {
+        self.whole = directory;
+        self
+    }
+
     /// Returns whether what a program wrote here, into its home and into `/tmp` takes more disk space than a copy may:
     /// 16 GiB, or half of what was free. The files are counted only if the file system has lost as much.
     #[must_use]
@@ -166,7 +174,9 @@ impl Layer {
         }
         self.free_at_count.store(free, Ordering::Relaxed);
         let all = vec![self.upper.clone(), self.session.join(AREAS)];
-        held_bytes(all, most) >= most
+        let is_own = |data: &fs::Metadata| changed_ns(data) >= self.since_ns;
+        let whole = self.whole.as_ref().map_or(0, |whole| held_bytes(vec![whole.clone()], most, &is_own));
+        whole + held_bytes(all, most, &|_| true) >= most
     }
 
     /// Puts a file into the copy, in place of what the workspace has there.
@@ -177,8 +187,9 @@ impl Layer {
         if !path.components().all(|part| matches!(part, Component::Normal(_))) {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        let place = self.upper.join(path);
-        fs::create_dir_all(place.parent().unwrap_or(&self.upper))?;
+        let top = self.whole.as_ref().unwrap_or(&self.upper);
+        let place = top.join(path);
+        fs::create_dir_all(place.parent().unwrap_or(top))?;
         fs::write(&place, content)?;
         fs::set_permissions(&place, PermissionsExt::from_mode(mode & 0o777))
     }
@@ -226,13 +237,18 @@ fn free_bytes(path: &Path) -> u64 {
     nix::sys::statvfs::statvfs(path).map_or(0, |data| data.blocks_available().saturating_mul(data.fragment_size()))
 }
 
-/// The disk space that the files below directories take; counts until it is `enough`.
-fn held_bytes(mut waiting: Vec<PathBuf>, enough: u64) -> u64 {
+/// Time of the last change of an entry.
+fn changed_ns(data: &fs::Metadata) -> i64 {
+    data.ctime().saturating_mul(1_000_000_000).saturating_add(data.ctime_nsec())
+}
+
+/// The disk space that the files below directories take, of those that count; adds up until it is `enough`.
+fn held_bytes(mut waiting: Vec<PathBuf>, enough: u64, counts: &dyn Fn(&fs::Metadata) -> bool) -> u64 {
     let mut bytes = 0;
     while let Some(dir) = waiting.pop().filter(|_| bytes < enough) {
         for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
             let Ok(data) = entry.metadata() else { continue };
-            bytes += data.blocks() * 512;
+            bytes += if counts(&data) { data.blocks() * 512 } else { 0 };
             if data.is_dir() {
                 waiting.push(entry.path());
             }

@@ -54,6 +54,10 @@ pub(in crate::sandbox) struct Spec {
     pub(in crate::sandbox) read_only: Vec<PathWire>,
     pub(in crate::sandbox) masked: Vec<PathWire>,
     pub(in crate::sandbox) cwd: PathWire,
+    /// A directory, and the path at which bubblewrap binds it in place of what is there.
+    pub(in crate::sandbox) bound: Option<[PathWire; 2]>,
+    /// Directories that bubblewrap shows read-only in that, each with its place.
+    pub(in crate::sandbox) shown_at: Vec<[PathWire; 2]>,
     /// The own temporary directory, where `/tmp` isn't one.
     pub(in crate::sandbox) tmp: Option<PathWire>,
     pub(in crate::sandbox) network: bool,

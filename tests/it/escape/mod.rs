@@ -23,11 +23,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
-use reedclaw::files::Layers;
+use reedclaw::files::{Layers, Root, SurveyLimits, Table};
 use reedclaw::gate::Named;
 use reedclaw::sandbox::{
-    CollectError, CollectLimits, Grant, Layer, Limits, Missed, Mode, Place, Sandbox, Tier, View, collect, credentials,
-    end, protected,
+    CollectError, CollectLimits, Grant, Layer, Limits, Missed, Mode, Place, Sandbox, Tier, View, collect,
+    collect_whole, credentials, end, protected,
 };
 use reedclaw::tools::protection;
 
@@ -51,10 +51,13 @@ enum Sight {
     Look,
     /// A look that nobody has judged: the home is hidden.
     First,
+    /// The bench of a session: a directory with copies of all files.
+    Bench,
 }
 
-/// The columns of the table, and those of a first look, of which the same must come as of a look.
-const COLUMNS: [(Tier, Sight, &str); 8] = [
+/// The columns of the table, those of a first look, of which the same must come as of a look, and those of benches, of which the
+/// same must come as of a copy, or of a look or of work on the same tier.
+const COLUMNS: [(Tier, Sight, &str); 10] = [
     (Tier::Overlay, Sight::Copy, "overlay-copy"),
     (Tier::Overlay, Sight::Work, "overlay-work"),
     (Tier::Bubblewrap, Sight::Look, "bubblewrap-look"),
@@ -63,6 +66,8 @@ const COLUMNS: [(Tier, Sight, &str); 8] = [
     (Tier::Landlock, Sight::Work, "landlock-work"),
     (Tier::Bubblewrap, Sight::First, "bubblewrap-first"),
     (Tier::Landlock, Sight::First, "landlock-first"),
+    (Tier::Bubblewrap, Sight::Bench, "bubblewrap-bench"),
+    (Tier::Landlock, Sight::Bench, "landlock-bench"),
 ];
 
 /// The cases and what must come of each, as a table of the documents.
@@ -226,7 +231,8 @@ impl Outside {
 
     /// Everything that is outside of a scene's workspace, and what became of the services.
     fn state(&mut self, scene: &Scene) -> BTreeMap<PathBuf, String> {
-        let mut found = fingerprint(&scene.top, &[&scene.work, &scene.top.join("home/.local/state/reedclaw/wall")]);
+        let state = scene.top.join("home/.local/state/reedclaw");
+        let mut found = fingerprint(&scene.top, &[&scene.work, &state.join("wall"), &state.join("whole")]);
         let mut note = |name: &str, value: String| found.insert(name.into(), value);
         note("victim", format!("{:?}", self.victim.try_wait()));
         let reached = self.services.iter().filter(|it| it.accept().is_ok()).count();
@@ -336,6 +342,19 @@ impl Scene {
         self.top.join("home")
     }
 
+    /// A copy of the workspace as the bench of a session, with what is in it.
+    fn bench(&self) -> (PathBuf, Table) {
+        let whole = self.home().join(".local/state/reedclaw/whole");
+        let copied = Command::new("cp").arg("-a").arg(&self.work).arg(&whole).status().expect("cp runs");
+        assert!(copied.success());
+        // A commit has none.
+        fs::remove_file(whole.join("service.sock")).expect("the socket goes");
+        let limits = SurveyLimits { entries_max: 10_000, deadline: Instant::now() + CASE_TIME };
+        let root = Root::open(&whole, None).expect("a directory");
+        let table = Table::of_ours(&root, limits).expect("a table");
+        (whole, table)
+    }
+
     fn bash(&self, script: &str, outside: &Outside) -> Command {
         let mut command = Command::new("bash");
         command.args(["--noprofile", "--norc", "-c", script]).current_dir(&self.work).env_clear();
@@ -396,7 +415,7 @@ impl Column {
             Sight::Look => (View::Look, None),
             Sight::Work => (View::Work, None),
             Sight::First => (View::First(self.sandbox.layer(&scene.work).expect("a layer")), None),
-            Sight::Copy => {
+            Sight::Copy | Sight::Bench => {
                 let layer = self.sandbox.layer(&scene.work).expect("a layer");
                 (View::Copy(Arc::clone(&layer)), Some(layer))
             }
@@ -411,9 +430,14 @@ impl Column {
             assert!(output.status.success(), "{}: {}", case.name, String::from_utf8_lossy(&output.stderr));
         }
         let apart: [&Path; 0] = [];
+        let bench = (COLUMNS[self.at].1 == Sight::Bench).then(|| scene.bench());
         let before = (self.outside.state(&scene), fingerprint(&scene.work, &apart));
         let (view, layer) = self.view(&scene);
         let mut grant = scene.grant(&self.outside, view);
+        if let Some((whole, _)) = &bench {
+            grant.shown_instead = vec![scene.work.clone()];
+            grant.whole = Some(whole.clone());
+        }
         if case.name == "fork-bomb" {
             grant.limits.processes = 40;
         }
@@ -438,7 +462,10 @@ impl Column {
         }
         let limits = CollectLimits { entries_max: 2_000, ..CollectLimits::default() };
         let layers = Layers::open([scene.work.as_path()]).expect("the workspace opens");
-        let changes = layer.as_ref().map(|layer| collect(layer, &layers, &limits));
+        let changes = layer.as_ref().map(|layer| match &bench {
+            Some((whole, before)) => collect_whole((&**whole, before), layer, &layers, &limits),
+            None => collect(layer, &layers, &limits),
+        });
         let letter = match (has_succeeded, changes) {
             (_, Some(Err(CollectError::TooMany(_) | CollectError::Path { .. }))) => 'b',
             (_, Some(Err(error))) => panic!("{}: {error}", case.name),
@@ -469,11 +496,22 @@ impl Column {
         (letter, wrong)
     }
 
-    fn expected(&self, case: &Case) -> &'static str {
+    fn expected(&self, case: &Case) -> String {
         let (tier, sight, _) = COLUMNS[self.at];
-        let sight = if sight == Sight::First { Sight::Look } else { sight };
-        let at = COLUMNS.iter().position(|column| (column.0, column.1) == (tier, sight)).expect("a column");
-        case.expected.split(' ').nth(at).expect("a word for each column")
+        let of = |tier: Tier, sight: Sight| {
+            let at = COLUMNS.iter().position(|column| (column.0, column.1) == (tier, sight)).expect("a column");
+            case.expected.split(' ').nth(at).expect("a word for each column")
+        };
+        match sight {
+            Sight::First => of(tier, Sight::Look).to_owned(),
+            Sight::Bench if of(tier, Sight::Work) == "x" => "x".to_owned(),
+            Sight::Bench => {
+                let all = [of(Tier::Overlay, Sight::Copy), of(tier, Sight::Look), of(tier, Sight::Work)].concat();
+                // What would change the workspace changes the copy.
+                if all.contains('w') { all + "dD" } else { all }.replace(['w', 'x', '-'], "")
+            }
+            _ => of(tier, sight).to_owned(),
+        }
     }
 
     /// Runs a command to its end, and ends what it left; gives whether it succeeded, and what it printed.
@@ -589,4 +627,14 @@ fn nothing_escapes_a_first_look_in_bubblewrap() {
 #[test]
 fn nothing_escapes_a_first_look_in_landlock() {
     run_all("landlock-first");
+}
+
+#[test]
+fn nothing_escapes_a_bench_in_bubblewrap() {
+    run_all("bubblewrap-bench");
+}
+
+#[test]
+fn nothing_escapes_a_bench_in_landlock() {
+    run_all("landlock-bench");
 }
