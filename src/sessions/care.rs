@@ -8,7 +8,7 @@ use super::wire::{self, Meta, TurnFile};
 use super::{KEPT, SessionError, Sessions, View, names, short_id, turn};
 use crate::git::{Oid, TreeEdit, short};
 use crate::host::now_unix_ms;
-use crate::tree::{Draft, RECORDS, clear_up_shared};
+use crate::tree::{Draft, RECORDS, clear_up_shared, remove_bench};
 
 /// Tips of a session that are kept however old they are.
 const KEPT_NEWEST: usize = 20;
@@ -194,10 +194,7 @@ pub fn clear_up(sessions: &Sessions, only_names: bool) -> Result<Vec<String>, Se
             Some(it) if it.time_s < oldest && !it.has_draft && desk.bench().is_dir() => {
                 notices.push(format!("the directory for commands of session {}", short_id(&id)));
                 if !only_names {
-                    let _ = std::fs::remove_file(desk.bench().with_extension("state"));
-                    let _ = std::fs::remove_dir_all(desk.bench().with_extension("git"));
-                    let removed = std::fs::remove_dir_all(desk.bench());
-                    removed.map_err(|error| SessionError::Disk(desk.bench(), error))?;
+                    remove_bench(&desk.bench()).map_err(|error| SessionError::Disk(desk.bench(), error))?;
                 }
             }
             _ => {}

@@ -19,7 +19,7 @@ use crate::base::hash::path_name;
 use crate::base::hex;
 use crate::files::{Locked, lock_file};
 use crate::git::{Commit, Identity, Mode, Objects as _, Oid, Repo, diff, empty_tree, fault, oid_of, short};
-use crate::tree::{Changed, Content, Draft};
+use crate::tree::{Changed, Content, Draft, remove_bench};
 
 /// First and last line of a journal that is whole.
 const JOURNAL: (&str, &str) = ("reedclaw-session 1", "end");
@@ -213,6 +213,8 @@ impl Desk {
     }
 
     pub(super) fn remove(&self) -> Result<(), SessionError> {
+        // A command may have left directories there that nobody may look into.
+        let _ = remove_bench(&self.bench());
         match std::fs::remove_dir_all(&self.folder) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(self.failed(error)),
             _ => Ok(()),

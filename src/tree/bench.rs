@@ -2,7 +2,10 @@
 //! takes of it counts, and it can be made anew at any time. What git ignores stays on it.
 //!
 //! A bench has what differs from a tree that all sessions of the repository share ([`super::lower`]); both are shown over
-//! each other. Where a directory can't hide what lies below it, and if that is wanted, a bench has all files itself.
+//! each other. Where a directory can't hide what lies below it, and if that is wanted, a bench has all files itself. For a sandbox
+//! that can't show layers there is a directory with all files beside it, in which commands write ([`whole`]).
+
+mod whole;
 
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,7 +15,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use super::flood::Flood;
 use super::gitdir::GitDir;
@@ -20,8 +23,10 @@ use super::layer::{self, Layer, can_hide, write};
 use super::lower::{Lower, Lowers};
 use super::rules::{Rules, is_rule_file, may_hold_secrets, rules_in};
 use super::{Draft, FILE_BYTES_MAX, RECORDS};
-use crate::files::{PathError, Root};
+use crate::files::{PathError, Root, Table};
 use crate::git::{Changed as Differs, Identity, Mode, Objects, Oid, Repo, diff, empty_tree, oid_of, stat_of};
+use whole::Whole;
+pub(in crate::tree) use whole::open_ours;
 
 /// Threads that write files.
 const THREADS_MAX: usize = 8;
@@ -46,6 +51,18 @@ pub enum Did {
     Gone,
 }
 
+/// Way in which commands see a bench.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Shown {
+    /// Its layers over each other, at the workspace's path.
+    #[default]
+    Layers,
+    /// A directory with all files, at the workspace's path.
+    Bound,
+    /// The same at its own path.
+    Apart,
+}
+
 /// The directory that commands of a session work on.
 #[derive(Debug)]
 pub struct Bench {
@@ -55,6 +72,11 @@ pub struct Bench {
     shared: Option<Lowers>,
     /// The `.git` that commands see.
     git: Option<GitDir>,
+    /// The directory with all files, and how commands see the bench.
+    whole: Whole,
+    shown: Mutex<Shown>,
+    /// `true` if somebody was told where commands work.
+    is_named: AtomicBool,
     /// Ignored directories of the checkout that it has copies of.
     copied: Vec<String>,
     /// Reason why no command may run on it.
@@ -78,7 +100,9 @@ impl Bench {
     pub fn new(dir: PathBuf, shared: Option<PathBuf>, draft: Arc<Draft>) -> Self {
         let shared = shared.map(Lowers);
         let (known, left_out) = (Mutex::new(None), Mutex::default());
-        Self { dir, shared, draft, git: None, copied: Vec::new(), closed: None, known, left_out }
+        let (whole, shown, is_named) = (Whole::beside(&dir), Mutex::default(), AtomicBool::new(false));
+        let (git, copied, closed) = (None, Vec::new(), None);
+        Self { dir, shared, draft, git, whole, shown, is_named, copied, closed, known, left_out }
     }
 
     /// The same, on which git shows commits of this repository. `who` makes commits there.
@@ -114,6 +138,42 @@ impl Bench {
         let git = self.git.as_ref().and_then(GitDir::layer);
         let own = std::iter::once(self.dir.as_path()).chain(git).map(Path::to_owned);
         own.chain(lower.map(|it| it.files.clone())).collect()
+    }
+
+    /// Sets how the sandbox can show it to commands.
+    pub fn show_as(&self, shown: Shown) {
+        *self.shown.lock() = shown;
+    }
+
+    fn whole(&self) -> Option<&Whole> {
+        (*self.shown.lock() != Shown::Layers).then_some(&self.whole)
+    }
+
+    /// A line about the directory in which commands work, once, if that isn't the workspace's path.
+    pub fn take_name(&self) -> Option<String> {
+        let is_apart = *self.shown.lock() == Shown::Apart;
+        if !is_apart || self.is_named.swap(true, Ordering::Relaxed) {
+            return None;
+        }
+        let (whole, workspace) = (self.whole.dir.display(), crate::files::Tree::path(&*self.draft).display());
+        Some(format!(
+            "[commands of this session work in {whole}, which has the session's files; name them by relative paths: \
+             {workspace} is the user's checkout, which commands can read and not change]"
+        ))
+    }
+
+    /// Place of the directory with all files.
+    #[must_use]
+    pub fn whole_dir(&self) -> &Path {
+        &self.whole.dir
+    }
+
+    /// The directory with all files in which commands work, and how it was before the newest one; `None` if they don't, or before
+    /// [`Bench::ready`].
+    #[must_use]
+    pub fn in_whole(&self) -> Option<(PathBuf, Arc<Table>)> {
+        let whole = self.whole()?;
+        Some((whole.dir.clone(), whole.table()?))
     }
 
     /// A directory that commands see read-only, with its place in the workspace: the objects of the repository.
@@ -174,15 +234,36 @@ impl Bench {
             self.bring(&work.iter().map(PathBuf::as_path).collect::<Vec<_>>(), now.lower.as_deref()).map_err(failed)?;
             self.remember(&now).map_err(failed)?;
         }
-        self.show_git(&now);
+        self.show(&now, &work).map_err(failed)?;
         *known = Some(now);
         Ok(())
     }
 
+    /// Lets commands see the state `now`: git's view of it and, where they work in it, the directory with all files. The bench has just
+    /// changed at these paths.
+    fn show(&self, now: &Known, changed: &[PathBuf]) -> io::Result<()> {
+        let Some(whole) = self.whole() else {
+            self.show_git(now, None);
+            return Ok(());
+        };
+        let lower = now.lower.as_ref().map(|it| &*it.files);
+        let layers: Vec<&Path> = std::iter::once(&*self.dir).chain(lower).collect();
+        if whole.bring(&layers, changed)? {
+            // Its index has the numbers of other files.
+            self.git.iter().for_each(GitDir::clear);
+        }
+        self.show_git(now, Some(&whole.dir));
+        whole.bring_git(self.git.as_ref().and_then(GitDir::layer), now.changed.is_empty())
+    }
+
     /// Brings its `.git` to the commit that the draft began with.
-    fn show_git(&self, now: &Known) {
+    fn show_git(&self, now: &Known, whole: Option<&Path>) {
         let (Some(git), Some(commit)) = (&self.git, self.draft.commit()) else { return };
-        let (place, base) = now.lower.as_ref().map_or((&self.dir, now.base), |it| (&it.files, it.tree));
+        let (place, base) = match (whole, &now.lower) {
+            (Some(whole), _) => (whole, now.base),
+            (None, Some(lower)) => (&*lower.files, lower.tree),
+            (None, None) => (&*self.dir, now.base),
+        };
         // What the bench has itself isn't as the commit has it, or lies elsewhere: git reads it.
         let own = std::cell::LazyCell::new(|| {
             let differ = diff(&*self.draft.objects, base, now.base).unwrap_or_default();
@@ -207,6 +288,11 @@ impl Bench {
         }
     }
 
+    /// The files of the bench over this tree.
+    fn layer<'a>(&'a self, lower: Option<&'a Lower>) -> Layer<'a> {
+        Layer { top: &self.dir, below: lower.map(|it| &*it.files), copies: self.whole().is_some() }
+    }
+
     /// Returns the paths at which the bench isn't as the draft has it.
     fn outdated(&self, before: &Known, now: &Known) -> Result<Vec<PathBuf>, String> {
         let differ = diff(&*self.draft.objects, before.base, now.base).map_err(|error| error.to_string())?;
@@ -223,7 +309,8 @@ impl Bench {
 
     /// Begins an empty bench, over the tree that it shares with others. What is there is of an unknown state.
     fn begun(&self) -> io::Result<Known> {
-        Layer { top: &self.dir, below: None }.clear()?;
+        self.layer(None).clear()?;
+        self.whole.begin_anew()?;
         self.git.iter().for_each(GitDir::clear);
         DirBuilder::new().recursive(true).mode(0o700).create(&self.dir)?;
         let lower = match &self.shared {
@@ -269,7 +356,7 @@ impl Bench {
 
     /// Writes or removes these paths as the draft has them.
     fn bring(&self, paths: &[&Path], lower: Option<&Lower>) -> io::Result<()> {
-        let layer = Layer { top: &self.dir, below: lower.map(|it| &*it.files) };
+        let layer = self.layer(lower);
         let leaf = |path: &Path| match self.draft.leaf(path, u64::MAX) {
             Ok(leaf) => Ok(Some(leaf)),
             Err(PathError::Missing | PathError::NotDirectory | PathError::Directory) => Ok(None),
@@ -314,7 +401,7 @@ impl Bench {
         let failed = |error: io::Error| format!("the copy for commands ({}): {error}", self.dir.display());
         let mut known = self.known.lock();
         let lower = known.take().and_then(|it| it.lower);
-        let layer = Layer { top: &self.dir, below: lower.as_ref().map(|it| &*it.files) };
+        let layer = self.layer(lower.as_deref());
         self.forget().map_err(failed)?;
         let rule_files = changes.iter().filter(|(path, _)| is_rule_file(path)).map(|(path, did)| match did {
             Did::File(source, _) => (*path, rules_in(source)),
@@ -467,6 +554,7 @@ impl Bench {
     }
 
     fn forget(&self) -> io::Result<()> {
+        self.whole.forget()?;
         match fs::remove_file(self.state_file()) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             _ => Ok(()),
@@ -557,6 +645,17 @@ pub(super) fn summed_up(mut lines: Vec<String>, flood: &BTreeMap<PathBuf, usize>
 /// The name of the shared tree that the written state of a bench names.
 fn name_in(state: &str) -> Option<&str> {
     state.lines().find_map(|line| line.strip_prefix("over "))
+}
+
+/// Removes a bench with all that lies beside it.
+///
+/// # Errors
+/// It can't be removed.
+pub fn remove_bench(dir: &Path) -> io::Result<()> {
+    ["state", "stamps", "git", "whole", "whole-new"]
+        .iter()
+        .try_for_each(|it| whole::remove(&dir.with_extension(it)).map(drop))?;
+    whole::remove(dir).map(drop)
 }
 
 /// Removes the trees in the folder `shared` that no bench uses, but for the newest. `states` are the files beside benches that

@@ -3,7 +3,7 @@
 
 use parking_lot::Mutex;
 use std::ffi::OsStr;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt, PermissionsExt, symlink};
@@ -14,6 +14,7 @@ use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, RenameFlags};
 use nix::sys::stat::{Mode as Bits, SFlag, mknod};
 
+use super::bench::open_ours;
 use super::rules::may_hold_secrets;
 use crate::files::{Looked, OPAQUE, PathError, Root, SurveyEnd, SurveyLimits, holes};
 use crate::git::Mode;
@@ -30,6 +31,8 @@ pub(super) struct Layer<'a> {
     pub(super) top: &'a Path,
     /// The tree below it.
     pub(super) below: Option<&'a Path>,
+    /// `true` if what is taken stays at its source as well.
+    pub(super) copies: bool,
 }
 
 /// Returns whether a directory can hide what lies below it: not every file system and not every kernel lets an ordinary
@@ -178,11 +181,14 @@ impl Layer<'_> {
     pub(super) fn take(&self, path: &Path, source: &Path, bits: u32) -> io::Result<u64> {
         let target = self.top.join(path);
         self.make_directories(path.parent().unwrap_or(Path::new("")))?;
+        if self.copies {
+            self.vacate(path)?;
+            copy_file(source, &target)?;
         // All but a directory is replaced by the move itself.
-        if !changes_places(source, &target) && fs::rename(source, &target).is_err() {
+        } else if !changes_places(source, &target) && fs::rename(source, &target).is_err() {
             self.vacate(path)?;
             if fs::rename(source, &target).is_err() {
-                holes::copy(&File::open(source)?, &OpenOptions::new().write(true).create_new(true).open(&target)?)?;
+                copy_file(source, &target)?;
             }
         }
         let data = target.symlink_metadata()?;
@@ -198,7 +204,7 @@ impl Layer<'_> {
         // The mark that nothing is there.
         self.vacate(path)?;
         let target = self.top.join(path);
-        if fs::rename(source, &target).is_err() {
+        if self.copies || fs::rename(source, &target).is_err() {
             return self.take_each(path, source);
         }
         if self.is_below(path) { hide(&target) } else { Ok(()) }
@@ -278,6 +284,11 @@ fn changes_places(source: &Path, target: &Path) -> bool {
         && nix::fcntl::renameat2(AT_FDCWD, source, AT_FDCWD, target, RenameFlags::RENAME_EXCHANGE).is_ok()
 }
 
+/// Copies a file to a path at which nothing is.
+fn copy_file(source: &Path, target: &Path) -> io::Result<()> {
+    holes::copy(&open_ours(source)?, &OpenOptions::new().write(true).create_new(true).open(target)?)
+}
+
 /// Writes a file, a link or an empty directory where nothing is.
 pub(super) fn write(target: &Path, mode: Mode, bytes: &[u8]) -> io::Result<()> {
     match mode {
@@ -303,7 +314,7 @@ mod tests {
             fs::write(at.join(file), "").expect("a file");
         }
         fs::create_dir(&top).expect("a directory");
-        let layer = Layer { top: &top, below: Some(&below) };
+        let layer = Layer { top: &top, below: Some(&below), copies: false };
         layer.remove(Path::new("a")).expect("gone");
         layer.take_directory(Path::new("a"), &source).expect("moved");
         assert!(crate::files::is_opaque(&top.join("a")) && top.join("a/deep/new").exists());
