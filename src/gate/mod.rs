@@ -220,7 +220,9 @@ impl Gate {
     /// Returns whether a call runs on a copy of the workspace. It may start programs to find out.
     #[must_use]
     pub fn has_copy(&self, call: &Call) -> bool {
-        call.may_have_copy() && (self.options.sandbox)().1 == Hold::Copy
+        let hold = (self.options.sandbox)().1;
+        // A session's files are copies whatever holds its commands.
+        call.may_have_copy() && (hold == Hold::Copy || hold == Hold::Walls && self.tree.is_some())
     }
 
     /// Returns whether a person may be asked for the thing that a command was refused: never for a path that no tool
@@ -332,6 +334,8 @@ impl Gate {
         call.needs.is_empty()
             && call.tool == LOOKING_TOOL
             && call.may_have_copy()
+            // On a session's bench it could write at its first look, too.
+            && self.tree.is_none()
             && policy::looks_first(verdict, (self.options.sandbox)().1)
     }
 

@@ -46,7 +46,7 @@ pub use reading::pdf::{PAGE_END, Pdf, pages_of_pdf};
 pub use reading::reads::Reads;
 pub use reading::symbols::Symbols;
 pub use running::copied::{Copied, Shown, is_plain_of_git, link_protection, listed, protection, shown};
-pub use running::launcher::{Launcher, Terms};
+pub use running::launcher::{Launcher, Terms, WholeBench};
 pub use running::refused::Refusal;
 pub use script::Script;
 pub use shell::{IsStopped, Job, Jobs, Shell};

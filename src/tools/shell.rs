@@ -49,6 +49,10 @@ const STATE_TOO_LONG: &str = "[its variables and functions weren't kept: they ar
 /// Note for the model about files in `/tmp` that a command started without.
 const WITHOUT_FILES: &str = "[it started without the files in /tmp and the home that commands left which the user wasn't \
                              asked about; what it needs must be in the workspace]";
+/// Reason why nothing goes on in the background on a bench whose commands work one after the other.
+const NO_JOBS: &str =
+    "commands of this session work in one directory, one after the other, so none goes on in the background";
+const NO_JOBS_HINT: &str = "start it and use it within one command; what is left then is ended";
 /// Note for the model about a path that couldn't be opened.
 const LOST: &str =
     "can't be opened to a sandbox: nothing was written there outside of it; the user can run this in their own shell";
@@ -223,7 +227,7 @@ impl Shell {
             add_line(&mut outcome, WITHOUT_STATE);
         }
         let is_agreed = wish.needs_agreed() || wish.terms.is_wide();
-        if is_failed && is_agreed && wish.command.contains("/tmp/") && self.launcher.hold() == Hold::Copy {
+        if is_failed && is_agreed && wish.command.contains("/tmp/") && self.launcher.has_jail() {
             add_line(&mut outcome, WITHOUT_FILES);
         }
         Ok(outcome)
@@ -258,7 +262,10 @@ impl Shell {
                 command: command.to_owned(),
                 ran_for: started.elapsed(),
                 last_line: bash.last_line(),
-                no_job: (!self.left().make_room()).then_some("too many run already"),
+                no_job: match self.launcher.whole() {
+                    Some(_) => Some("the next command of the session has to wait for it"),
+                    None => (!self.left().make_room()).then_some("too many run already"),
+                },
             };
             (ran, choice) = offered(&mut bash, &overdue, work).map_err(failed)?;
         }
@@ -344,16 +351,20 @@ impl Shell {
         };
         let is_inside = cwd.starts_with(workspace);
         let mut above = cwd.ancestors().take_while(|it| it.starts_with(workspace));
-        let found = match self.launcher.hold() {
-            _ if is_inside => above.find(is_there),
-            Hold::Copy => Some(cwd),
-            _ => Some(cwd).filter(|it| it.is_dir()),
+        let found = match is_inside {
+            true => above.find(is_there),
+            false if self.launcher.has_jail() => Some(cwd),
+            false => Some(cwd).filter(|it| it.is_dir()),
         };
         found.unwrap_or(workspace).to_owned()
     }
 
     /// Ends a command, or lets it go on as a job: as the person said, else as a job.
     fn further(&mut self, command: &str, mut bash: Bash, choice: Option<OverdueChoice>) -> Note {
+        if self.launcher.whole().is_some() {
+            bash.kill();
+            return if choice.is_some() { Note::Ended } else { Note::Late };
+        }
         let is_full = !self.left().make_room();
         if choice == Some(OverdueChoice::End) || is_full {
             bash.kill();
@@ -518,6 +529,9 @@ impl Tool for Shell {
             ("", Some(_)) => return Ok(Plan::of(Action::Inert { name: "shell".into() })),
             // A model that fills in every argument names a job too.
             _ => {}
+        }
+        if is_in_background(arguments) && self.launcher.whole().is_some() {
+            return Err(ToolError::new("no-jobs", NO_JOBS, NO_JOBS_HINT));
         }
         let cwd = match text(arguments, "cwd") {
             "" => self.carried.cwd.as_ref().map(|cwd| self.start_directory(cwd, place)),

@@ -78,6 +78,7 @@ mod service_clock;
 mod service_health;
 mod service_systemd;
 mod sessions;
+mod sessions_benches;
 mod sessions_cli;
 mod sessions_contract;
 mod sessions_lost;

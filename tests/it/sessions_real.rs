@@ -52,10 +52,15 @@ fn script(numbers: &mut Numbers) -> String {
 /// Statement 10.
 #[test]
 fn changes_of_a_command_equal_those_that_git_finds() {
-    if !require(&["git", "bwrap", "bash"]) {
-        return;
+    if require(&["git", "bwrap", "bash"]) {
+        changes_equal("");
     }
-    let home = home(&[], "");
+}
+
+/// Compares what random scripts change in a session with what git finds where they have run in a clone. `config` are lines of
+/// the config.
+pub fn changes_equal(config: &str) {
+    let home = home(&[], config);
     let (at, project) = (home.path(), home.path().join("project"));
     fs::remove_file(project.join("a.txt")).expect("removed");
     for (path, text) in [("a", "1\n"), ("b", "2\n"), ("d/a", "3\n"), ("d/e/f", "4\n"), ("g/h", "5\n"), ("a.sh", "6\n")]
@@ -83,12 +88,12 @@ fn changes_of_a_command_equal_those_that_git_finds() {
         let found =
             git(&project, &["ls-tree", "-r", "--format=%(objectmode) %(objectname) 0\t%(path)", &tip(&project, &id)]);
         let found: Vec<&str> = found.lines().filter(|it| !it.contains("\t.reedclaw/")).collect();
-        assert_eq!(found.join("\n"), wanted, "round {round}\n{script}\n{err}");
+        assert_eq!(found.join("\n"), wanted, "{config} round {round}\n{script}\n{err}");
     }
 }
 
 /// The only tree that is written out for the repository of a home.
-fn shared_tree(home: &Path) -> PathBuf {
+pub fn shared_tree(home: &Path) -> PathBuf {
     let only = |at: &Path| {
         let mut all: Vec<PathBuf> = fs::read_dir(at).expect("a directory").flatten().map(|it| it.path()).collect();
         all.retain(|it| it.is_dir());

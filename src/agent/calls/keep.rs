@@ -23,7 +23,7 @@ use crate::model::Cancel;
 use crate::proto::Event;
 use crate::proto::action::{Action, Autonomy, Decision, Need};
 use crate::proto::tool::{FileChange, Outcome, PRINTED, Step, ToolError, ToolEvent};
-use crate::sandbox::{Change, ChangeKind, Changes, CollectError, CollectLimits, collect};
+use crate::sandbox::{Change, ChangeKind, Changes, CollectError, CollectLimits, collect, collect_whole};
 use crate::steps::{Incoming, NewContent, are_alike_indices};
 use crate::tools::{Copied, Refusal, is_plain_of_git, listed, protection, shown};
 use crate::tree::{Bench, Did, Flood};
@@ -64,7 +64,11 @@ impl ToolRunner {
         let call = permit.call().clone();
         let root = self.options.root.path().to_owned();
         let limits = CollectLimits { time: self.options.limits.tool, ..CollectLimits::default() };
-        let mut changes = self.layers().and_then(|below| collect(&copied.layer, &below, &limits));
+        let whole = self.options.bench.as_ref().and_then(|bench| bench.in_whole());
+        let mut changes = self.layers().and_then(|below| match &whole {
+            Some((directory, before)) => collect_whole((&**directory, &**before), &copied.layer, &below, &limits),
+            None => collect(&copied.layer, &below, &limits),
+        });
         if let Ok(changes) = &mut changes {
             changes.items.retain(|change| !is_refreshed_index(change, &root));
             let named = self.options.gate.named();
@@ -73,6 +77,9 @@ impl ToolRunner {
                 add(&mut outcome, GIT_IS_A_VIEW);
             }
             outcome.metadata.insert("changes".into(), changes.items.len().into());
+        }
+        if let Some(line) = self.options.bench.as_ref().and_then(|bench| bench.take_name()) {
+            add(&mut outcome, &line);
         }
         self.options.gate.settle(permit, &mut outcome);
         if let Some(Refusal { line, need: None, .. }) = &copied.refused {

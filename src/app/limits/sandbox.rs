@@ -12,8 +12,8 @@ use crate::files::replace_private;
 use crate::proto::Failure;
 use crate::proto::action::Hold;
 use crate::sandbox::{self, Grant, Mode, Sandbox, Tier};
-use crate::tools::{Launcher, Terms};
-use crate::tree::Bench;
+use crate::tools::{Launcher, Terms, WholeBench};
+use crate::tree::{Bench, Shown};
 
 /// Directories of the system that no mask may cover: without them nothing runs.
 const SYSTEM_DIRECTORIES: [&str; 7] = ["/etc", "/usr", "/bin", "/lib", "/lib64", "/sys", "/proc"];
@@ -98,6 +98,32 @@ impl Chosen {
             Tier::Landlock | Tier::Bubblewrap => Hold::Walls,
         }
     }
+
+    /// The confinement of a command of a session, as it is judged: the command works on a bench, whose files are copies. Landlock
+    /// can't keep it from the modes and times of other files, so there it is asked about as at the checkout. The bench hears
+    /// how the sandbox can show it.
+    pub(in crate::app) fn judged_on(&self, bench: &Bench) -> Hold {
+        bench.show_as(match self.get().tier() {
+            Tier::Overlay | Tier::None => Shown::Layers,
+            Tier::Bubblewrap => Shown::Bound,
+            Tier::Landlock => Shown::Apart,
+        });
+        if self.get().tier() == Tier::Bubblewrap { Hold::Copy } else { self.hold() }
+    }
+
+    /// The confinement of a command of a session while it runs.
+    fn hold_on(&self, bench: &Bench) -> Hold {
+        let hold = self.judged_on(bench);
+        if hold == Hold::Walls { Hold::Copy } else { hold }
+    }
+
+    /// The directory in which commands work on a bench whose layers the sandbox can't show.
+    fn whole(&self, bench: &Bench, workspace: &Path) -> Option<WholeBench> {
+        let tier = self.get().tier();
+        let directory = bench.whole_dir().to_owned();
+        let apart_from = (tier == Tier::Landlock).then(|| workspace.to_owned());
+        matches!(tier, Tier::Landlock | Tier::Bubblewrap).then_some(WholeBench { directory, apart_from })
+    }
 }
 
 /// The place and the strength of the confinement of a model's programs.
@@ -149,12 +175,14 @@ pub(in crate::app) fn launcher(
 ) -> Launcher {
     let copied = bench.map_or(workspace, |bench| bench.dir()).to_owned();
     let shown = bench.map(Arc::clone);
+    let (held, whole_of_layer, whole) = (shown.clone(), shown.clone(), shown.clone());
     let mut grant = grant(settings, env, workspace);
     grant.readable.extend(readable.iter().cloned());
     let grant = Arc::new(grant);
     let seen = Arc::clone(&grant);
-    let (start, hold, layer) = (chosen.clone(), chosen.clone(), chosen.clone());
+    let (start, hold, layer, whole_of) = (chosen.clone(), chosen.clone(), chosen.clone(), chosen.clone());
     let (env, place) = (env.clone(), workspace.to_owned());
+    let apart_from = place.clone();
     let failed = |error: sandbox::SandboxError| format!("{}; {}", error.message, error.hint);
     Launcher::new(
         move |program, arguments, terms: &Terms| {
@@ -165,6 +193,7 @@ pub(in crate::app) fn launcher(
                 // Known only when the bench is ready.
                 shown_instead: shown.as_ref().map(|bench| bench.layers()).unwrap_or_default(),
                 shown_at: shown.as_ref().and_then(|bench| bench.shown_at()).into_iter().collect(),
+                whole: shown.as_ref().and_then(|bench| bench.in_whole()).map(|(directory, _)| directory),
                 network_of: terms.network_of,
                 area: if terms.is_wide() { sandbox::Area::Agreed } else { terms.area },
                 ..Grant::clone(&grant)
@@ -174,11 +203,20 @@ pub(in crate::app) fn launcher(
             grant.readable.extend(terms.readable.iter().cloned());
             grant.writable.extend(terms.writable.iter().cloned());
             grant.env.extend(terms.variables.iter().map(|(name, value)| (name.into(), value.clone())));
+            if start.get().tier() == Tier::Landlock && grant.whole.is_some() {
+                // Nothing is mounted in the directory, so git finds them where they are.
+                let objects = grant.shown_at.iter().map(|(objects, _)| objects.clone().into_os_string());
+                grant.env.extend(objects.map(|it| ("GIT_ALTERNATE_OBJECT_DIRECTORIES".into(), it)));
+            }
             start.get().command(program.as_ref(), &arguments, &grant).map_err(failed)
         },
-        move || hold.hold(),
-        move || layer.get().layer(&copied).map_err(failed),
+        move || held.as_ref().map_or_else(|| hold.hold(), |bench| hold.hold_on(bench)),
+        move || {
+            let whole = whole_of_layer.as_ref().and_then(|bench| bench.in_whole());
+            layer.get().layer_in(&copied, whole.map(|(directory, _)| directory)).map_err(failed)
+        },
     )
+    .in_whole(move || whole_of.whole(whole.as_ref()?, &apart_from))
     .with_outside(move |path| sandbox::outside(&seen, path))
     .on_bench(bench.is_some())
 }

@@ -131,8 +131,10 @@ fn runner_in(of: &RunnerOf<'_>) -> Result<BuiltRunner, Failure> {
         rules: Rules { is_draft, ..rules_in(&place, readable, policy_rules(settings, env, config)) },
         ceiling: ceiling.clone(),
         sandbox: Box::new({
-            let chosen = chosen.clone();
-            move || (chosen.get().tier().name(), chosen.hold())
+            let (chosen, bench) = (chosen.clone(), bench.map(Arc::clone));
+            let hold =
+                move |chosen: &Chosen| bench.as_ref().map_or_else(|| chosen.hold(), |bench| chosen.judged_on(bench));
+            move || (chosen.get().tier().name(), hold(&chosen))
         }),
         log,
         stop: Arc::new(move || estop.check().err().map(|stopped| stopped.why)),

@@ -54,14 +54,19 @@ pub(in crate::cli) fn look(loaded: &Loaded, env: &Env, cwd: &Path) -> Found {
 
 /// The sessions on git of the repository around the working directory.
 fn sessions(found: &mut Found, settings: &Settings, env: &Env, cwd: &Path) {
-    let all = app::sessions_here(env, &app::workspace_for(env, cwd, &app::workspace_dir(settings, env)));
+    let workspace = app::workspace_for(env, cwd, &app::workspace_dir(settings, env));
+    let all = app::sessions_here(env, &workspace);
     if all.is_empty() {
         return;
     }
     let of = |state: &str| all.iter().filter(|it| it.state() == state).count();
-    let commands = match settings.sessions.bench.as_str() {
-        "off" => "none of their commands runs (sessions.bench)",
-        "copy" => "commands of each have a copy of all files (sessions.bench)",
+    let (sandbox, _) = app::sandbox_in_use(settings, env, &workspace);
+    let commands = match (settings.sessions.bench.as_str(), sandbox) {
+        ("off", _) => "none of their commands runs (sessions.bench)",
+        (_, "none") => "none of their commands runs, since that needs a sandbox",
+        (_, "bubblewrap") => "commands of each have a copy of all files, at the project's path (bubblewrap)",
+        (_, "landlock") => "commands of each have a copy of all files, in a directory of its own (Landlock)",
+        ("copy", _) => "commands of each have a copy of all files (sessions.bench)",
         _ => "their commands share unchanged files",
     };
     let cut = match of("cut") {

@@ -18,10 +18,9 @@ use memchr::memmem;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-use crate::proto::action::Hold;
 use crate::render::strip_controls;
 use crate::sandbox::{Layer, View, end};
-use crate::tools::running::launcher::{Launcher, Terms};
+use crate::tools::running::launcher::{Launcher, Terms, WholeBench};
 use crate::tools::running::spawner::Spawner;
 use crate::tools::running::terminal::Terminal;
 
@@ -137,10 +136,11 @@ pub(in crate::tools) struct Bash {
     err: Stream<ChildStderr>,
     terminal: Terminal,
     /// True if the programs that it started end with it.
-    is_whole: bool,
+    is_jail: bool,
     /// True if it works on the workspace itself.
     is_work: bool,
     layer: Option<Arc<Layer>>,
+    whole: Option<WholeBench>,
 }
 
 /// One of its outputs, as far as it was read.
@@ -202,7 +202,9 @@ impl Bash {
         }
         put("__RC_OPTIONS".into(), &state.options);
         put("__RC_COMMAND".into(), command.as_bytes());
-        put("__RC_DIR".into(), cwd.as_os_str().as_bytes());
+        let whole = launcher.whole();
+        let seen = whole.as_ref().map_or_else(|| cwd.to_path_buf(), |whole| whole.seen(cwd));
+        put("__RC_DIR".into(), seen.as_os_str().as_bytes());
         let layer = match &terms.view {
             View::Copy(layer) | View::First(layer) => Some(Arc::clone(layer)),
             View::Look | View::Work => None,
@@ -218,8 +220,8 @@ impl Bash {
         let missing = || std::io::Error::other("it has no pipes");
         let out = Stream::new(child.stdout.take().ok_or_else(missing)?)?;
         let err = Stream::new(child.stderr.take().ok_or_else(missing)?)?;
-        let (is_whole, is_work) = (launcher.hold() == Hold::Copy, matches!(terms.view, View::Work));
-        Ok(Self { child, state: Stream::new(reader)?, out, err, terminal, is_whole, is_work, layer })
+        let (is_jail, is_work) = (launcher.has_jail(), matches!(terms.view, View::Work));
+        Ok(Self { child, state: Stream::new(reader)?, out, err, terminal, is_jail, is_work, layer, whole })
     }
 
     /// The copy on which it works, if it does.
@@ -244,7 +246,7 @@ impl Bash {
         if self.out.read().unwrap_or(false) | self.err.read().unwrap_or(false) {
             self.terminal.heard();
         }
-        if self.state.is_over && !self.is_whole {
+        if self.state.is_over && !self.is_jail {
             let _ = end(self.child.id(), GRACE);
         }
         !self.state.is_over
@@ -312,7 +314,7 @@ impl Bash {
 
     /// Returns the output after its shell has ended; programs that it left running end too.
     fn ended(&mut self) -> std::io::Result<Output> {
-        if !self.is_whole {
+        if !self.is_jail {
             // What can't be ended hangs in the kernel; nobody waits for that.
             let _ = end(self.child.id(), GRACE);
         }
@@ -322,7 +324,8 @@ impl Bash {
         let mut output = Output { status: status_of(status), ..self.take() };
         let record = std::mem::take(&mut self.state.bytes);
         if let [options, cwd, left, text, b"end", ..] = record.split(|byte| *byte == 0).collect::<Vec<_>>()[..] {
-            output.cwd = Some(PathBuf::from(OsStr::from_bytes(cwd)));
+            let cwd = Path::new(OsStr::from_bytes(cwd));
+            output.cwd = Some(self.whole.as_ref().map_or_else(|| cwd.to_owned(), |whole| whole.of_workspace(cwd)));
             output.background = std::str::from_utf8(left).ok().and_then(|left| left.parse().ok()).unwrap_or(0);
             output.state = (text.len() + options.len() <= STATE_BYTES_MAX)
                 .then(|| State { text: text.to_vec(), options: options.to_vec() });
@@ -334,7 +337,7 @@ impl Bash {
     fn take(&mut self) -> Output {
         let dropped = std::mem::take(&mut self.out.dropped) + std::mem::take(&mut self.err.dropped);
         let (out, err) = (std::mem::take(&mut self.out.bytes), std::mem::take(&mut self.err.bytes));
-        let is_on_copy = self.is_whole && self.layer.is_some();
+        let is_on_copy = (self.is_jail || self.whole.is_some()) && self.layer.is_some();
         Output { out, err, terminal: self.terminal.take(), dropped, is_on_copy, ..Output::default() }
     }
 

@@ -52,6 +52,36 @@ pub struct Launcher {
     outside: Arc<LookOutside>,
     /// Jobs work on copies too.
     is_bench: bool,
+    /// The directory of a bench in which programs work where layers can't be mounted.
+    whole: Arc<dyn Fn() -> Option<WholeBench> + Send + Sync>,
+}
+
+/// The directory with all files of a bench in which programs work where layers can't be mounted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WholeBench {
+    /// The directory.
+    pub directory: PathBuf,
+    /// The workspace, if programs see the directory at its own path and not at this one.
+    pub apart_from: Option<PathBuf>,
+}
+
+impl WholeBench {
+    /// A path of the workspace, as programs see it.
+    pub(in crate::tools) fn seen(&self, path: &Path) -> PathBuf {
+        let below = self.apart_from.as_ref().and_then(|workspace| path.strip_prefix(workspace).ok());
+        below.map_or_else(|| path.to_owned(), |below| joined(&self.directory, below))
+    }
+
+    /// The path of the workspace that programs see as this one.
+    pub(in crate::tools) fn of_workspace(&self, seen: &Path) -> PathBuf {
+        let below = self.apart_from.as_ref().zip(seen.strip_prefix(&self.directory).ok());
+        below.map_or_else(|| seen.to_owned(), |(workspace, below)| joined(workspace, below))
+    }
+}
+
+/// A path without a slash at its end.
+fn joined(top: &Path, below: &Path) -> PathBuf {
+    if below.as_os_str().is_empty() { top.to_owned() } else { top.join(below) }
 }
 
 impl Launcher {
@@ -68,7 +98,26 @@ impl Launcher {
             layer: Arc::new(layer),
             outside: Arc::new(|_| None),
             is_bench: false,
+            whole: Arc::new(|| None),
         }
+    }
+
+    /// The same, with what names the directory in which programs work where layers can't be mounted.
+    #[must_use]
+    pub fn in_whole(self, whole: impl Fn() -> Option<WholeBench> + Send + Sync + 'static) -> Self {
+        Self { whole: Arc::new(whole), ..self }
+    }
+
+    /// The directory with all files of a bench in which programs work, if they do.
+    #[must_use]
+    pub fn whole(&self) -> Option<WholeBench> {
+        (self.whole)()
+    }
+
+    /// Returns whether a program runs in a jail, which ends with all that it has started.
+    #[must_use]
+    pub fn has_jail(&self) -> bool {
+        self.hold() == Hold::Copy && self.whole().is_none()
     }
 
     /// The same, with what says how a jail shows a path outside of the workspace.
