@@ -533,6 +533,9 @@ return {
     -- list of directories of the checkout that git ignores, such as "node_modules" or ".venv": a session's commands get a copy of
     -- each, made with the session's first command.
     share = {},
+    -- table from names to strings: variables that a session's commands have, beside the usual ones, such as { RUST_LOG = "debug" }.
+    -- Not for keys: a model can read them.
+    env = {},
     -- true or false: ask about edits of a session's files as about edits of the workspace.
     ask_edits = false,
     -- true or false: offer the tools of a repository (tools/NAME.luau) that you have allowed.

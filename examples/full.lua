@@ -179,6 +179,7 @@ return {
     record = "talk",
     bench = "copy",
     prepare = 5000,
+    env = { RUST_LOG = "debug" },
     ask_edits = true,
     tools = false,
     merge = "rebase",

@@ -299,6 +299,8 @@ pub struct SessionSettings {
     pub prepare: u64,
     /// Ignored directories of the checkout that commands get a copy of.
     pub share: Vec<String>,
+    /// Variables that commands have, beside the usual ones.
+    pub env: BTreeMap<String, String>,
     /// `true` if edits of a draft are asked about.
     pub ask_edits: bool,
     /// `true` if the tools of a repository are offered.
@@ -326,6 +328,10 @@ impl SessionSettings {
             bench: values.text(&["sessions", "bench"])?,
             prepare: values.integer(&["sessions", "prepare"])?,
             share: values.words(&["sessions", "share"])?,
+            env: match values.get(&["sessions", "env"]) {
+                Some(Setting::WordMap(map)) => map.clone(),
+                _ => return Err("sessions.env".to_owned()),
+            },
             ask_edits: values.bool(&["sessions", "ask_edits"])?,
             tools: values.bool(&["sessions", "tools"])?,
             merge: values.text(&["sessions", "merge"])?,

@@ -331,3 +331,20 @@ fn a_bench_whose_making_was_killed_is_made_anew() {
     assert!(count.contains("3001"), "{count}");
     assert_eq!(output(at, &["session", "cat", &id, "a.txt"]), "old\n");
 }
+
+#[test]
+fn variables_of_the_config_reach_commands_of_sessions() {
+    if !require(&["git", "bwrap"]) {
+        return;
+    }
+    for tier in ["overlay", "bubblewrap", "landlock"] {
+        let own = "sessions = {env = {OWN_WORD = \"lemons\", [\"NO-NAME\"] = \"x\"}},";
+        let home = home(&[], &format!("security = {{tier = \"{tier}\"}}, {own}"));
+        let id = output(home.path(), &["session", "start"]).trim().to_owned();
+        let printed = output(
+            home.path(),
+            &["session", "run", &id, "--yes", "echo \"word: $OWN_WORD\"; env | grep -c NO-NAME; true"],
+        );
+        assert!(printed.contains("word: lemons\n0"), "{tier}: {printed}");
+    }
+}

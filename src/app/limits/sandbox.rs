@@ -178,6 +178,11 @@ pub(in crate::app) fn launcher(
     let (held, whole_of_layer, whole) = (shown.clone(), shown.clone(), shown.clone());
     let mut grant = grant(settings, env, workspace);
     grant.readable.extend(readable.iter().cloned());
+    if bench.is_some() {
+        let is_name = |name: &str| name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+        let own = settings.sessions.env.iter().filter(|(name, _)| is_name(name));
+        grant.env.extend(own.map(|(name, value)| (name.into(), value.into())));
+    }
     let grant = Arc::new(grant);
     let seen = Arc::clone(&grant);
     let (start, hold, layer, whole_of) = (chosen.clone(), chosen.clone(), chosen.clone(), chosen.clone());

@@ -620,6 +620,7 @@ pub const ROWS: &[Row] = &[
         "ignored directories of the checkout, such as `node_modules`, of which a session's commands get a copy",
         Not("show a model files that aren't in git"),
     ),
+    row("sessions.env", Kind::WordMap, "more variables for commands, which models can read", Not("set variables")),
     row("sessions.ask_edits", Kind::Bool, "ask about edits of a session's files as about others", Only(true)),
     row("sessions.tools", Kind::Bool, "offer the tools of a repository that you have allowed", Only(false)),
     row("sessions.author", Kind::Choice(AUTHORS), "the author of the commits of a model's turns", Project::May),
