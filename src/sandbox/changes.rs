@@ -169,10 +169,8 @@ pub fn collect_whole(
         collector.ended(SurveyEnd::Whole)?;
         let lower = collector.stamp(&path)?;
         match now.stamp(&path) {
-            None => match lower {
-                Some(lower) => collector.note(&path, ChangeKind::Deleted, Some(lower))?,
-                None => {}
-            },
+            None if lower.is_some() => collector.note(&path, ChangeKind::Deleted, lower)?,
+            None => {}
             Some(stamp) if stamp.is_directory() => collector.own_mode(&path, stamp, lower)?,
             Some(stamp) => collector.entry(&path, stamp, lower)?,
         }

@@ -300,7 +300,7 @@ fn a_bench_whose_making_was_killed_is_made_anew() {
     git(&project, &["commit", "-q", "-m", "files"]);
     let id = output(at, &["session", "start"]).trim().to_owned();
     // The files that all share are there, so that only the directory of its own is to be made.
-    output(at, &["session", "run", &output(at, &["session", "start"]).trim().to_owned(), "--yes", "true"]);
+    output(at, &["session", "run", output(at, &["session", "start"]).trim(), "--yes", "true"]);
     let half = |at: &Path| {
         let all = fs::read_dir(at).into_iter().flatten().flatten().map(|it| it.path());
         all.flat_map(|it| fs::read_dir(it).into_iter().flatten().flatten())
