@@ -79,7 +79,7 @@ fn absolute_paths_lead_to_the_bench_in_bubblewrap_and_are_refused_by_the_kernel_
                 assert!(!is_made && record["calls"][0]["success"] == false, "{record}");
                 assert!(call(0).contains("Permission denied"), "{record}");
                 let named = "work in ";
-                assert!(call(0).contains(named) && !call(1).contains(named), "it is told once: {record}");
+                assert!(call(0).contains(named) && !call(1).contains(named), "only the first call says it: {record}");
                 assert!(call(1).contains("bench.whole\\n") && call(2).contains("bench.whole/sub"), "{record}");
             }
         }
