@@ -31,6 +31,8 @@ const PAGES_A_LOOK: usize = 100;
 const COMMON_DOCUMENTS: i64 = 4_000;
 /// Most candidates that are ranked.
 const CANDIDATES_MAX: usize = 60;
+/// More documents than fit in an index of the usual size.
+const DOCUMENTS_MAX: u32 = 4_000_000;
 /// Changes when the form of the index does.
 const FORM: &str = "2";
 /// The section of a help text.
@@ -119,7 +121,7 @@ impl Pages {
         }
         // The rarest word is always looked up, however common it is.
         lists.sort();
-        let mut scores: HashMap<i64, f32> = HashMap::new();
+        let mut scores = Scores::default();
         let mut rows = self.connection.prepare_cached("SELECT rowid FROM words WHERE words MATCH ?1 LIMIT ?2")?;
         for (at, (count, term)) in lists.iter().enumerate() {
             if at > 0 && *count > COMMON_DOCUMENTS {
@@ -127,23 +129,49 @@ impl Pages {
             }
             let weight = weight(*count, total);
             let quoted = format!("\"{term}\"");
-            for row in rows.query_map(params![quoted, 4 * COMMON_DOCUMENTS], |row| row.get::<_, i64>(0))? {
-                *scores.entry(row?).or_default() += weight;
+            let mut found = rows.query(params![quoted, 4 * COMMON_DOCUMENTS])?;
+            while let Some(row) = found.next()? {
+                scores.add(row.get(0)?, weight);
             }
         }
-        let mut best: Vec<(i64, f32)> = scores.into_iter().collect();
-        best.sort_by(|one, other| other.1.total_cmp(&one.1).then(one.0.cmp(&other.0)));
         let mut read =
             self.connection.prepare_cached("SELECT command, section, option, about FROM document WHERE id = ?1")?;
         let candidate = |row: &rusqlite::Row| {
             Ok(Candidate { command: row.get(0)?, section: row.get(1)?, option: row.get(2)?, about: row.get(3)? })
         };
-        let candidates = best
-            .iter()
-            .take(CANDIDATES_MAX)
-            .map(|(id, _)| read.query_row([id], candidate))
-            .collect::<Result<_, _>>()?;
+        let best = scores.best(CANDIDATES_MAX);
+        let candidates = best.iter().map(|id| read.query_row([id], candidate)).collect::<Result<_, _>>()?;
         Ok(Found { candidates, documents, total })
+    }
+}
+
+/// The scores of documents, by their number: an index numbers its documents from one on, without gaps. A number above
+/// [`DOCUMENTS_MAX`] isn't one of ours.
+#[derive(Default)]
+struct Scores(Vec<f32>);
+
+impl Scores {
+    fn add(&mut self, id: u32, weight: f32) {
+        if id > DOCUMENTS_MAX {
+            return;
+        }
+        let at = id as usize;
+        if at >= self.0.len() {
+            self.0.resize(at + 1, 0.0);
+        }
+        self.0[at] += weight;
+    }
+
+    /// The numbers of the best documents, the best one first; of equal ones, the first.
+    fn best(self, count: usize) -> Vec<u32> {
+        let mut best: Vec<(u32, f32)> = (0..).zip(self.0).filter(|(_, score)| *score > 0.0).collect();
+        let order = |one: &(u32, f32), other: &(u32, f32)| other.1.total_cmp(&one.1).then(one.0.cmp(&other.0));
+        if best.len() > count {
+            best.select_nth_unstable_by(count, order);
+            best.truncate(count);
+        }
+        best.sort_unstable_by(order);
+        best.into_iter().map(|(id, _)| id).collect()
     }
 }
 

@@ -72,16 +72,15 @@ impl Question {
 
     /// Returns whether a recipe may answer: one that overwrites only if the question is about that, or names the
     /// program.
-    fn may_have(&self, recipe: &Recipe) -> bool {
+    fn may_have(&self, recipe: &Recipe, text: &Text) -> bool {
         let overwrites = OVERWRITING.contains(&recipe.command) || recipe.line.contains("of=/dev/");
         let is_wanted = || terms(OVERWRITING_WORDS).iter().any(|term| self.terms.contains(term));
-        !overwrites || is_wanted() || self.name_of(recipe.command).is_some()
+        !overwrites || is_wanted() || self.names(&text.name)
     }
 
-    /// The words of the name of a command's program, if the question has them.
-    fn name_of(&self, command: &str) -> Option<Vec<String>> {
-        let name = terms(command.split_whitespace().next().unwrap_or_default());
-        (!name.is_empty() && name.iter().all(|term| self.terms.contains(term))).then_some(name)
+    /// Returns whether the question has all words of a program's name.
+    fn names(&self, name: &[String]) -> bool {
+        !name.is_empty() && name.iter().all(|term| self.terms.contains(term))
     }
 
     /// The bonus of a text for the command that the question names, as far as the text itself has the question's other words.
@@ -123,11 +122,17 @@ pub(super) struct Recipes {
     documents: HashMap<String, i64>,
 }
 
-/// A text's words: those of its own, and those of its heading.
+/// The words of the name of a command's program.
+fn name_of(command: &str) -> Vec<String> {
+    terms(command.split_whitespace().next().unwrap_or_default())
+}
+
+/// A text's words: those of its own, those of its heading, and those of its program's name.
 #[derive(Debug)]
 struct Text {
     own: HashSet<String>,
     heading: HashSet<String>,
+    name: Vec<String>,
 }
 
 impl Text {
@@ -147,6 +152,7 @@ impl Recipes {
         let text = |recipe: &Recipe| Text {
             own: terms(&format!("{} {}", recipe.task, recipe.line)).into_iter().collect(),
             heading: terms(&format!("{} {}", recipe.command, recipe.words)).into_iter().collect(),
+            name: name_of(recipe.command),
         };
         let all: Vec<(Recipe, Text)> = recipes::all().into_iter().map(|recipe| (recipe, text(&recipe))).collect();
         let mut documents: HashMap<String, i64> = HashMap::new();
@@ -178,18 +184,18 @@ impl Recipes {
         for (_, weight) in weights.iter_mut().filter(|(term, _)| !self.knows(term)) {
             *weight = UNKNOWN;
         }
-        let names: HashSet<Vec<String>> =
-            self.all.iter().filter_map(|(recipe, _)| question.name_of(recipe.command)).collect();
+        let names: HashSet<&Vec<String>> =
+            self.all.iter().map(|(_, text)| &text.name).filter(|name| question.names(name)).collect();
         let rank = |(recipe, text): &(Recipe, Text)| {
-            if !question.may_have(recipe) {
+            if !question.may_have(recipe, text) {
                 return None;
             }
             let share = question.share(&weights, |term| text.holds(term));
             // "kill a process by name" names `kill`, and "kill all processes with a name" is about the same word.
-            let name = question
-                .name_of(recipe.command)
-                .or_else(|| names.iter().find(|name| name.iter().all(|term| text.own.contains(term))).cloned());
-            let named = name.map_or(0.0, |name| question.named(&name, &weights, |term| text.own.contains(term)));
+            let name = Some(&text.name)
+                .filter(|name| names.contains(name))
+                .or_else(|| names.iter().copied().find(|name| name.iter().all(|term| text.own.contains(term))));
+            let named = name.map_or(0.0, |name| question.named(name, &weights, |term| text.own.contains(term)));
             let extra = text.own.iter().filter(|term| !question.terms.contains(term)).count();
             let score = share + named - extra_words(extra);
             (share >= SCORE_MIN).then(|| Ranked::of(recipe, score))
@@ -201,10 +207,10 @@ impl Recipes {
     pub(super) fn rank_verbatim(&self, question: &Question) -> Vec<Ranked> {
         let in_blanks = |words: &[String]| format!(" {} ", words.join(" "));
         let phrase = in_blanks(&question.all);
-        let rank = |(recipe, _): &(Recipe, Text)| {
+        let rank = |(recipe, text): &(Recipe, Text)| {
             let words = all_terms(recipe.task);
             let fits = question.all.len() >= VERBATIM_WORDS_MIN && in_blanks(&words).contains(&phrase);
-            (fits && question.may_have(recipe))
+            (fits && question.may_have(recipe, text))
                 .then(|| Ranked::of(recipe, 1.0 - extra_words(words.len() - question.all.len())))
         };
         self.all.iter().filter_map(rank).collect()
@@ -237,8 +243,9 @@ pub(super) fn pages(question: &Question, pages: &Pages) -> Vec<Ranked> {
         let words: HashSet<String> = terms(&format!("{} {}", candidate.option, candidate.about)).into_iter().collect();
         let holds = |term: &str| if words.contains(term) || command.contains(term) { 1.0 } else { 0.0 };
         let share = question.share(&weights, holds);
-        let name = question.name_of(&candidate.command);
-        let named = name.map_or(0.0, |name| question.named(&name, &weights, |term| words.contains(term)));
+        let name = name_of(&candidate.command);
+        let named =
+            if question.names(&name) { question.named(&name, &weights, |term| words.contains(term)) } else { 0.0 };
         let extra = words.iter().filter(|term| !question.terms.contains(term)).count();
         let kind = if candidate.option.is_empty() { PAGE } else { OPTION };
         let score = kind * share + named - extra_words(extra);
