@@ -74,6 +74,7 @@ fn a_question_is_answered_after_its_end_was_seen_and_by_the_letter_alone() {
     let no = json!({"digest": question["digest"], "answer": "no", "seen_to_end": true});
     assert_eq!(ben.post(&format!("/questions/{id}/answer"), &no).status, 200);
     browser.expect("✕ no, ben");
+    assert_eq!(browser.eval("document.activeElement.tagName"), json!("H1"), "the card went with the focus");
     browser.eval("window.goOn()");
     browser.expect("Your answer to file_write doesn't count: ben has answered it already.");
     assert_eq!(browser.complaints, Vec::<String>::new());

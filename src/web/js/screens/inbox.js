@@ -1,5 +1,5 @@
 // The questions that I may answer: one by one, after all of a question was seen.
-import { useEffect, useRef, useState } from '../../vendor/hooks.js';
+import { useEffect, useLayoutEffect, useRef, useState } from '../../vendor/hooks.js';
 import { api } from '../api.js';
 import { say, set, useStore } from '../store.js';
 import { refresh } from '../refresh.js';
@@ -41,6 +41,8 @@ export function Question({ question, done }) {
   const can = question.may_answer && isSeen && online;
   // The card that had the focus goes. The next one doesn't get it: a key pressed twice must not answer that, too.
   const leave = () => { if (card.current?.contains(document.activeElement)) document.querySelector('main h1')?.focus(); };
+  // The list may know of an answer, mine or another person's, before the one who gave it does.
+  useLayoutEffect(() => leave, []);
   const answer = async (word) => {
     if (!can || isSending.current) return;
     isSending.current = true;
