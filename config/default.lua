@@ -571,6 +571,9 @@ return {
     dangerous = {},
     -- text: https://NAME, under which a proxy that encrypts serves the gateway. Links use it. Empty: none.
     public_url = "",
+    -- text: https://NAME, or http:// with an address of this machine: where other gateways of the database reach this one, to pass on
+    -- requests about what it has. Empty: they answer that they don't have it.
+    node_url = "",
     -- list of names, with a port if it isn't the usual one: further names by which the gateway may be called.
     allowed_hosts = {},
     -- list of addresses such as https://NAME: further ones under which the console is opened.

@@ -197,6 +197,7 @@ return {
     listen_database = "env:GATEWAY_LISTEN_DATABASE",
     dangerous = { "shop__pay=money" },
     public_url = "https://team.example",
+    node_url = "https://one.team.example",
     allowed_hosts = { "old.team.example" },
     allowed_origins = { "https://old.team.example" },
     trusted_proxies = { "127.0.0.1", "10.0.0.0/24" },

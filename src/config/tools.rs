@@ -135,6 +135,8 @@ pub struct GatewaySettings {
 pub struct ReachSettings {
     /// The address that people open; empty: none.
     pub public_url: String,
+    /// The address at which other gateways of the database reach this one; empty: none.
+    pub node_url: String,
     /// Further names by which it may be called.
     pub allowed_hosts: Vec<String>,
     /// Further addresses under which the console is opened.
@@ -228,6 +230,7 @@ impl GatewaySettings {
             dangerous: values.words(&["gateway", "dangerous"])?,
             reach: ReachSettings {
                 public_url: values.text(&["gateway", "public_url"])?,
+                node_url: values.text(&["gateway", "node_url"])?,
                 allowed_hosts: values.words(&["gateway", "allowed_hosts"])?,
                 allowed_origins: values.words(&["gateway", "allowed_origins"])?,
                 trusted_proxies: values.words(&["gateway", "trusted_proxies"])?,

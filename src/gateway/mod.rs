@@ -161,7 +161,8 @@ pub fn serve(
     let address = listener.local_addr().map_err(|error| unusable("the listener", error))?;
     let threads = |error| unusable("threads", error);
     let gateway = Arc::new(Gateway { unserved, ..assembled(ledger, parts, mode, (address, reach))? });
-    gateway.ledger.nodes().listens(near(address).to_string()).map_err(|error| of_ledger(&error))?;
+    let url = gateway.reach.node.as_ref().map(ToString::to_string);
+    gateway.ledger.nodes().listens(near(address).to_string(), url).map_err(|error| of_ledger(&error))?;
     let neighbours = meet_neighbours(&gateway, listen_at).map_err(threads)?;
     let relay = passed_on.map(|to| relay::start(&gateway.ledger, to, &gateway.passing)).transpose().map_err(threads)?;
     let (own, socket) = own_socket(&gateway).unzip();

@@ -161,6 +161,15 @@ fn rows_of(limit: usize) -> i64 {
 /// Called with the tenant after a commit that added events.
 pub type Hint = Box<dyn Fn(&str) + Send + Sync>;
 
+/// The place of a gateway that listens.
+struct Listening {
+    address: String,
+    url: Option<String>,
+    /// The loopback network of the machine, which an address there means.
+    loopback: Option<String>,
+    since_ms: i64,
+}
+
 /// The stores.
 pub struct Ledger {
     pool: Pool,
@@ -168,8 +177,8 @@ pub struct Ledger {
     appends: spine::Gather<spine::Append, spine::Appended>,
     boards: more::boards::Boards,
     hint: OnceLock<Hint>,
-    /// The address at which this gateway listens, and since when.
-    listening: OnceLock<(String, i64)>,
+    /// The place where this gateway listens.
+    listening: OnceLock<Listening>,
     health: Health,
 }
 

@@ -649,6 +649,7 @@ pub const ROWS: &[Row] = &[
     row("gateway.listen_database", Kind::Text { empty: true }, "where hints are heard, if not there", GATEWAY),
     row("gateway.dangerous", Kind::Lines, "actions that need a licence, each as `NAME=CLASS`", GATEWAY),
     row("gateway.public_url", Kind::Text { empty: true }, "the https address that people open; empty: none", GATEWAY),
+    row("gateway.node_url", Kind::Text { empty: true }, "where other gateways reach this one; empty: nowhere", GATEWAY),
     row("gateway.allowed_hosts", Kind::Lines, "further names by which it may be called", GATEWAY),
     row("gateway.allowed_origins", Kind::Lines, "further addresses under which its console is opened", GATEWAY),
     row("gateway.trusted_proxies", Kind::Lines, "proxies whose word about a client's address counts", GATEWAY),

@@ -127,15 +127,16 @@ pub fn cancel(call: &Call<'_>) -> Answered<Reply> {
     Ok(Reply::ok(json!({"run_id": id, "state": row["state"]})))
 }
 
-/// Another gateway of the same database has it: the refusal names that one, so that a caller can ask it.
+/// Another gateway of the same database has it: the request goes on there, and if that can't be, the refusal names that one.
 fn elsewhere(what: &str, node: Option<Node>) -> Problem {
     let message = match node.as_ref().and_then(|node| node.address.as_ref()) {
         Some(address) => format!("the {what} is at the gateway that listens at {address}"),
         None => format!("the {what} isn't at this gateway: another one of the same database has it"),
     };
-    let (node_id, address) = node.map(|node| (node.id, node.address)).unzip();
-    let context = json!({"node_id": node_id, "address": address.flatten()});
-    Problem::new(503, "workspace_elsewhere", message).context(context).header("Retry-After", "5")
+    let context =
+        json!({"node_id": node.as_ref().map(|node| &node.id), "address": node.as_ref().map(|node| &node.address)});
+    let problem = Problem::new(503, "workspace_elsewhere", message).context(context).header("Retry-After", "5");
+    problem.elsewhere(node)
 }
 
 /// `GET /sse/runs/{run_id}`: the events of a run from the client's cursor on, or from its beginning.

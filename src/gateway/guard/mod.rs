@@ -7,7 +7,7 @@ use super::http::problem::{Answered, Problem};
 
 mod reach;
 
-pub use reach::Reach;
+pub use reach::{Origin, Reach};
 
 /// The names by which this gateway may be called.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,9 +28,11 @@ impl Names {
             ["127.0.0.1", "localhost", "[::1]"].iter().map(|name| format!("{name}:{port}")).collect();
         let mut origins: Vec<String> = hosts.iter().map(|host| format!("http://{host}")).collect();
         let secure = reach.public.iter().filter(|origin| origin.is_secure()).map(|origin| origin.host().to_owned());
-        let encrypted = secure.chain(reach.hosts.iter().cloned()).collect();
+        let node = reach.node.iter().filter(|origin| origin.is_secure()).map(|origin| origin.host().to_owned());
+        let encrypted = secure.chain(reach.hosts.iter().cloned()).chain(node).collect();
         hosts.extend(reach.public.iter().map(|origin| origin.host().to_owned()));
         hosts.extend(reach.hosts.iter().cloned());
+        hosts.extend(reach.node.iter().map(|origin| origin.host().to_owned()));
         origins.extend(reach.public.iter().chain(&reach.origins).map(ToString::to_string));
         Self { hosts, origins, encrypted }
     }

@@ -30,6 +30,8 @@ pub struct Reach {
     /// The address that people open.
     pub public: Option<Origin>,
     pub hosts: Vec<String>,
+    /// The address at which other gateways of the database reach this one.
+    pub node: Option<Origin>,
     pub origins: Vec<Origin>,
     proxies: Vec<Network>,
     /// True if others can connect to the listener.
@@ -58,7 +60,7 @@ impl Network {
 
 impl Origin {
     /// Reads `https://HOST[:PORT]`, or `http://` for a name of this machine.
-    fn read(text: &str) -> Option<Self> {
+    pub fn read(text: &str) -> Option<Self> {
         let uri: Uri = text.parse().ok()?;
         let host = host_of(uri.authority()?.as_str())?;
         let is_secure = uri.scheme_str() == Some("https");
@@ -75,6 +77,16 @@ impl Origin {
 
     pub fn is_secure(&self) -> bool {
         self.is_secure
+    }
+
+    /// The name of the machine, without the brackets of an address, and the port.
+    pub fn name_and_port(&self) -> (&str, u16) {
+        let usual = if self.is_secure { 443 } else { 80 };
+        let (name, port) = match self.host.rsplit_once(':') {
+            Some((name, port)) if !port.ends_with(']') => (name, port.parse().unwrap_or(usual)),
+            _ => (self.host.as_str(), usual),
+        };
+        (name.trim_start_matches('[').trim_end_matches(']'), port)
     }
 }
 
@@ -107,6 +119,12 @@ impl Reach {
             reach.public = Origin::read(&settings.public_url);
             if reach.public.is_none() {
                 bad("gateway.public_url", &settings.public_url, origin);
+            }
+        }
+        if !settings.node_url.is_empty() {
+            reach.node = Origin::read(&settings.node_url);
+            if reach.node.is_none() {
+                bad("gateway.node_url", &settings.node_url, origin);
             }
         }
         for text in &settings.allowed_origins {
@@ -191,6 +209,7 @@ mod tests {
     fn settings() -> ReachSettings {
         ReachSettings {
             public_url: "https://Team.example:443/".into(),
+            node_url: "https://One.team.example".into(),
             allowed_hosts: vec!["Old.example:8443".into()],
             allowed_origins: vec!["https://old.example:8443".into()],
             trusted_proxies: vec!["10.0.0.0/8".into(), "fd00::/8".into(), "127.0.0.1".into()],
@@ -217,6 +236,7 @@ mod tests {
     fn all_that_is_wrong_is_named_at_once() {
         let settings = ReachSettings {
             public_url: "http://team.example".into(),
+            node_url: "http://one.team.example".into(),
             allowed_hosts: vec!["a b".into(), "me@host".into()],
             allowed_origins: vec!["https://x.example/path".into(), "null".into(), "*".into()],
             trusted_proxies: vec!["10.0.0.0/33".into(), "proxy".into()],

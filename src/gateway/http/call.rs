@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::{HeaderMap, header};
+use axum::response::Response;
 use serde_json::Value;
 use tokio::sync::mpsc;
 
@@ -35,6 +36,8 @@ pub struct Sent {
     pub params: Option<BTreeMap<String, String>>,
     /// The query, as sent.
     pub query: String,
+    /// Path and query, as sent.
+    pub target: String,
     /// The headers.
     pub headers: HeaderMap,
     /// The body.
@@ -89,6 +92,8 @@ pub enum Content {
     Run(Box<RunStream>),
     /// A shared session, for a viewer or for its publisher.
     Share(Box<ShareStream>),
+    /// The answer of another gateway.
+    Passed(Box<Response>),
     /// The reports of an action on a thread of its own. The client waits for its end; if it has a question, this long at
     /// most.
     Later(mpsc::UnboundedReceiver<Progress>, Duration),

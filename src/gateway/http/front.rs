@@ -34,6 +34,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Sleep, sleep, timeout};
 
 use super::call::{Content, JSON, Progress, Reply, Sent};
+use super::onward;
 use super::openapi::{self, EVENTS};
 use super::problem::{Answered, Problem};
 use super::route::{Needs, Route};
@@ -313,11 +314,13 @@ async fn handled(
     let params: Option<BTreeMap<String, String>> =
         params.map(|params| params.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect());
     let query = request.uri().query().unwrap_or_default().to_owned();
+    let target = request.uri().path_and_query().map(ToString::to_string).unwrap_or_default();
     let client = request.extensions().get::<Client>().copied();
     let client = client.ok_or_else(|| Problem::new(500, "internal", "a request without a connection"))?;
     let request_id = id_of(&request);
     let (head, body) = request.into_parts();
     let headers = head.headers;
+    onward::check(gateway, &headers)?;
     let accepts: Vec<&str> = headers.get_all(header::ACCEPT).iter().filter_map(|line| line.to_str().ok()).collect();
     if !accepts.is_empty() && !openapi::is_acceptable(route, &accepts.join(",")) {
         let message = "there is no answer of a type that the header Accept allows";
@@ -335,15 +338,18 @@ async fn handled(
     let body = body.map_err(|_| Problem::new(408, "timeout", "the body didn't come in time"))?;
     let body = body?.ok_or_else(too_large)?;
     let (address, is_own) = (client.address, client.is_own);
-    let sent = Sent { route, request_id, params, query, headers, body, address, is_own };
+    let sent = Arc::new(Sent { route, request_id, params, query, target, headers, body, address, is_own });
     let needs_caller = matches!(route.needs, Needs::Role(_) | Needs::Person(_));
     let refusal = routes::secret(&sent).filter(|_| needs_caller);
     if let Some(rate) = refusal.and_then(|secret| gateway.rates.refusal(secret, Instant::now())) {
         return Err(Problem::rate_limited(rate));
     }
-    let at_work = Arc::clone(gateway);
+    let (at_work, wanted) = (Arc::clone(gateway), Arc::clone(&sent));
     let lane = sent.headers.get("x-tenant-id").and_then(|tenant| tenant.to_str().ok()).unwrap_or_default().to_owned();
-    let reply = gateway.work.run(&lane, move || routes::answer(&at_work, &sent)).await??;
+    let reply = match gateway.work.run(&lane, move || routes::answer(&at_work, &wanted)).await? {
+        Err(refusal) => onward::pass(gateway, &sent, refusal).await?,
+        Ok(reply) => reply,
+    };
     match reply.content {
         Content::Later(steps, wait) => later(steps, wait).await,
         content => Ok(Reply { content, ..reply }),
@@ -403,11 +409,14 @@ async fn later(mut steps: UnboundedReceiver<Progress>, wait: Duration) -> Answer
 }
 
 fn respond(gateway: &Arc<Gateway>, reply: Reply) -> Response {
+    if let Content::Passed(response) = reply.content {
+        return *response;
+    }
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::from_u16(reply.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let (kind, body) = match reply.content {
-        // The last of these was waited for before.
-        Content::Empty | Content::Later(..) => (None, Body::empty()),
+        // The last two were dealt with before.
+        Content::Empty | Content::Later(..) | Content::Passed(_) => (None, Body::empty()),
         Content::Json(value) => (Some(JSON), Body::from(value.to_string())),
         Content::Text(kind, text) => (Some(kind), Body::from(text)),
         Content::Bytes(kind, bytes) => (Some(kind), Body::from(bytes)),

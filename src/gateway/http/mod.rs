@@ -5,6 +5,7 @@ pub mod call;
 pub mod front;
 pub mod inputs;
 pub mod metrics;
+pub mod onward;
 pub mod openapi;
 pub mod problem;
 pub mod rates;

@@ -7,7 +7,7 @@ use super::route::{Needs, Route};
 use crate::gateway::ROUTES;
 
 /// Headers that say who asks and for what; in `lab` all of them have defaults.
-const HEADERS: [&str; 10] = [
+pub(super) const HEADERS: [&str; 10] = [
     "X-Mode",
     "X-Tenant-Id",
     "X-Project-Id",
@@ -177,10 +177,15 @@ fn errors(route: &Route) -> impl Iterator<Item = (u16, &'static str)> {
         (428, "the version that was read is missing", matches!(route.method, "PUT" | "PATCH")),
         (429, "too many requests or streams", true),
         (500, "the gateway failed", true),
-        (502, "a provider failed", route.path == "/chat"),
+        (502, "a provider failed, or the gateway that has it", is_passed_on(route)),
         (503, "the gateway or its database can't answer now", true),
     ];
     all.into_iter().filter(|(.., can_be)| *can_be).map(|(status, why, _)| (status, why))
+}
+
+/// Returns whether another gateway may have what a request is about.
+fn is_passed_on(route: &Route) -> bool {
+    matches!(route.path, "/chat" | "/sse/runs/{run_id}" | "/runs/{run_id}/cancel")
 }
 
 /// Returns the schema of a name in a path: an id, but a stream is several of them.

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::rates::Rate;
-use crate::ledger::LedgerError;
+use crate::ledger::{LedgerError, Node};
 
 /// An error as a client sees it.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,6 +29,8 @@ pub struct Details {
     pub beside: Map<String, Value>,
     /// More headers.
     pub headers: Vec<(&'static str, String)>,
+    /// The gateway that has what the request is about.
+    pub elsewhere: Option<Node>,
 }
 
 /// The outcome of a handler.
@@ -91,6 +93,13 @@ impl Problem {
     #[must_use]
     pub fn context(mut self, context: Value) -> Self {
         self.details.context = Some(context);
+        self
+    }
+
+    /// Names the gateway that has what the request is about.
+    #[must_use]
+    pub fn elsewhere(mut self, node: Option<Node>) -> Self {
+        self.details.elsewhere = node;
         self
     }
 

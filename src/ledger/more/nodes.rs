@@ -5,10 +5,11 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, sync
 use std::time::{Duration, Instant};
 
 use crate::base::time::utc_ms;
+use crate::host;
 #[cfg(feature = "postgres")]
 use crate::ledger::sql;
 use crate::ledger::sql::{Begin, OptionalExtension as _, Target, params};
-use crate::ledger::{Ledger, LedgerError, now_ms};
+use crate::ledger::{Ledger, LedgerError, Listening, now_ms};
 
 /// Milliseconds of silence after which a gateway is dead.
 const LEASE_MS: i64 = 15_000;
@@ -44,6 +45,8 @@ pub struct Node {
     pub id: String,
     /// The address at which it listens.
     pub address: Option<String>,
+    /// The address at which this gateway reaches it, as its own config names it.
+    pub url: Option<String>,
     /// The time when it began.
     pub started_at: Option<String>,
 }
@@ -66,10 +69,14 @@ impl Nodes<'_> {
         let dead = transaction.execute(sql, params![pool.node(), if is_server { now } else { i64::MAX }])?;
         // That of a file changes, too: a row that stays the same isn't written, so it wouldn't tell of a full disk.
         let until = if is_server { now + LEASE_MS } else { i64::MAX - 1 - now };
-        let (address, started) = self.0.listening.get().map(|(address, at)| (address.as_str(), *at)).unzip();
-        let sql = "INSERT INTO node VALUES (?1, ?2, ?3, ?4) ON CONFLICT (node_id) DO UPDATE SET until_ms = ?2, address = ?3, \
-                   started_ms = ?4";
-        transaction.execute(sql, params![pool.node(), until, address, started])?;
+        let listening = self.0.listening.get();
+        let address = listening.map(|it| it.address.as_str());
+        let (url, loopback) = listening.map(|it| (it.url.as_deref(), it.loopback.as_deref())).unzip();
+        let (url, loopback, since) = (url.flatten(), loopback.flatten(), listening.map(|it| it.since_ms));
+        let sql = "INSERT INTO node (node_id, until_ms, address, started_ms, url, loopback) \
+                   VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (node_id) DO UPDATE \
+                   SET until_ms = ?2, address = ?3, started_ms = ?4, url = ?5, loopback = ?6";
+        transaction.execute(sql, params![pool.node(), until, address, since, url, loopback])?;
         transaction.finish()?;
         Ok(dead)
     }
@@ -82,16 +89,16 @@ impl Nodes<'_> {
         if self.renew()? > 0 { self.settle_dead() } else { Ok(()) }
     }
 
-    /// Says where this gateway listens.
+    /// Says where this gateway listens, and where others reach it.
     ///
     /// # Errors
     /// The database fails.
-    pub fn listens(&self, address: String) -> Result<(), LedgerError> {
-        let now = {
+    pub fn listens(&self, address: String, url: Option<String>) -> Result<(), LedgerError> {
+        let since_ms = {
             let connection = self.0.view("")?;
             now_ms(&connection)?
         };
-        let _ = self.0.listening.set((address, now));
+        let _ = self.0.listening.set(Listening { address, url, loopback: host::loopback(), since_ms });
         self.renew().map(drop)
     }
 
@@ -102,10 +109,13 @@ impl Nodes<'_> {
     pub fn list(&self) -> Result<Vec<Node>, LedgerError> {
         let connection = self.0.view("")?;
         let now = now_ms(&connection)?;
-        let sql = "SELECT node_id, address, started_ms FROM node WHERE until_ms > ?1 ORDER BY started_ms, node_id";
-        let rows = connection.prepare_cached(sql)?.query_map([now], |row| {
+        // At an address of another machine's loopback network a stranger may listen here.
+        let sql = "SELECT node_id, address, started_ms, CASE WHEN url LIKE 'https://%' OR loopback = ?2 THEN url END \
+                   FROM node WHERE until_ms > ?1 ORDER BY started_ms, node_id";
+        let here = self.0.listening.get().and_then(|it| it.loopback.as_deref());
+        let rows = connection.prepare_cached(sql)?.query_map(params![now, here], |row| {
             let started: Option<i64> = row.get(2)?;
-            Ok(Node { id: row.get(0)?, address: row.get(1)?, started_at: started.map(utc_ms) })
+            Ok(Node { id: row.get(0)?, address: row.get(1)?, url: row.get(3)?, started_at: started.map(utc_ms) })
         })?;
         Ok(rows.collect::<crate::ledger::sql::Result<_>>()?)
     }

@@ -17,6 +17,7 @@ mod history;
 mod limits;
 mod log;
 mod nats;
+mod onward;
 mod proxied;
 mod published;
 mod retention;

@@ -96,7 +96,7 @@ impl Drop for Proxy {
 }
 
 /// A port that is free.
-fn free_port() -> u16 {
+pub fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).expect("a port").port()
 }
 
