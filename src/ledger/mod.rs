@@ -175,6 +175,7 @@ pub struct Ledger {
     pool: Pool,
     /// Appends that wait: one of their threads commits them together.
     appends: spine::Gather<spine::Append, spine::Appended>,
+    batches: spine::Batches,
     boards: more::boards::Boards,
     hint: OnceLock<Hint>,
     /// The place where this gateway listens.
@@ -212,6 +213,7 @@ impl Ledger {
         Ok(Self {
             pool,
             appends: spine::Gather::default(),
+            batches: spine::Batches::default(),
             boards: more::boards::Boards::default(),
             hint: OnceLock::new(),
             listening: OnceLock::new(),

@@ -9,6 +9,7 @@ use crate::app;
 use crate::gateway::Gateway;
 use crate::gateway::homes::{Home, Parts};
 use crate::gateway::http::call::{Call, Reply};
+use crate::gateway::http::metrics::Gauges;
 use crate::gateway::http::problem::{Answered, Problem};
 use crate::gateway::runs::chained::class_named;
 use crate::host;
@@ -68,12 +69,16 @@ pub fn status(call: &Call<'_>) -> Answered<Reply> {
 
 /// `GET /metrics`.
 pub fn metrics(call: &Call<'_>) -> Answered<Reply> {
-    let is_valid = call.gateway.homes.open().iter().all(|home| receipts_state(call.gateway, home).0);
-    let waiting = call.gateway.work.waiting();
-    Ok(Reply::text(
-        "text/plain; version=0.0.4",
-        call.gateway.metrics.text(is_valid, call.gateway.streams.count(), waiting),
-    ))
+    let is_chain_valid = call.gateway.homes.open().iter().all(|home| receipts_state(call.gateway, home).0);
+    let gateway = call.gateway;
+    let now = Gauges {
+        is_chain_valid,
+        streams: gateway.streams.count(),
+        lag: gateway.feeds.lag(),
+        waiting: gateway.work.waiting(),
+        batches: gateway.ledger.batches(),
+    };
+    Ok(Reply::text("text/plain; version=0.0.4", gateway.metrics.text(now)))
 }
 
 /// Returns whether a home's receipts hold, and how many there are; looked at anew after some seconds.

@@ -9,6 +9,21 @@ use std::time::Duration;
 /// The bounds of the histogram of times, in seconds: an action may wait for a person.
 const BOUNDS_S: [f64; 10] = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 2.5, 10.0, 60.0];
 
+/// The state of the gateway at a moment.
+#[derive(Clone, Copy, Debug)]
+pub struct Gauges {
+    /// The chains of receipts hold.
+    pub is_chain_valid: bool,
+    /// Streams that are open.
+    pub streams: usize,
+    /// Positions by which the slowest of them is behind.
+    pub lag: i64,
+    /// Requests that wait for a thread.
+    pub waiting: usize,
+    /// Commits of appended events, and the events.
+    pub batches: (u64, u64),
+}
+
 /// The counters.
 #[derive(Debug, Default)]
 pub struct Metrics {
@@ -22,6 +37,8 @@ pub struct Metrics {
     pub provider_errors: AtomicU64,
     /// Requests that the database failed.
     pub database_errors: AtomicU64,
+    /// Questions that calls wait for.
+    pub questions_open: AtomicU64,
     requests: Mutex<BTreeMap<(&'static str, u16), u64>>,
     /// The sum of the times of requests, and their number below each bound and above the last.
     seconds: Mutex<(f64, [u64; BOUNDS_S.len() + 1])>,
@@ -43,9 +60,9 @@ impl Metrics {
         *self.blocks.lock().entry(gate).or_default() += 1;
     }
 
-    /// The text for Prometheus; `chain_valid` says whether the receipts hold.
+    /// The text for Prometheus.
     #[must_use]
-    pub fn text(&self, chain_valid: bool, streams: usize, waiting: usize) -> String {
+    pub fn text(&self, now: Gauges) -> String {
         let mut text = String::new();
         let counters = [
             ("reedclaw_conversations_total", "Conversations that began here.", &self.conversations),
@@ -59,13 +76,22 @@ impl Metrics {
             let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} counter\n{name} {value}");
         }
         let gauges = [
-            ("reedclaw_receipt_chain_valid", "Whether the chain of receipts holds.", u64::from(chain_valid)),
-            ("reedclaw_streams", "Streams that are open.", u64::try_from(streams).unwrap_or(u64::MAX)),
-            ("reedclaw_queue_depth", "Requests that wait for a thread.", u64::try_from(waiting).unwrap_or(u64::MAX)),
+            ("reedclaw_receipt_chain_valid", "Whether the chain of receipts holds.", u64::from(now.is_chain_valid)),
+            ("reedclaw_streams", "Streams that are open.", now.streams as u64),
+            (
+                "reedclaw_stream_lag_positions",
+                "Positions by which the slowest stream is behind.",
+                now.lag.unsigned_abs(),
+            ),
+            ("reedclaw_queue_depth", "Requests that wait for a thread.", now.waiting as u64),
+            ("reedclaw_questions_open", "Questions that calls wait for.", self.questions_open.load(Ordering::Relaxed)),
         ];
         for (name, help, value) in gauges {
             let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} gauge\n{name} {value}");
         }
+        let (name, (commits, events)) = ("reedclaw_append_batch_events", now.batches);
+        let _ = writeln!(text, "# HELP {name} Events that one commit appended.\n# TYPE {name} summary");
+        let _ = writeln!(text, "{name}_sum {events}\n{name}_count {commits}");
         let name = "reedclaw_http_requests_total";
         let _ = writeln!(text, "# HELP {name} Requests by route and status.\n# TYPE {name} counter");
         for ((route, status), count) in self.requests.lock().iter() {

@@ -1,6 +1,7 @@
 //! The persons who use the gateway: a row in the database asks them, and they answer once over HTTP.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::chained::TeamChain;
 use crate::agent::{Cancel, Person};
@@ -69,7 +70,10 @@ impl Person for Remote {
         }
         self.question_id = Some(id.clone());
         (self.on_asked)(&id);
-        self.wait(&id, &question.tool)
+        self.gateway.metrics.questions_open.fetch_add(1, Ordering::Relaxed);
+        let answer = self.wait(&id, &question.tool);
+        self.gateway.metrics.questions_open.fetch_sub(1, Ordering::Relaxed);
+        answer
     }
 }
 

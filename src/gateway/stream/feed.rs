@@ -3,6 +3,7 @@
 
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -44,6 +45,8 @@ pub struct Feed {
     /// The epoch of the log that its streams follow.
     epoch: i64,
     tail: Mutex<Tail>,
+    /// The positions that its streams have sent.
+    sent: Mutex<Vec<Weak<AtomicI64>>>,
     /// Changes with the log, and with the state of the database.
     changed: watch::Sender<u64>,
     poke: Arc<Notify>,
@@ -94,6 +97,12 @@ impl Feeds {
         all.filter_map(|(_, feed)| feed.upgrade()).for_each(|feed| feed.poke.notify_one());
     }
 
+    /// Positions by which the slowest stream is behind what was read of its log.
+    pub fn lag(&self) -> i64 {
+        let feeds: Vec<Arc<Feed>> = self.feeds().values().filter_map(Weak::upgrade).collect();
+        feeds.iter().map(|feed| feed.lag()).max().unwrap_or(0)
+    }
+
     /// The feed of a tenant; a new one begins at `head`.
     pub fn join(self: &Arc<Self>, who: &Identity, epoch: i64, head: i64) -> Arc<Feed> {
         let mut feeds = self.feeds();
@@ -107,6 +116,7 @@ impl Feeds {
             who: who.clone(),
             epoch,
             tail: Mutex::new(tail),
+            sent: Mutex::default(),
             changed: watch::Sender::new(0),
             poke: Arc::new(Notify::new()),
         });
@@ -178,6 +188,23 @@ impl Feed {
     /// Changes with the log, and with the state of the database.
     pub fn changed(&self) -> watch::Receiver<u64> {
         self.changed.subscribe()
+    }
+
+    /// The place for the position that a new stream has sent; it counts as long as the stream has it.
+    pub fn sent(&self, after: i64) -> Arc<AtomicI64> {
+        let (mut all, own) = (self.sent.lock(), Arc::new(AtomicI64::new(after)));
+        if all.len() == all.capacity() {
+            all.retain(|it| it.strong_count() > 0);
+        }
+        all.push(Arc::downgrade(&own));
+        own
+    }
+
+    fn lag(&self) -> i64 {
+        let reached = self.tail().reached;
+        let sent = self.sent.lock();
+        let last = sent.iter().filter_map(Weak::upgrade).map(|it| it.load(Ordering::Relaxed)).min();
+        last.map_or(0, |last| (reached - last).max(0))
     }
 
     /// The state of the log.
@@ -296,7 +323,7 @@ mod tests {
             app_id: None,
         };
         let (tail, changed) = (Mutex::new(tail), watch::Sender::new(0));
-        Feed { who, epoch: 1, tail, changed, poke: Arc::default() }
+        Feed { who, epoch: 1, tail, sent: Mutex::default(), changed, poke: Arc::default() }
     }
 
     fn frames(since: Since) -> Option<(Vec<String>, i64)> {
@@ -322,6 +349,21 @@ mod tests {
         assert!(frames(feed.since(9, &of("a"))).is_none());
         let any = Filter { any_types: vec!["x.step".into()], any_streams: vec!["c".into()], ..Filter::default() };
         assert_eq!(frames(feed.since(13, &any)), Some((vec!["14".into()], 14)));
+    }
+
+    #[test]
+    fn the_lag_is_that_of_the_slowest_stream_that_is_there() {
+        let feed = feed();
+        let (slow, quick) = (feed.sent(4), feed.sent(10));
+        assert_eq!(feed.lag(), 6);
+        slow.store(9, Ordering::Relaxed);
+        assert_eq!(feed.lag(), 1);
+        drop(slow);
+        assert_eq!(feed.lag(), 0);
+        feed.take(Read { events: vec![of(11, "a")], reached: 11, epoch: 1 });
+        assert_eq!(feed.lag(), 1);
+        quick.store(12, Ordering::Relaxed);
+        assert_eq!(feed.lag(), 0, "ahead of this gateway");
     }
 
     #[test]

@@ -5,6 +5,7 @@ mod feed;
 mod rights;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
@@ -166,6 +167,8 @@ struct Pump<'f> {
     frames: &'f Sender<Bytes>,
     stream: Stream,
     feed: Arc<Feed>,
+    /// The position that it has sent, for others to see.
+    sent: Arc<AtomicI64>,
     is_caught_up: bool,
     /// The client knows that the database doesn't answer.
     is_failing: bool,
@@ -195,7 +198,8 @@ async fn pump(gateway: &Arc<Gateway>, stream: Stream, frames: &Sender<Bytes>) ->
     let feed = gateway.feeds.join(&stream.who, stream.epoch, stream.head);
     let right = gateway.rights.of(&stream.secret, &stream.who.tenant);
     let (mut changed, mut ended) = (feed.changed(), right.ended());
-    let mut pump = Pump { frames, stream, feed, is_caught_up: false, is_failing: false, spoken: Instant::now() };
+    let sent = feed.sent(stream.after);
+    let mut pump = Pump { frames, stream, feed, sent, is_caught_up: false, is_failing: false, spoken: Instant::now() };
     loop {
         if *stopping.borrow() {
             return send(frames, system(json!({"kind": "shutting_down"}))).await;
@@ -264,6 +268,7 @@ impl Pump<'_> {
             self.spoken = Instant::now();
         }
         self.stream.after = reached;
+        self.sent.store(reached, Ordering::Relaxed);
         Ok(())
     }
 }

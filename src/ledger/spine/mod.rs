@@ -5,6 +5,8 @@ mod batch;
 mod gather;
 pub(in crate::ledger) mod verify;
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use self::batch::{Batch, Prepared};
 use super::sql::{Begin, Connection, OptionalExtension as _, Pool, Value as Sql, params};
 
@@ -78,6 +80,20 @@ pub struct Filter {
 /// Events that are appended all or none, and the version that a stream must have.
 pub(super) type Append = (Vec<Prepared>, Option<Expected>);
 
+/// Commits of appended events, and how many events there were in them.
+#[derive(Default)]
+pub(super) struct Batches {
+    commits: AtomicU64,
+    events: AtomicU64,
+}
+
+impl Batches {
+    fn committed(&self, events: usize) {
+        self.commits.fetch_add(1, Ordering::Relaxed);
+        self.events.fetch_add(events as u64, Ordering::Relaxed);
+    }
+}
+
 /// The end of a commit: the tenants whose logs may have grown, and the memory of their events, which is freed after the turn.
 #[derive(Default)]
 struct Grown {
@@ -143,6 +159,7 @@ impl Ledger {
                 self.health.failed();
             } else if !grown.rows.is_empty() {
                 self.health.wrote();
+                self.batches.committed(grown.rows.len());
             }
             done
         });
@@ -150,6 +167,12 @@ impl Ledger {
             grown.tenants.iter().for_each(|tenant| hint(tenant));
         }
         stored.unwrap_or_else(|| Err(LedgerError::Database("an append got no answer".into())))
+    }
+
+    /// Commits of appended events by this process, and how many events there were in them.
+    #[must_use]
+    pub fn batches(&self) -> (u64, u64) {
+        (self.batches.commits.load(Ordering::Relaxed), self.batches.events.load(Ordering::Relaxed))
     }
 
     /// Reads events after a position, oldest first: a complete prefix of those that pass the filter.

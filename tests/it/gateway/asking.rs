@@ -7,6 +7,7 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
+use super::limits::gauge;
 use super::streams::Reader;
 use super::{Answer, Client, Gateway, home, home_with, run, token, verify};
 
@@ -58,6 +59,7 @@ fn scenario_54_a_question_is_answered_once_and_only_for_the_call_that_was_shown(
     let body = write("note.txt", json!({"idempotency_key": "once"}));
     let id = asked(&anna, &body);
     assert_eq!(asked(&anna, &body), id, "asked for again, the same question");
+    assert_eq!(gauge(&gateway, "reedclaw_questions_open"), 1);
     assert_eq!(inbox.expect("question.asked").2["body"]["question_id"], *id);
     assert_eq!(anna.get("/questions?state=open").code(), "forbidden");
     let open = ben.get("/questions?state=open").json()["items"].clone();
@@ -85,6 +87,7 @@ fn scenario_54_a_question_is_answered_once_and_only_for_the_call_that_was_shown(
     assert_eq!((late.code().as_str(), &late.json()["error"]["context"]["by"]), ("already_answered", &json!("ben")));
     let done = outcome(&anna, &id);
     assert_eq!((&done["http_status"], &done["outcome"]["status"]), (&json!(200), &json!("completed")), "{done}");
+    assert_eq!(gauge(&gateway, "reedclaw_questions_open"), 0);
     assert_eq!(std::fs::read_to_string(home.path().join("ws/note.txt")).expect("the file"), "x");
     let again = anna.post("/actions/execute", &body);
     assert_eq!((again.status, &again.json()["status"]), (200, &json!("completed")), "{again:?}");

@@ -18,7 +18,8 @@ fn shell(command: &str) -> Value {
     json!({"action_name": "shell", "subject_type": "run", "subject_id": "run-1", "args": {"command": command}})
 }
 
-fn gauge(gateway: &Gateway, name: &str) -> u64 {
+/// The value of a figure of a gateway.
+pub fn gauge(gateway: &Gateway, name: &str) -> u64 {
     let text = gateway.send("GET", "/metrics", &[], "").text;
     let line = text.lines().find(|line| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(' ')));
     line.and_then(|line| line.rsplit(' ').next()?.parse().ok()).unwrap_or_else(|| panic!("{name} in {text}"))
@@ -247,6 +248,13 @@ fn scenario_47_counters_move_as_stated_and_no_secret_is_in_metrics_events_or_log
     assert!(!said.text.contains(SECRET), "{said:?}");
     let event = json!({"action_name": "time", "subject_type": "run", "subject_id": "r", "args": {}});
     assert_eq!(anna.post("/actions/execute", &event).status, 200);
+    let batches = || ["count", "sum"].map(|it| gauge(&gateway, &format!("reedclaw_append_batch_events_{it}")));
+    let (before, three) =
+        (batches(), vec![json!({"event_type": "x.step", "source": "agent", "run_id": "r", "body": {}}); 3]);
+    assert_eq!(anna.post("/events/append", &json!({"events": three})).status, 201);
+    let grown = [0, 1].map(|at| batches()[at] - before[at]);
+    assert!(grown[0] > 0 && grown[1] >= grown[0] + 2, "three events of one commit: {grown:?}");
+    assert_eq!(gauge(&gateway, "reedclaw_stream_lag_positions"), 0, "nobody reads");
     assert_eq!(anna.post("/estop", &json!({"scope": "tenant"})).status, 200);
     assert_eq!(anna.post("/actions/execute", &event).status, 403);
     server.reply(crate::server::refusal("401 Unauthorized", "bad key"));
@@ -301,14 +309,18 @@ fn well_formed(text: &str) {
             let (name, word) = rest.split_once(' ').expect("a name and a type");
             assert_eq!(name, family);
             word.clone_into(&mut kind);
-            assert!(["counter", "gauge", "histogram"].contains(&word), "{line}");
+            assert!(["counter", "gauge", "histogram", "summary"].contains(&word), "{line}");
             assert!(word != "counter" || name.ends_with("_total"), "{line}");
         } else {
             let (sample, value) = line.rsplit_once(' ').expect("a value");
             assert!(value.parse::<f64>().is_ok(), "{line}");
             assert!(sample.starts_with(&family) && seen.insert(sample.to_owned()), "{line}");
             let suffix = sample[family.len()..].split('{').next().unwrap_or_default();
-            let is_part = kind == "histogram" && ["_sum", "_count", "_bucket"].contains(&suffix);
+            let is_part = match kind.as_str() {
+                "histogram" => ["_sum", "_count", "_bucket"].contains(&suffix),
+                "summary" => ["_sum", "_count"].contains(&suffix),
+                _ => false,
+            };
             assert!(suffix.is_empty() || is_part, "{line}");
         }
     }
