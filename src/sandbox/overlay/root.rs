@@ -9,6 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Component, Path, PathBuf};
 use std::slice;
+use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, OFlag, OpenHow, ResolveFlag, openat2};
@@ -38,6 +39,9 @@ const DEVICE_LINKS: [(&str, &str); 5] = [
 const READ_ONLY: u64 = 1;
 const NO_SUID: u64 = 2;
 const NO_DEV: u64 = 4;
+
+/// Longest time in which a name that somebody removes or replaces is gone or is something else.
+const SETTLING: Duration = Duration::from_secs(1);
 
 /// The new root, complete but for `/proc`.
 pub(super) struct NewRoot {
@@ -318,10 +322,9 @@ impl NewRoot {
         let made = std::fs::write(&own, super::watch::RESOLVER)
             .and_then(|()| std::fs::set_permissions(&own, std::os::unix::fs::PermissionsExt::from_mode(0o444)));
         made.map_err(|error| format!("the staging directory: {error}"))?;
-        match (opened(&own), self.existing(path)) {
-            (Some(own), Some(place)) => self.cover_what_stays(&own, &place, path, READ_ONLY | NO_SUID | NO_DEV),
-            _ => Ok(()),
-        }
+        let Some(own) = opened(&own) else { return Ok(()) };
+        let cover = |place: &OwnedFd| self.cover(&own, place, path, READ_ONLY | NO_SUID | NO_DEV);
+        self.while_there(path, cover).map(drop)
     }
 
     fn shows(&self, path: &Path) -> bool {
@@ -342,9 +345,18 @@ impl NewRoot {
         attributes(self.calls, &through(&top), more, false)
     }
 
-    /// The same where something may go away meanwhile: what isn't there needn't be covered.
-    fn cover_what_stays(&self, source: &OwnedFd, place: &OwnedFd, path: &Path, more: u64) -> Result<(), String> {
-        self.cover(source, place, path, more).or_else(|why| if self.shows(path) { Err(why) } else { Ok(()) })
+    /// Works on what is at a path as long as something is there: others may remove or replace it meanwhile, and then what came
+    /// instead is next. `None` if nothing is there. While the kernel removes a name it ends the mounts on it first: for
+    /// milliseconds the name leads to the file itself, which takes no mount any more.
+    fn while_there<T>(&self, path: &Path, work: impl Fn(&OwnedFd) -> Result<T, String>) -> Result<Option<T>, String> {
+        let deadline = Instant::now() + SETTLING;
+        loop {
+            let Some(place) = self.existing(path) else { return Ok(None) };
+            match work(&place) {
+                Err(_) if Instant::now() < deadline => drop(nix::poll::poll(&mut [], 1_u8)),
+                done => return done.map(Some),
+            }
+        }
     }
 
     fn bind(&self, source: &Source, path: &Path, more: u64) -> Result<(), String> {
@@ -409,13 +421,13 @@ impl NewRoot {
     fn mask<'a>(&self, paths: impl Iterator<Item = &'a PathBuf>) -> Result<Vec<&'a PathBuf>, String> {
         let mut emptied = Vec::new();
         for path in paths {
-            let Some(place) = self.existing(path) else { continue };
-            if is_directory(&place) {
-                self.tmpfs(path, "mode=0755,size=64k")?;
-                emptied.push(path);
-            } else {
-                self.cover_what_stays(&self.blank_file, &place, path, READ_ONLY | NO_SUID | NO_DEV)?;
-            }
+            let has_emptied = self.while_there(path, |place| {
+                if is_directory(place) {
+                    return self.tmpfs(path, "mode=0755,size=64k").map(|()| true);
+                }
+                self.cover(&self.blank_file, place, path, READ_ONLY | NO_SUID | NO_DEV).map(|()| false)
+            });
+            emptied.extend((has_emptied? == Some(true)).then_some(path));
         }
         Ok(emptied)
     }
@@ -460,14 +472,10 @@ impl NewRoot {
         let immovable = all.iter().chain(hidden.iter().copied());
         let ways: BTreeSet<&Path> = immovable.flat_map(|path| path.ancestors().skip(1).take_while(is_inside)).collect();
         for above in ways {
-            if let Some(place) = self.existing(above) {
-                self.cover_what_stays(&place, &place, above, 0)?;
-            }
+            self.while_there(above, |place| self.cover(place, place, above, 0))?;
         }
         for path in all {
-            if let Some(place) = self.existing(path) {
-                self.cover_what_stays(&place, &place, path, READ_ONLY)?;
-            }
+            self.while_there(path, |place| self.cover(place, place, path, READ_ONLY))?;
         }
         Ok(())
     }

@@ -99,6 +99,34 @@ fn no_other_command_changes_the_home_of_agreed_ones_or_of_checks() {
     });
 }
 
+/// A name of a file that is removed or replaced leads to the file itself for a moment, and takes no mount any more.
+#[test]
+fn programs_start_while_somebody_replaces_and_removes_what_is_locked_and_hidden() {
+    let Some(mut column) = Column::new("overlay-work") else { return };
+    let scene = Scene::new(&mut column.outside);
+    let locked = [".envrc", "AGENTS.md", "CLAUDE.md", ".gitlab-ci.yml"].map(|name| scene.work.join(name));
+    let [hidden, new] = ["secret", "new"].map(|name| scene.work.join(name));
+    let write = |path: &Path| fs::write(path, SECRET).expect("a file");
+    let replace = || {
+        for path in &locked {
+            write(&new);
+            fs::rename(&new, path).expect("it is replaced");
+        }
+        fs::remove_file(&hidden).expect("it is removed");
+        write(&hidden);
+    };
+    locked.iter().chain([&hidden]).for_each(|path| write(path));
+    let (has_ended, began) = (AtomicBool::new(false), Instant::now());
+    let goes_on = || !has_ended.load(Ordering::Relaxed) && began.elapsed() < CASE_TIME;
+    let ends: Vec<(bool, String)> = std::thread::scope(|scope| {
+        scope.spawn(|| std::iter::repeat_with(replace).take_while(|()| goes_on()).count());
+        let ends = (0..30).map(|_| column.script(&scene, "echo started", |_| ())).collect();
+        has_ended.store(true, Ordering::Relaxed);
+        ends
+    });
+    assert_eq!(ends, vec![(true, "started\n".to_owned()); 30]);
+}
+
 #[test]
 fn a_home_as_the_workspace_shows_no_secret() {
     as_both(|| {
