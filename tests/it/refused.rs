@@ -80,6 +80,24 @@ fn words_that_speak_to_this_machine_open_no_network_unasked() {
 }
 
 #[test]
+fn package_managers_ask_once_where_there_is_no_network_and_as_ever_where_there_is_one() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    let retries = "echo retries=$PIP_RETRIES$npm_config_fetch_retries";
+    let home = scene(&[&format!("{retries} | tee seen; (exec 3<>/dev/tcp/127.0.0.1/{port}) && echo reached")], "");
+    let result = &results(home.path())[0];
+    assert!(output(result).starts_with("retries=00\n"), "{result}");
+    let session = session(home.path());
+    session.send(b"?please do\r");
+    session.expect_text("run once [y]");
+    session.send(b"y");
+    session.expect_text(KEEP);
+    session.send(b"y");
+    session.expect_text("that was it");
+    assert_eq!(read(home.path(), "seen"), "retries=\n");
+}
+
+#[test]
 fn a_datagram_that_names_its_address_in_a_message_header_is_seen() {
     // `sendmsg` has the address in memory, unlike `sendto`; one on a connected socket of the jail's own has none.
     let script = "import socket\n\

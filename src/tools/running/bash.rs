@@ -18,6 +18,7 @@ use memchr::memmem;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
+use crate::proto::action::Hold;
 use crate::render::strip_controls;
 use crate::sandbox::{Layer, View, end};
 use crate::tools::running::launcher::{Launcher, Terms, WholeBench};
@@ -36,6 +37,9 @@ const GRACE: Duration = Duration::from_millis(200);
 const STATE_BYTES_MAX: usize = 1024 * 1024;
 /// Bytes of one variable: the kernel takes 128 KiB with the name (`MAX_ARG_STRLEN`).
 const VARIABLE_BYTES_MAX: usize = 100 * 1024;
+/// Variables of commands that have no network: by these, package managers ask once for what isn't there, and not for a minute.
+/// One that gets the network starts without the state of others, so these aren't handed on to it.
+const ASKING_ONCE: [&str; 4] = ["CARGO_NET_RETRY", "PIP_RETRIES", "UV_HTTP_RETRIES", "npm_config_fetch_retries"];
 
 /// Restores the state. Functions are read with `extglob`, without which the patterns in one would end the reading of all. The input is the
 /// terminal. What bash doesn't let be set again fails silently. The command itself is a positional parameter: no read-only variable
@@ -205,6 +209,9 @@ impl Bash {
         let whole = launcher.whole();
         let seen = whole.as_ref().map_or_else(|| cwd.to_path_buf(), |whole| whole.seen(cwd));
         put("__RC_DIR".into(), seen.as_os_str().as_bytes());
+        if !terms.network && matches!(launcher.hold(), Hold::Copy | Hold::Walls) {
+            ASKING_ONCE.iter().for_each(|name| put((*name).to_owned(), b"0"));
+        }
         let layer = match &terms.view {
             View::Copy(layer) | View::First(layer) => Some(Arc::clone(layer)),
             View::Look | View::Work => None,
