@@ -16,7 +16,7 @@ pub fn is_invisible(c: char) -> bool {
 /// selectors that follow an emoji hide nothing.
 #[must_use]
 pub fn is_odd(c: char) -> bool {
-    let is_plain = matches!(c, '\n' | '\r' | '\t' | '\u{fe0e}' | '\u{fe0f}');
+    let is_plain = matches!(c, ' '..='~' | '\n' | '\r' | '\t' | '\u{fe0e}' | '\u{fe0f}');
     !is_plain && (c.is_control() || is_invisible(c))
 }
 

@@ -3,6 +3,8 @@
 
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
+use std::ffi::CString;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
@@ -10,6 +12,8 @@ use super::*;
 
 /// Threads at most; more wait for each other.
 const THREADS_MAX: usize = 8;
+/// Entries of one directory that a thread looks at before another one is worth its start.
+const ENTRIES_ALONE_MAX: usize = 16_384;
 /// Directories that wait, from which on further threads are worth their start.
 const WAITING_MIN: usize = 16;
 
@@ -200,22 +204,48 @@ impl Root {
                 return looked;
             }
         };
-        let names: Vec<_> = dir.iter().flatten().map(|entry| entry.file_name().to_owned()).collect();
-        looked.entries.reserve_exact(names.len());
+        let mut names: Vec<CString> = dir.iter().flatten().map(|entry| entry.file_name().to_owned()).collect();
+        let threads = std::thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX);
+        let each = names.len().div_ceil(threads).max(ENTRIES_ALONE_MAX);
+        let mut found = Vec::new();
+        std::thread::scope(|scope| {
+            let mut others = Vec::new();
+            while names.len() > each {
+                let (part, dir) = (names.split_off(names.len() - each), dir.as_fd());
+                others.push(scope.spawn(move || self.examined(dir, part)));
+            }
+            found.push(self.examined(dir.as_fd(), names));
+            found.extend(others.into_iter().map(|it| it.join().unwrap_or_else(|why| std::panic::resume_unwind(why))));
+        });
+        for (entries, elsewhere) in found {
+            looked.elsewhere.extend(elsewhere);
+            match looked.entries.is_empty() {
+                true => looked.entries = entries,
+                false => looked.entries.extend(entries),
+            }
+        }
+        // Each part is in order already, which this sort makes use of.
+        looked.entries.sort_by(|left, right| left.name.cmp(&right.name));
+        looked
+    }
+
+    /// Looks at entries of a directory; returns those that are there, by name, and the names of those on another file system.
+    fn examined(&self, dir: BorrowedFd<'_>, names: Vec<CString>) -> (Vec<Seen>, Vec<Box<[u8]>>) {
+        let (mut entries, mut elsewhere) = (Vec::with_capacity(names.len()), Vec::new());
         for name in names {
             if matches!(name.to_bytes(), b"." | b"..") {
                 continue;
             }
-            let Ok(data) = fstatat(&dir, name.as_c_str(), AtFlags::AT_SYMLINK_NOFOLLOW) else { continue };
+            let Ok(data) = fstatat(dir, name.as_c_str(), AtFlags::AT_SYMLINK_NOFOLLOW) else { continue };
             let name = name.into_bytes().into_boxed_slice();
             if data.st_dev == self.device {
-                looked.entries.push(Seen { name, stamp: Stamp::of(&data) });
+                entries.push(Seen { name, stamp: Stamp::of(&data) });
             } else {
-                looked.elsewhere.push(name);
+                elsewhere.push(name);
             }
         }
-        looked.entries.sort_unstable_by(|left, right| left.name.cmp(&right.name));
-        looked
+        entries.sort_unstable_by(|left, right| left.name.cmp(&right.name));
+        (entries, elsewhere)
     }
 
     /// Looks at one entry; `None` if it doesn't exist. No link is followed, neither at the end of the path nor before.

@@ -11,7 +11,6 @@
 //! The format is the kernel's (Documentation/filesystems/overlayfs.rst), with `userxattr`.
 
 use parking_lot::Mutex;
-use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -181,6 +180,9 @@ pub fn collect_whole(
 /// Sorts the changes. Something that replaces something of another kind was noted as gone and as new: it is one change.
 fn one_for_each_path(mut items: Vec<Change>) -> Vec<Change> {
     items.sort_by(|left, right| left.path.cmp(&right.path));
+    if items.windows(2).all(|pair| pair[0].path.as_os_str() != pair[1].path.as_os_str()) {
+        return items;
+    }
     let mut all: Vec<Change> = Vec::with_capacity(items.len());
     for item in items {
         match all.last_mut().filter(|last| last.path == item.path) {
@@ -201,27 +203,7 @@ fn one_for_each_path(mut items: Vec<Change>) -> Vec<Change> {
 /// isn't there any more, in a directory that was changed since. A file that the program itself moved is such a copy, too, so as
 /// many are let pass as it has deleted.
 fn contest_vanished(items: &mut [Change], workspace: &Layers, since_ns: i64) {
-    let look = |directory: &Path| {
-        let mut above = directory.ancestors().filter_map(|it| workspace.stamp(it).ok().flatten());
-        above.next().is_some_and(|it| it.changed_ns >= since_ns - TICK_NS)
-    };
-    // Thousands of files lie in the same directories.
-    let known: RefCell<HashMap<PathBuf, bool>> = RefCell::default();
-    let is_recent = |path: &Path| {
-        let directory = path.parent().unwrap_or(Path::new(""));
-        let found = known.borrow().get(directory).copied();
-        found.unwrap_or_else(|| *known.borrow_mut().entry(directory.to_owned()).or_insert_with(|| look(directory)))
-    };
-    let is_vanished = |it: &Change| match &it.kind {
-        // One with two names was linked.
-        ChangeKind::File { source, .. } if it.before.is_none() => {
-            is_recent(&it.path)
-                && fs::symlink_metadata(source).is_ok_and(|data| data.nlink() == 1)
-                && is_copied_up(source)
-        }
-        _ => false,
-    };
-    let vanished: Vec<usize> = (0..items.len()).filter(|at| is_vanished(&items[*at])).collect();
+    let vanished = vanished(items, workspace, since_ns);
     let is_gone = |it: &&Change| it.kind == ChangeKind::Deleted && it.before.is_some_and(|it| it.is_file());
     if vanished.len() <= items.iter().filter(is_gone).count() {
         return;
@@ -238,6 +220,37 @@ fn contest_vanished(items: &mut [Change], workspace: &Layers, since_ns: i64) {
     for item in items.iter_mut().filter(|it| it.before.is_none()) {
         item.is_contested |= contested.contains(&item.path) && !others.contains(&item.path);
     }
+}
+
+/// Returns the places of copies of files that may be gone from the workspace.
+fn vanished<'i>(items: &'i [Change], workspace: &Layers, since_ns: i64) -> Vec<usize> {
+    let look = |directory: &Path| {
+        let mut above = directory.ancestors().filter_map(|it| workspace.stamp(it).ok().flatten());
+        above.next().is_some_and(|it| it.changed_ns >= since_ns - TICK_NS)
+    };
+    // Thousands of files lie in the same directories, and most of those in one follow each other.
+    let mut known: HashMap<&Path, bool> = HashMap::new();
+    let mut last = None::<(&Path, bool)>;
+    let mut is_recent = |path: &'i Path| {
+        let directory = path.parent().unwrap_or(Path::new(""));
+        match last.filter(|(it, _)| it.as_os_str() == directory.as_os_str()) {
+            Some((_, found)) => found,
+            None => {
+                let found = *known.entry(directory).or_insert_with(|| look(directory));
+                last.insert((directory, found)).1
+            }
+        }
+    };
+    let mut is_vanished = |it: &'i Change| match &it.kind {
+        // One with two names was linked.
+        ChangeKind::File { source, .. } if it.before.is_none() => {
+            is_recent(&it.path)
+                && fs::symlink_metadata(source).is_ok_and(|data| data.nlink() == 1)
+                && is_copied_up(source)
+        }
+        _ => false,
+    };
+    (0..items.len()).filter(|at| is_vanished(&items[*at])).collect()
 }
 
 /// Notes how many names of a changed file keep what they had.
@@ -302,7 +315,7 @@ impl<'a> Collector<'a> {
         self.ended(SurveyEnd::Whole)?;
         let Some(entries) = all.get(path) else { return Ok(()) };
         for Seen { name, stamp } in entries {
-            let path = path.join(OsStr::from_bytes(name));
+            let path = joined(path, OsStr::from_bytes(name));
             let lower = if is_merged { self.stamp(&path)? } else { None };
             if stamp.is_directory() {
                 let shows = lower.is_some_and(|it| it.is_directory());
@@ -343,7 +356,7 @@ impl<'a> Collector<'a> {
     }
 
     fn entry(&self, path: &Path, stamp: &Stamp, lower: Option<Stamp>) -> Result<(), CollectError> {
-        let source = self.upper.path().join(path);
+        let source = joined(self.upper.path(), path.as_os_str());
         let is_device = stamp.mode & libc::S_IFMT == libc::S_IFCHR;
         if is_device {
             return match lower {
@@ -454,6 +467,14 @@ impl<'a> Collector<'a> {
         let errno = nix::errno::Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO));
         CollectError::Path { path: path.to_owned(), error: errno.into() }
     }
+}
+
+/// A path below a directory, in one piece of memory from the beginning.
+fn joined(directory: &Path, name: &OsStr) -> PathBuf {
+    let mut path = PathBuf::with_capacity(directory.as_os_str().len() + 1 + name.len());
+    path.push(directory);
+    path.push(name);
+    path
 }
 
 /// Returns whether permission bits let a program run as somebody else.

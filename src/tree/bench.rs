@@ -503,11 +503,15 @@ impl Bench {
         new.nth(PATHS_MAX).is_some()
     }
 
-    pub(super) fn why_left_out(&self, path: &Path, length: u64, taking: &mut Taking<'_>) -> Option<&'static str> {
+    fn why_left_out(&self, path: &Path, length: u64, taking: &mut Taking<'_>) -> Option<&'static str> {
+        let is_pointer = self.draft.is_pointer(path).then_some("it is a pointer of Git LFS");
+        is_pointer.or_else(|| self.why_new_left_out(path, length, taking))
+    }
+
+    /// The same for a path at which the draft has no pointer of Git LFS.
+    pub(super) fn why_new_left_out(&self, path: &Path, length: u64, taking: &mut Taking<'_>) -> Option<&'static str> {
         if may_hold_secrets(path) && !self.draft.has(path) {
             Some("a file of its name may hold secrets")
-        } else if self.draft.is_pointer(path) {
-            Some("it is a pointer of Git LFS")
         } else if taking.rules.filters(path) {
             Some("git would run a filter on it")
         } else if length > FILE_BYTES_MAX {

@@ -74,7 +74,7 @@ impl Bench {
         // Where an entry takes the place of something of another kind, what is in it waits for that.
         let mut over = None::<&Path>;
         for (at, NewEntry { path, kind }) in made.iter().enumerate() {
-            if over.is_some_and(|over| path.starts_with(over)) {
+            if over.is_some_and(|over| is_at_or_below(path, over)) {
                 continue;
             }
             let NewEntryKind::File { bytes, .. } = *kind else {
@@ -93,7 +93,7 @@ impl Bench {
                 continue;
             }
             new += 1;
-            match self.why_left_out(path, bytes, &mut taking) {
+            match self.why_new_left_out(path, bytes, &mut taking) {
                 Some(why) => taking.leave_out(path, why),
                 None => count(&mut taking.flood, path),
             }
@@ -115,6 +115,12 @@ impl Bench {
         }
         Ok(summed_up(flood.left_out.clone(), &flood.tops))
     }
+}
+
+/// Returns whether a path is another one or lies below it; both are as a walk gives them.
+fn is_at_or_below(path: &Path, above: &Path) -> bool {
+    let rest = path.as_os_str().as_encoded_bytes().strip_prefix(above.as_os_str().as_encoded_bytes());
+    rest.is_some_and(|rest| rest.first().is_none_or(|byte| *byte == b'/'))
 }
 
 /// Counts a file at its topmost name.
@@ -161,7 +167,7 @@ impl Flood {
         }
         let mut whole = None::<&Path>;
         for (at, NewEntry { path, kind }) in made.iter().enumerate() {
-            let is_below = whole.is_some_and(|whole| path.starts_with(whole));
+            let is_below = whole.is_some_and(|whole| is_at_or_below(path, whole));
             match kind {
                 NewEntryKind::Directory { .. } if is_below => takes[at] = true,
                 NewEntryKind::Directory { .. } if flooded.all.contains(path) && !mixed.all.contains(path) => {

@@ -100,16 +100,17 @@ fn made_kind(change: &Change, is_odd: bool) -> NewEntryKind<'_> {
 fn judged(gate: &Gate, covered: &[&Change]) -> Vec<String> {
     let (disk, mut seen) = (Disk::default(), HashSet::new());
     let mut paths = Vec::new();
-    let mut last = (Path::new(""), false);
+    // The directory of the last file, whether one stands for the others there, and whether one was judged.
+    let mut last = (Path::new(""), false, false);
     for change in covered.iter().filter(|it| matches!(it.kind, ChangeKind::File { .. })) {
         let parent = change.path.parent().unwrap_or(Path::new(""));
         if last.0.as_os_str() != parent.as_os_str() || paths.is_empty() {
-            last = (parent, gate.judges_alike(&disk, parent));
+            last = (parent, gate.judges_alike(&disk, parent), false);
         }
         let name = change.path.file_name().and_then(|it| it.to_str());
         let is_plain = change.path.as_os_str().len() <= PATH_BYTES_MAX && name.is_some_and(is_plain_name);
         // The first of a directory is judged in any case.
-        if !(last.1 && is_plain) || seen.insert(parent) {
+        if !(last.1 && is_plain) || !std::mem::replace(&mut last.2, true) && seen.insert(parent) {
             paths.push(change.path.display().to_string());
         }
     }

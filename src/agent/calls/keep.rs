@@ -482,20 +482,22 @@ fn begun_of_git(items: &[&Change]) -> HashSet<PathBuf> {
 /// Takes out of the changes what a command did in the `.git` of a session, which is a view. Returns whether a commit, a branch
 /// or a stash was among that.
 fn without_git(items: &mut Vec<Change>) -> bool {
+    let is_within =
+        |it: &Change| it.path.as_os_str().as_encoded_bytes().starts_with(b".git") && it.path.starts_with(".git");
     let is_named = |it: &Change| {
         let is_reference = it.path == Path::new(".git/HEAD") || it.path.starts_with(".git/refs");
         is_reference && !matches!(it.kind, ChangeKind::Directory { .. })
     };
-    let has_named = items.iter().any(is_named);
-    items.retain(|it| !it.path.starts_with(".git"));
+    let has_named = items.iter().any(|it| is_within(it) && is_named(it));
+    items.retain(|it| !is_within(it));
     has_named
 }
 
 /// Returns whether a change is only that git has looked at its files again: that is nothing to keep.
 fn is_refreshed_index(change: &Change, root: &Path) -> bool {
     let ChangeKind::File { source, .. } = &change.kind else { return false };
-    change.path.ends_with(".git/index")
-        && change.before.is_some()
+    change.before.is_some()
+        && change.path.ends_with(".git/index")
         && are_alike_indices(&root.join(&change.path), source)
 }
 

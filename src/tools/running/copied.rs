@@ -116,7 +116,8 @@ fn is_harmless_outside(real: &Path) -> bool {
 /// Returns whether a change is of a file of git's that starts no program: the config of a new repository, or the steps of a rebase.
 #[must_use]
 pub fn is_plain_of_git(change: &Change) -> bool {
-    is_plain_config(change) || is_plain_todo(change)
+    let is_named = |end: &str| change.path.as_os_str().as_encoded_bytes().ends_with(end.as_bytes());
+    is_named("config") && is_plain_config(change) || is_named("todo") && is_plain_todo(change)
 }
 
 /// Returns whether a change is the list of a rebase's steps without one that runs a command. Without it the rebase can't go on.
