@@ -255,6 +255,16 @@ fn a_canvas_is_found_and_its_atoms_are_dragged_linked_and_put_back() {
     browser.wait("document.querySelectorAll('.links line').length === 1");
     browser.wait("document.querySelector('#sync').innerText === 'synced'");
     assert_eq!(props("two"), Some(json!({"text": "two", "x": 300, "y": 16})));
+    // The list links them, too. The names to choose from are there only while somebody is near.
+    let select = "document.querySelector('[aria-label=\"Link two with\"]')";
+    assert_eq!(browser.eval(&format!("{select}.options.length")), 1);
+    browser.eval(&format!("{select}.focus()"));
+    browser.wait(&format!("{select}.options.length === 2"));
+    browser.eval(&format!("{select}.value = 'one'; {select}.dispatchEvent(new Event('change', {{bubbles: true}}))"));
+    browser.wait("document.querySelectorAll('.links line').length === 2");
+    browser.wait("document.querySelector('#sync').innerText === 'synced'");
+    browser.eval(&format!("{select}.blur()"));
+    browser.wait(&format!("{select}.options.length === 1"));
     // A canvas is gone to by its name from anywhere.
     go(&mut browser, "h", "Home");
     browser.chord("k");

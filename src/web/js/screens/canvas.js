@@ -66,6 +66,16 @@ function Words({ atom, disabled, change }) {
     onInput=${(event) => type(event.target.value)} onChange=${done} onBlur=${() => type(null)} />`;
 }
 
+// The atoms that one can be linked with. They are there once somebody comes near: with each of hundreds of atoms, all others would be
+// most of the page, and each commit would draw them anew.
+function LinkWith({ atom, notes, disabled, link }) {
+  const [isNear, come] = useState(false);
+  const near = () => come(true);
+  return html`<select aria-label=${`Link ${visible(atom.id)} with`} disabled=${disabled} value="" onPointerEnter=${near} onFocus=${near} onBlur=${() => come(false)}
+    onChange=${(event) => { link(atom.id, event.target.value); event.target.value = ''; }}>
+    <option value="">Link with…</option>${isNear ? notes.filter((it) => it.id !== atom.id).map((it) => html`<option key=${it.id} value=${it.id}>${visible(it.props.text || it.id)}</option>`) : null}</select>`;
+}
+
 export function Canvas({ at }) {
   const id = at[0] || 'board';
   const online = useOnline();
@@ -225,8 +235,7 @@ export function Canvas({ at }) {
     <ul class="list">${notes.map((atom) => html`<li key=${atom.id}><div class="row">
       <label for=${`text-${atom.id}`}>${visible(atom.type)} ${visible(atom.id)}</label>
       <${Words} atom=${atom} disabled=${!canWrite} change=${change} />
-      ${notes.length > 1 ? html`<select aria-label=${`Link ${visible(atom.id)} with`} disabled=${!online || !canWrite} value="" onChange=${(event) => { link(atom.id, event.target.value); event.target.value = ''; }}>
-        <option value="">Link with…</option>${notes.filter((it) => it.id !== atom.id).map((it) => html`<option value=${it.id}>${visible(it.props.text || it.id)}</option>`)}</select>` : null}
+      ${notes.length > 1 ? html`<${LinkWith} atom=${atom} notes=${notes} disabled=${!online || !canWrite} link=${link} />` : null}
       <button class="danger" disabled=${!online || !canWrite} aria-label=${`Delete ${visible(atom.id)}`} onClick=${() => drop(atom)}>Delete</button></div></li>`)}
       ${all.filter(isLink).map((atom) => html`<li key=${atom.id} class="row"><span>link ${visible(named(atom.props.from))} – ${visible(named(atom.props.to))}</span>
       <button class="danger" disabled=${!online || !canWrite} aria-label=${`Delete ${visible(atom.id)}`} onClick=${() => drop(atom)}>Delete</button></li>`)}</ul>
