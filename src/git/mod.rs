@@ -275,6 +275,14 @@ impl Repo {
         self.common_dir.join("gc.pid").exists()
     }
 
+    /// Returns whether the `git gc` that is noted runs on this machine. A killed one leaves its note.
+    #[must_use]
+    pub fn has_running_collection(&self) -> bool {
+        let note = std::fs::read_to_string(self.common_dir.join("gc.pid")).unwrap_or_default();
+        let pid = note.split(' ').next().and_then(|it| it.parse::<u32>().ok());
+        pid.is_some_and(|pid| Path::new("/proc").join(pid.to_string()).exists())
+    }
+
     /// The directory that all work trees share.
     #[must_use]
     pub fn common_dir(&self) -> &Path {

@@ -11,9 +11,10 @@ use super::history::{LogEntry, View};
 use super::names::{
     self, BRANCHES, FETCHED, FETCHED_SESSION, HIDDEN, KEPT, ON, SUMMARIES, kept_number, label, short_id,
 };
+use super::turn::Written;
 use super::wire::{Meta, TurnReport};
 use crate::files::Locked;
-use crate::git::{GitError, Identity, Mode, Objects as _, Oid, Repo, Unnamed};
+use crate::git::{GitError, Identity, Mode, Objects as _, Oid, Repo};
 use crate::tree::{Changed, Draft, RECORDS};
 
 /// Commits by which a branch is followed back to where a session began.
@@ -112,8 +113,7 @@ pub struct Session {
     pub(super) tip: Oid,
     pub(super) desk: Desk,
     pub(super) draft: Arc<Draft>,
-    /// Objects of the newest commit that was written, and of those before it that a collection may still remove.
-    pub(super) unnamed: Mutex<Vec<Unnamed>>,
+    pub(super) unnamed: Arc<Written>,
     /// The newest commit that was made of the draft, with the changes that the draft had then.
     pub(super) written: Mutex<Option<(Oid, Vec<Changed>)>>,
     /// The newest turn if it couldn't be written: it is tried again before the next one.
@@ -123,6 +123,12 @@ pub struct Session {
     /// Messages about what an earlier process left, or a power cut.
     pub(super) notices: Vec<String>,
     pub(super) _lock: Locked<std::fs::File>,
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.outlast_collection();
+    }
 }
 
 impl Sessions {
@@ -581,6 +587,11 @@ impl Session {
     /// Takes the messages about a draft that an earlier process left, and about what a power cut has damaged.
     pub fn take_notices(&mut self) -> Vec<String> {
         std::mem::take(&mut self.notices)
+    }
+
+    /// Adds a message about what an earlier process left.
+    pub fn add_notice(&mut self, notice: String) {
+        self.notices.push(notice);
     }
 
     /// Returns the remains of an interrupted turn; `None` if there are none.

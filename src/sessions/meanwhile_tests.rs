@@ -123,5 +123,29 @@ fn turns_that_a_running_collection_removes_are_written_again_before_and_while_th
     // Without a collection nothing but the newest is held.
     std::fs::remove_file(scene.ws().join(".git/gc.pid")).expect("removed");
     turn(&mut session, "q", "5.txt", None, Some("x\n"));
-    assert_eq!(session.unnamed.lock().len(), 1);
+    assert_eq!(session.unnamed.all.lock().len(), 1);
+}
+
+/// The user's next command needs them, and there may be no next turn.
+#[test]
+fn what_a_collection_has_removed_is_there_again_when_it_has_ended() {
+    let scene = Scene::new();
+    let mut session = scene.sessions.start(None, "").expect("begun");
+    let (first, note) = (session.tip(), scene.ws().join(".git/gc.pid"));
+    std::fs::write(&note, format!("{} here", std::process::id())).expect("a file");
+    turn(&mut session, "q", "1.txt", None, Some("x\n"));
+    remove_loose(&scene, &format!("{first}..{}", session.reference()));
+    std::fs::remove_file(&note).expect("removed");
+    let is_whole = || {
+        let tree = format!("{}^{{tree}}", session.tip());
+        Command::new("git").args(["cat-file", "-e", &tree]).current_dir(scene.ws()).stderr(Stdio::null()).status()
+    };
+    let began = std::time::Instant::now();
+    while !is_whole().expect("git runs").success() {
+        assert!(began.elapsed() < std::time::Duration::from_secs(20), "the tree isn't there");
+        std::thread::park_timeout(std::time::Duration::from_millis(5));
+    }
+    // The note of a collection that was killed keeps nobody waiting.
+    std::fs::write(&note, format!("{} here", u32::MAX)).expect("a file");
+    assert!(!scene.sessions.repo.has_running_collection() && scene.sessions.repo.is_collecting());
 }

@@ -223,7 +223,7 @@ impl Sessions {
             tip: at,
             desk,
             draft: Arc::new(draft),
-            unnamed: Mutex::default(),
+            unnamed: Arc::default(),
             written: Mutex::default(),
             owed: None,
             notices,
