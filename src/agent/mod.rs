@@ -44,6 +44,7 @@ use crate::turn::{self, Conversation, Scale};
 
 pub use crate::model::{Cancel, Count, Crossing};
 pub use crate::turn::{Options as ConversationOptions, Part, PastSummary, PastTurn};
+pub use calls::cut_off::take_over_cut_off;
 pub use calls::runner::{Later, ToolRunner, ToolRunnerOptions};
 pub use calls::snapshots::{changed_line, changed_words};
 use choice::choose;

@@ -26,7 +26,7 @@ impl Scene {
         fs::create_dir_all(dir.path().join("work")).unwrap();
         // The layers outlive the lock on them, which only keeps another session from removing them.
         let scratch = Scratch::make(&dir.path().join("wall")).unwrap();
-        let mut layer = scratch.layer(&dir.path().join("work")).unwrap();
+        let mut layer = scratch.layer(&dir.path().join("work"), None).unwrap();
         layer.since_ns = i64::MAX / 2;
         std::mem::forget(scratch);
         Self { dir, layer }

@@ -310,14 +310,20 @@ impl Sandbox {
     /// # Errors
     /// There is no sandbox, or no room for the layers.
     pub fn layer(&self, workspace: &Path) -> Result<Arc<Layer>, SandboxError> {
-        self.layer_in(workspace, None)
+        self.layer_in(workspace, None, None)
     }
 
-    /// The same for a program that writes in a directory with all files, if one is named.
+    /// The same for a program that writes in a directory with all files, if one is named; below `folder` if that is given, where
+    /// a crash leaves them.
     ///
     /// # Errors
     /// As of [`Sandbox::layer`].
-    pub fn layer_in(&self, workspace: &Path, whole: Option<PathBuf>) -> Result<Arc<Layer>, SandboxError> {
+    pub fn layer_in(
+        &self,
+        workspace: &Path,
+        whole: Option<PathBuf>,
+        folder: Option<&Path>,
+    ) -> Result<Arc<Layer>, SandboxError> {
         let failed = |why: String| SandboxError {
             message: format!("a copy of {} can't be made: {why}", workspace.display()),
             hint: "free some disk space; reedclaw doctor says more".into(),
@@ -325,7 +331,7 @@ impl Sandbox {
         if self.tier == Tier::None {
             return Err(failed(format!("the sandbox is {}", self.tier.name())));
         }
-        let layer = self.scratch().and_then(|it| it.layer(workspace));
+        let layer = self.scratch().and_then(|it| it.layer(workspace, folder));
         layer.map(|it| Arc::new(it.in_whole(whole))).map_err(|error| failed(error.to_string()))
     }
 

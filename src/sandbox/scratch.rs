@@ -15,6 +15,8 @@ const AREAS: &str = "areas";
 const OWN_AREAS: &str = "servers";
 const WORK: &str = "work";
 const LAYERS: &str = "layers";
+/// Name of the note in the directory of a copy.
+const NOTE: &str = "note";
 /// Names of the directories in an area.
 const HOME: &str = "home";
 const TMP: &str = "tmp";
@@ -104,23 +106,33 @@ impl Scratch {
         shown(HOME).and_then(|home| Ok(AreaDirectories { home, tmp: shown(TMP)? }))
     }
 
+    /// A name below a folder at which nothing is.
+    fn unused(&self, folder: &Path) -> io::Result<PathBuf> {
+        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        loop {
+            let number = self.layers.fetch_add(1, Ordering::Relaxed);
+            let dir = folder.join(format!("{}-{number}", std::process::id()));
+            if dir.symlink_metadata().is_err() {
+                return Ok(dir);
+            }
+        }
+    }
+
     fn numbered(&self, below: &str) -> io::Result<PathBuf> {
         let number = self.made.fetch_add(1, Ordering::Relaxed);
         let path = self.held.path().join(below).join(number.to_string());
         fs::create_dir(&path).map(|()| path)
     }
 
-    /// Directories for one copy of `workspace`. What overlayfs has mounted once it never mounts again, so each copy gets
-    /// new ones.
-    pub(super) fn layer(&self, workspace: &Path) -> io::Result<Layer> {
-        let number = self.layers.fetch_add(1, Ordering::Relaxed);
-        let dir = self.held.path().join(LAYERS).join(number.to_string());
+    /// Directories for one copy of `workspace`, below `folder` if that is given, where a crash leaves them. What overlayfs has
+    /// mounted once it never mounts again, so each copy gets new ones.
+    pub(super) fn layer(&self, workspace: &Path, folder: Option<&Path>) -> io::Result<Layer> {
+        let dir = match folder {
+            None => self.held.path().join(LAYERS).join(self.layers.fetch_add(1, Ordering::Relaxed).to_string()),
+            Some(folder) => self.unused(folder)?,
+        };
         fs::create_dir(&dir)?;
-        let [upper, work, refused] = ["upper", "work", "refused"].map(|name| dir.join(name));
-        let free = free_bytes(&dir);
-        let session = self.held.path().to_owned();
-        let free_at_count = AtomicU64::new(free);
-        let mut layer = Layer { dir, session, upper, work, whole: None, refused, since_ns: 0, free, free_at_count };
+        let mut layer = Layer::at(dir, self.held.path().to_owned());
         // All but the first are for overlayfs: it works in one for each directory that it puts together.
         for name in ["upper", "work", HOME, TMP] {
             fs::create_dir(layer.dir.join(name))?;
@@ -155,6 +167,39 @@ pub struct Layer {
 }
 
 impl Layer {
+    fn at(dir: PathBuf, session: PathBuf) -> Self {
+        let [upper, work, refused] = ["upper", "work", "refused"].map(|name| dir.join(name));
+        let free = free_bytes(&dir);
+        let free_at_count = AtomicU64::new(free);
+        Self { dir, session, upper, work, whole: None, refused, since_ns: 0, free, free_at_count }
+    }
+
+    /// Notes something about the copy in its directory, where a crash leaves it. The note goes before the copy is removed.
+    ///
+    /// # Errors
+    /// It can't be written.
+    pub fn note(&self, text: &[u8]) -> io::Result<()> {
+        let draft = self.dir.join("note.new");
+        fs::write(&draft, text)?;
+        fs::rename(draft, self.dir.join(NOTE))
+    }
+
+    /// The copies in a folder that killed processes have left there, the oldest first, each with its note; those without one
+    /// are removed. No process may work on one.
+    #[must_use]
+    pub fn left_in(folder: &Path) -> Vec<(Self, Vec<u8>)> {
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        let mut left: Vec<(i64, Self, Vec<u8>)> = Vec::new();
+        for dir in entries.map(|it| it.path()) {
+            match (fs::read(dir.join(NOTE)), fs::symlink_metadata(&dir)) {
+                (Ok(note), Ok(data)) => left.push((changed_ns(&data), Self::at(dir, PathBuf::new()), note)),
+                _ => remove_all(&dir),
+            }
+        }
+        left.sort_by_key(|(changed, ..)| *changed);
+        left.into_iter().map(|(_, layer, note)| (layer, note)).collect()
+    }
+
     /// The same for a program that writes in a directory with all files, if one is named.
     pub(super) fn in_whole(mut self, directory: Option<PathBuf>) -> Self {
         self.whole = directory;
@@ -218,6 +263,7 @@ impl Drop for Layer {
     fn drop(&mut self) {
         let dir = std::mem::take(&mut self.dir);
         if !dir.as_os_str().is_empty() {
+            let _ = fs::remove_file(dir.join(NOTE));
             // Thousands of files take a while: this happens in the background, and the session's end removes what is left.
             std::thread::spawn(move || remove_all(&dir));
         }
@@ -310,7 +356,7 @@ mod tests {
             let top = PathBuf::from(top);
             let (scratch, workspace) = (Scratch::make(&top.join("state")).expect("a scratch"), top.join("ws"));
             fs::create_dir(&workspace).expect("a directory");
-            let layer = scratch.layer(&workspace).expect("a layer");
+            let layer = scratch.layer(&workspace, None).expect("a layer");
             assert!(!layer.is_overfull(), "nothing was written");
             // Somebody else fills the disk: not the copy's fault.
             fs::write(workspace.join("other"), vec![1; 1_300_000]).expect("a file");

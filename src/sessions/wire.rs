@@ -189,7 +189,8 @@ pub struct TurnReport {
 
 impl TurnReport {
     /// A turn that a crash cut off.
-    pub(super) fn cut_off(question: String) -> Self {
+    #[must_use]
+    pub fn cut_off(question: String) -> Self {
         Self {
             question,
             subject: None,

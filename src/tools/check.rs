@@ -101,7 +101,7 @@ impl Tool for Check {
         let failed = |error: std::io::Error| Outcome::from(ToolError::new("shell", format!("bash: {error}"), ""));
         let view = match self.launcher.hold() {
             // Only what it says counts; what it writes goes with the copy.
-            Hold::Copy => match self.launcher.layer() {
+            Hold::Copy => match self.launcher.layer(None) {
                 Ok(layer) => View::Copy(layer),
                 Err(why) => return ToolError::new("sandbox", why, "").into(),
             },

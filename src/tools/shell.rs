@@ -273,11 +273,13 @@ impl Shell {
     }
 
     /// Way in which a command sees the workspace, and what else it may use: what its permit says.
-    fn terms(&self, permit: &Permit, in_background: bool) -> Result<Terms, String> {
+    fn terms(&self, permit: &Permit, command: &str, in_background: bool) -> Result<Terms, String> {
         let view = match self.launcher.hold() {
             // A copy would grow stale under what runs beside the person's own work.
-            Hold::Copy if !in_background || self.launcher.is_on_bench() => View::Copy(self.launcher.layer()?),
-            Hold::Walls if permit.is_look() => View::First(self.launcher.layer()?),
+            Hold::Copy if !in_background || self.launcher.is_on_bench() => {
+                View::Copy(self.launcher.layer(Some(command))?)
+            }
+            Hold::Walls if permit.is_look() => View::First(self.launcher.layer(None)?),
             // Nobody was asked about a change.
             Hold::Copy | Hold::Walls if permit.risk() == Risk::Low => View::Look,
             Hold::Copy | Hold::Walls | Hold::Off | Hold::Nothing => View::Work,
@@ -564,7 +566,7 @@ impl Shell {
                 if work.is_again {
                     self.carried = self.carried_before.clone();
                 }
-                let terms = match self.terms(permit, in_background) {
+                let terms = match self.terms(permit, command, in_background) {
                     Ok(terms) => terms,
                     Err(why) => return ToolError::new("sandbox", why, "").into(),
                 };

@@ -5,6 +5,7 @@
 //! each other. Where a directory can't hide what lies below it, and if that is wanted, a bench has all files itself. For a sandbox
 //! that can't show layers there is a directory with all files beside it, in which commands write ([`whole`]).
 
+mod note;
 mod whole;
 
 use parking_lot::Mutex;
@@ -25,6 +26,7 @@ use super::rules::{Rules, is_rule_file, may_hold_secrets, rules_in};
 use super::{Draft, FILE_BYTES_MAX, RECORDS};
 use crate::files::{PathError, Root, Table};
 use crate::git::{Changed as Differs, Identity, Mode, Objects, Oid, Repo, diff, empty_tree, oid_of, stat_of};
+pub use note::CutOff;
 use whole::Whole;
 pub(in crate::tree) use whole::open_ours;
 
@@ -656,7 +658,7 @@ fn name_in(state: &str) -> Option<&str> {
 /// # Errors
 /// It can't be removed.
 pub fn remove_bench(dir: &Path) -> io::Result<()> {
-    ["state", "stamps", "git", "whole", "whole-new"]
+    ["state", "stamps", "git", "whole", "whole-new", "copies"]
         .iter()
         .try_for_each(|it| whole::remove(&dir.with_extension(it)).map(drop))?;
     whole::remove(dir).map(drop)

@@ -303,6 +303,46 @@ fn benches_share_one_tree_that_none_of_them_changes() {
     assert_eq!(shown(&three), ["a other", "d /", "d/1 1"]);
 }
 
+/// A crash while changes are taken over leaves some files on the bench and some where the command made them. The next process finishes
+/// that by the note, also if it comes to the same end a second time.
+#[test]
+fn changes_that_a_crash_has_left_half_taken_over_are_taken_over_whole() {
+    let dir = crate::git::in_memory();
+    let at = dir.path().join("repository");
+    git(dir.path(), &["init", "-q", "repository"]);
+    let repo = Arc::new(Repo::open(&at).expect("a repository"));
+    let tree = tree_with(&repo, &[("a", "a"), ("d/1", "1"), ("d/2", "2")]);
+    let bench = || {
+        let draft = Draft::on(repo.clone(), tree, Path::new("/project"), None);
+        Bench::new(dir.path().join("bench"), Some(dir.path().join("trees")), Arc::new(draft))
+    };
+    let killed = bench();
+    killed.ready().expect("ready");
+    let (first, second) = (made_file(dir.path(), "first"), made_file(dir.path(), "second"));
+    let Did::File(first_source, _) = first.clone() else { unreachable!("a file") };
+    let did = [("a", Did::Gone), ("d/1", first), ("new/2", second), ("link", Did::Link("d/1".into()))];
+    let did: Vec<(&Path, Did)> = did.iter().map(|(path, did)| (Path::new(*path), did.clone())).collect();
+    let note = killed.note("make", Some(&did));
+    std::fs::create_dir_all(killed.dir().join("d")).expect("a directory");
+    std::fs::rename(first_source, killed.dir().join("d/1")).expect("moved");
+    drop(killed);
+    for _ in 0..2 {
+        let next = bench();
+        let cut_off = next.resume(&note).expect("a note");
+        let changes = cut_off.changes.expect("changes");
+        let changes: Vec<(&Path, Did)> = changes.iter().map(|(path, did)| (path.as_path(), did.clone())).collect();
+        assert_eq!((&*cut_off.command, next.adopt(&changes)), ("make", Ok(Vec::new())));
+        assert_eq!(shown(&next), ["d /", "d/1 first", "d/2 2", "link d/1", "new /", "new/2 second"]);
+        let text = |path: &str| next.draft().read(path, 100).map(|it| String::from_utf8(it.bytes).expect("UTF-8")).ok();
+        assert_eq!((text("d/1"), text("new/2"), text("a")), (Some("first".into()), Some("second".into()), None));
+    }
+    let next = bench();
+    next.resume(&note).expect("a note");
+    let running = bench().resume(&next.note("ls", None)).expect("a note");
+    assert!(running.command == "ls" && running.changes.is_none());
+    assert!(next.resume(b"{}").is_none() && next.resume(b"").is_none());
+}
+
 #[test]
 fn a_shared_tree_stays_while_a_bench_uses_it() {
     let dir = crate::git::in_memory();

@@ -5,13 +5,15 @@ use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::Stdio;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use crate::need::require;
 use crate::pty::{Session, Spawn};
 use crate::server::{Server, Step, answer, end, head, piece, tool_call};
-use crate::sessions_cli::{output, reedclaw};
+use crate::sessions::git;
+use crate::sessions_cli::{home, output, reedclaw};
 use crate::sessions_contract::{Running, asks, begun, command, home_with, in_home, repository};
 
 /// Asks "go on" in a session, and kills the process when the server has the second request, after a call that wrote `path`.
@@ -113,4 +115,79 @@ fn sessions_are_whole_without_the_database_and_their_conversations_come_back_int
     shell.expect_text("pomelos");
     shell.run(&format!(":session open {other}"));
     shell.expect_text("name mandarins");
+}
+
+/// Returns whether a command has made this file on its copy, or in the directory in which it works.
+fn has_made(home: &Path, name: &str) -> bool {
+    let below = |at: &Path| fs::read_dir(at).into_iter().flatten().flatten().map(|it| it.path()).collect::<Vec<_>>();
+    let sessions = below(&home.join(".local/state/reedclaw/sessions")).into_iter().flat_map(|it| below(&it));
+    sessions.into_iter().any(|session| {
+        let copies = below(&session.join("bench.copies")).into_iter().map(|it| it.join("upper"));
+        copies.chain([session.join("bench.whole")]).any(|it| it.join(name).is_file())
+    })
+}
+
+/// A command that runs when the process is killed has changed files by then. They are in the session afterwards, but for what needs a
+/// question, and the record has the command (the row "while a command ran" of the contract).
+#[test]
+fn what_a_command_had_changed_when_its_process_was_killed_is_in_the_commit_of_its_turn() {
+    if !require(&["git", "bwrap"]) {
+        return;
+    }
+    for tier in ["overlay", "bubblewrap", "landlock"] {
+        let line = "echo new >made.txt; rm a.txt; mkdir -p deep/er; echo d >deep/er/d.txt; echo x >.envrc; echo b >>b.txt; \
+                    echo 1 >ready; sleep 600";
+        let rounds = json!([
+            [{"tool_call": {"name": "file_write", "arguments": {"path": "first.txt", "content": "first\n"}}}],
+            [{"tool_call": {"name": "shell", "arguments": {"command": line}}}],
+            [{"text": "done"}],
+        ]);
+        let own = format!("security = {{autonomy = \"full\", tier = \"{tier}\"}},");
+        let home = home(&[json!({"when": "go on", "rounds": rounds})], &own);
+        let (at, project) = (home.path(), home.path().join("project"));
+        fs::write(project.join("b.txt"), "b\n").expect("a file");
+        git(&project, &["add", "b.txt"]);
+        git(&project, &["commit", "-q", "-m", "b"]);
+        let id = output(at, &["session", "start"]).trim().to_owned();
+        let mut asked = command(at, &["agent", "--session", &id, "-m", "go on"]);
+        let mut asked = Running(asked.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it runs"));
+        let began = Instant::now();
+        while !has_made(at, "ready") {
+            assert!(began.elapsed() < Duration::from_secs(60), "{tier}: the command doesn't run");
+            std::thread::park_timeout(Duration::from_millis(5));
+        }
+        asked.0.kill().expect("killed");
+        asked.0.wait().expect("its end");
+        let (_, _, told) = reedclaw(at, &["session", "message", &id, "-m", "other words"]);
+        assert!(told.contains("was cut off") && told.contains("made.txt") && told.contains(".envrc"), "{tier}: {told}");
+        let cat = |name: &str| reedclaw(at, &["session", "cat", &id, name]);
+        for (name, text) in [
+            ("first.txt", "first\n"),
+            ("made.txt", "new\n"),
+            ("deep/er/d.txt", "d\n"),
+            ("b.txt", "b\nb\n"),
+            ("ready", "1\n"),
+        ] {
+            assert_eq!(cat(name).1, text, "{tier}: {name}");
+        }
+        for name in ["a.txt", ".envrc"] {
+            assert_ne!(cat(name).0, Some(0), "{tier}: {name}");
+        }
+        let record = record(at, &id, "1");
+        assert_eq!(record["state"], json!("cut"), "{tier}: {record}");
+        let calls = record["calls"].as_array().expect("calls");
+        let last = calls.last().expect("a call").to_string();
+        assert!(
+            calls.len() == 2 && last.contains("sleep 600") && last.contains("a crash cut it off"),
+            "{tier}: {record}"
+        );
+        assert_eq!(output(at, &["session", "doctor"]), "", "{tier}: nothing waits for a repair");
+        // What the command did counts once, and the next one finds it.
+        let (_, printed, told) = reedclaw(at, &["session", "run", &id, "--yes", "ls; cat b.txt"]);
+        assert!(!told.contains("was cut off") && printed.contains("made.txt") && !printed.contains("a.txt"), "{told}");
+        assert!(
+            printed.ends_with("b\nb\n") && git(&project, &["status", "--porcelain"]).is_empty(),
+            "{tier}: {printed}"
+        );
+    }
 }

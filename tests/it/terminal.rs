@@ -68,7 +68,7 @@ fn runner(world: &World, shell: Duration) -> ToolRunner {
             sandbox.command(program.as_ref(), &arguments, &grant).map_err(|error| error.message)
         },
         move || hold,
-        move || copies.layer(&work).map_err(|error| error.message),
+        move |_| copies.layer(&work).map_err(|error| error.message),
     );
     let mut registry = Registry::new();
     registry.add(Box::new(Shell::new(launcher, Arc::new(|| false)))).expect("a tool");

@@ -62,22 +62,7 @@ impl ToolRunner {
         around: &mut Around<'_>,
     ) -> Outcome {
         let call = permit.call().clone();
-        let root = self.options.root.path().to_owned();
-        let limits = CollectLimits { time: self.options.limits.tool, ..CollectLimits::default() };
-        let whole = self.options.bench.as_ref().and_then(|bench| bench.in_whole());
-        let mut changes = self.layers().and_then(|below| match &whole {
-            Some((directory, before)) => collect_whole((&**directory, &**before), &copied.layer, &below, &limits),
-            None => collect(&copied.layer, &below, &limits),
-        });
-        if let Ok(changes) = &mut changes {
-            changes.items.retain(|change| !is_refreshed_index(change, &root));
-            let named = self.options.gate.named();
-            changes.items.iter_mut().for_each(|it| it.protected = protection(it, &root, &named));
-            if self.options.bench.is_some() && without_git(&mut changes.items) {
-                add(&mut outcome, GIT_IS_A_VIEW);
-            }
-            outcome.metadata.insert("changes".into(), changes.items.len().into());
-        }
+        let changes = self.changes_of(copied, &mut outcome);
         if let Some(line) = self.options.bench.as_ref().and_then(|bench| bench.take_name()) {
             add(&mut outcome, &line);
         }
@@ -104,16 +89,48 @@ impl ToolRunner {
                 }
             }
         }
+        self.keep_or_fail(copied, &call, changes, &mut outcome, around);
+        outcome
+    }
+
+    /// Collects what a command changed on its copy.
+    pub(super) fn changes_of(&self, copied: &Copied, outcome: &mut Outcome) -> Result<Changes, CollectError> {
+        let root = self.options.root.path();
+        let limits = CollectLimits { time: self.options.limits.tool, ..CollectLimits::default() };
+        let whole = self.options.bench.as_ref().and_then(|bench| bench.in_whole());
+        let below = self.layers()?;
+        let mut changes = match &whole {
+            Some((directory, before)) => collect_whole((&**directory, &**before), &copied.layer, &below, &limits),
+            None => collect(&copied.layer, &below, &limits),
+        }?;
+        changes.items.retain(|change| !is_refreshed_index(change, root));
+        let named = self.options.gate.named();
+        changes.items.iter_mut().for_each(|it| it.protected = protection(it, root, &named));
+        if self.options.bench.is_some() && without_git(&mut changes.items) {
+            add(outcome, GIT_IS_A_VIEW);
+        }
+        outcome.metadata.insert("changes".into(), changes.items.len().into());
+        Ok(changes)
+    }
+
+    /// Decides about collected changes; says so if they couldn't be collected.
+    pub(super) fn keep_or_fail(
+        &mut self,
+        copied: &Copied,
+        call: &Call,
+        changes: Result<Changes, CollectError>,
+        outcome: &mut Outcome,
+        around: &mut Around<'_>,
+    ) {
         match changes {
             Ok(changes) if changes.is_empty() => {}
-            Ok(changes) => self.keep(&copied.command, &call, changes, &mut outcome, around),
+            Ok(changes) => self.keep(copied, call, changes, outcome, around),
             Err(why) => {
                 let error = uncollected(&why);
-                add(&mut outcome, &format!("[{}]", error.message));
-                fail(&mut outcome, error);
+                add(outcome, &format!("[{}]", error.message));
+                fail(outcome, error);
             }
         }
-        outcome
     }
 
     /// Puts the directory in which the next command starts into an outcome, and says so if the command ended in another one.
@@ -196,7 +213,7 @@ impl ToolRunner {
         Layers::open(shown.iter().map(PathBuf::as_path)).map_err(|(path, error)| CollectError::Path { path, error })
     }
 
-    fn keep(&mut self, command: &str, call: &Call, changes: Changes, outcome: &mut Outcome, around: &mut Around<'_>) {
+    fn keep(&mut self, copied: &Copied, call: &Call, changes: Changes, outcome: &mut Outcome, around: &mut Around<'_>) {
         let Changes { items, left_out } = changes;
         // Only this session writes on the bench of a git session, so its files may be as new as the copy.
         let is_bench = self.options.bench.is_some();
@@ -215,7 +232,7 @@ impl ToolRunner {
         let is_refused = |it: &Change| it.kind != ChangeKind::Deleted && it.path.to_string_lossy().contains(is_odd);
         let all = items;
         let (odd, items) = divided(all.iter().collect(), &is_refused);
-        if left_out.is_empty() && self.keep_flood((command, call), (&all, &odd), outcome, around) {
+        if left_out.is_empty() && self.keep_flood((copied, call), (&all, &odd), outcome, around) {
             return;
         }
         // The disk works on many new contents while they are hashed, shown and asked about. A bench can be made anew, so
@@ -235,8 +252,8 @@ impl ToolRunner {
             Autonomy::Readonly | Autonomy::Supervised => vec![odd, items],
         };
         for group in groups.into_iter().filter(|group| !group.is_empty()) {
-            let keep = self.keep_call(command, call, &group, outcome);
-            self.keep_group(command, keep, (&group, None), outcome, around);
+            let keep = self.keep_call(&copied.command, call, &group, outcome);
+            self.keep_group(copied, keep, (&group, None), outcome, around);
         }
     }
 
@@ -244,7 +261,7 @@ impl ToolRunner {
     /// that was done. Else they are kept in the usual way, which names each file.
     fn keep_flood(
         &mut self,
-        (command, call): (&str, &Call),
+        (copied, call): (&Copied, &Call),
         (all, odd): (&[Change], &[&Change]),
         outcome: &mut Outcome,
         around: &mut Around<'_>,
@@ -254,7 +271,7 @@ impl ToolRunner {
             return false;
         }
         let Some(flooded) = Flooded::of(&bench, all, odd) else { return false };
-        let mut keep = self.keep_call(command, call, &flooded.rest, outcome);
+        let mut keep = self.keep_call(&copied.command, call, &flooded.rest, outcome);
         flooded.add_to(&mut keep, &self.options.gate);
         let root = self.workspace().to_owned();
         let ticket = self.options.gate.judge(keep.clone(), &root, around.person.can_ask());
@@ -262,10 +279,10 @@ impl ToolRunner {
             return false;
         }
         if !odd.is_empty() {
-            let refused = self.keep_call(command, call, odd, outcome);
-            self.keep_group(command, refused, (odd, None), outcome, around);
+            let refused = self.keep_call(&copied.command, call, odd, outcome);
+            self.keep_group(copied, refused, (odd, None), outcome, around);
         }
-        self.keep_group(command, keep, (&flooded.rest, Some(&flooded.flood)), outcome, around);
+        self.keep_group(copied, keep, (&flooded.rest, Some(&flooded.flood)), outcome, around);
         true
     }
 
@@ -323,7 +340,7 @@ impl ToolRunner {
     /// Applies a group of changes if that may be, with a flood of further files, which stays on the bench.
     fn keep_group(
         &mut self,
-        command: &str,
+        copied: &Copied,
         keep: Call,
         (group, flood): (&[&Change], Option<&Flood>),
         outcome: &mut Outcome,
@@ -362,10 +379,10 @@ impl ToolRunner {
             }
         };
         if let Some(bench) = self.options.bench.clone() {
-            return self.draft((&bench, permit), (group, flood), &incoming, &note, outcome);
+            return self.draft((&bench, permit, copied), (group, flood), &incoming, &note, outcome);
         }
         let count = incoming.len();
-        let mut result = self.adopt(command, group, incoming, &note, outcome, around.sink);
+        let mut result = self.adopt(&copied.command, group, incoming, &note, outcome, around.sink);
         self.options.gate.settle(permit, &mut result);
         tracing::info!(event = "changes_kept", count);
     }
@@ -505,7 +522,7 @@ impl ToolRunner {
     /// Puts changes of a command into the draft of a git session; build products stay on its bench.
     fn draft(
         &mut self,
-        (bench, permit): (&Bench, Permit),
+        (bench, permit, copied): (&Bench, Permit, &Copied),
         (group, flood): (&[&Change], Option<&Flood>),
         incoming: &[Incoming],
         note: &str,
@@ -520,7 +537,10 @@ impl ToolRunner {
             NewContent::Nothing => Did::Gone,
         };
         let changes: Vec<(&Path, Did)> = incoming.iter().map(|it| (it.path.as_path(), did(it))).collect();
-        let mut result = match bench.adopt_with(&changes, flood) {
+        // A crash from here on leaves a part of them on the bench.
+        let noted = copied.layer.note(&bench.note(&copied.command, Some(&changes)));
+        let adopted = noted.map_err(|error| error.to_string()).and_then(|()| bench.adopt_with(&changes, flood));
+        let mut result = match adopted {
             Ok(left_out) => {
                 if !group.is_empty() || flood.is_none() {
                     note_changes(outcome, group, &paths, |_| false, note);

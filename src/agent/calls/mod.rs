@@ -1,5 +1,6 @@
 //! Calls of tools: through the gate, around the workspace, into words for the model.
 
+pub(super) mod cut_off;
 mod flood;
 pub(super) mod guard;
 pub(super) mod keep;

@@ -175,7 +175,7 @@ pub(in crate::app) fn launcher(
 ) -> Launcher {
     let copied = bench.map_or(workspace, |bench| bench.dir()).to_owned();
     let shown = bench.map(Arc::clone);
-    let (held, whole_of_layer, whole) = (shown.clone(), shown.clone(), shown.clone());
+    let (held, of_layer, whole) = (shown.clone(), shown.clone(), shown.clone());
     let mut grant = grant(settings, env, workspace);
     grant.readable.extend(readable.iter().cloned());
     if bench.is_some() {
@@ -216,9 +216,16 @@ pub(in crate::app) fn launcher(
             start.get().command(program.as_ref(), &arguments, &grant).map_err(failed)
         },
         move || held.as_ref().map_or_else(|| hold.hold(), |bench| hold.hold_on(bench)),
-        move || {
-            let whole = whole_of_layer.as_ref().and_then(|bench| bench.in_whole());
-            layer.get().layer_in(&copied, whole.map(|(directory, _)| directory)).map_err(failed)
+        move |command| {
+            let bench = of_layer.as_ref();
+            let whole = bench.and_then(|bench| bench.in_whole()).map(|(directory, _)| directory);
+            let folder = bench.map(|bench| bench.copies());
+            let layer = layer.get().layer_in(&copied, whole, folder.as_deref()).map_err(failed)?;
+            if let Some((command, bench)) = command.zip(bench) {
+                let unnoted = |error: std::io::Error| format!("{command:?} can't be noted: {error}");
+                layer.note(&bench.note(command, None)).map_err(unnoted)?;
+            }
+            Ok(layer)
         },
     )
     .in_whole(move || whole_of.whole(whole.as_ref()?, &apart_from))

@@ -1,32 +1,100 @@
-//! A turn that a crash cut off: what the store of conversations has of it goes into its commit. It must not know how either keeps it.
+//! A turn that a crash cut off: what the store of conversations has of it, and what its command had changed, goes into its commit.
+
+use std::path::Path;
+use std::sync::Arc;
 
 use parking_lot::Mutex;
+use serde_json::json;
 
-use super::report_of;
-use crate::agent::Agent;
+use super::{bench_of, key_test, report_of};
+use crate::agent::{Agent, take_over_cut_off};
 use crate::app::Runtime;
+use crate::app::limits::sandbox::Chosen;
+use crate::app::tooling::runner::{RunnerOf, tool_runner};
+use crate::base::text::one_line;
+use crate::files::Tree;
+use crate::proto::tool::Outcome;
+use crate::sandbox::Layer;
+use crate::sessions::wire::CallFile;
 use crate::sessions::{Session, SessionError, Sessions, State, TurnReport};
 use crate::store::{ConversationId, Store};
 
 /// Conversations, the newest first, among whose last turns it is looked for if the one in which it was asked isn't known.
 const CONVERSATIONS_SEEN: usize = 50;
 
-/// Opens a session for writing. A turn of it that was cut off has its answer and its calls then, if the store has them, so that they
-/// get into its commit, whatever makes that.
+/// Opens a session for writing. A turn of it that was cut off has what its commands had changed then, and its answer and its calls, if
+/// the store has them, so that they get into its commit, whatever makes that.
 ///
 /// # Errors
 /// As of [`Sessions::open`].
 pub fn open_to_write(runtime: &Runtime, sessions: &Sessions, id: &str) -> Result<Session, SessionError> {
     let mut session = sessions.open(id)?;
+    let calls = take_over(runtime, &mut session);
     if runtime.settings.sessions.record != "talk" {
-        recall(&mut session, &runtime.agent, &runtime.store);
+        recall(&mut session, &runtime.agent, &runtime.store, calls);
     }
     Ok(session)
 }
 
+/// Takes over what commands of the session had changed when a crash cut them off. Returns their calls, for the record.
+fn take_over(runtime: &Runtime, session: &mut Session) -> Vec<CallFile> {
+    let bench = bench_of(session, &runtime.settings.sessions);
+    let copies = Layer::left_in(&bench.copies());
+    if copies.is_empty() {
+        return Vec::new();
+    }
+    let bench = Arc::new(bench);
+    session.draft().guard(key_test(&runtime.agent));
+    let mut calls = Vec::new();
+    for (layer, note) in copies {
+        // Without a turn it was a command of the person's own, or the branch has moved since.
+        let is_of_turn = session.left().is_some();
+        let done = is_of_turn.then(|| taken_over(runtime, session, &bench, (layer, &note))).flatten();
+        let Some((command, outcome)) = done else {
+            session.add_notice("a command was cut off, and what it had changed is lost".to_owned());
+            continue;
+        };
+        let (command, result) = (runtime.agent.redacted(&command), runtime.agent.redacted(&outcome.output));
+        let result = if result.is_empty() { "it had changed nothing" } else { result.trim() };
+        session.add_notice(format!("the command {} was cut off: {}", one_line(&command), one_line(result)));
+        calls.push(CallFile {
+            arguments: json!({"command": command}).to_string(),
+            id: format!("cut-off-{}", calls.len() + 1),
+            receipt: None,
+            result: format!("[a crash cut it off]\n{result}"),
+            success: false,
+            tool: "shell".to_owned(),
+        });
+    }
+    calls
+}
+
+/// Takes over what one command had changed; returns it with what became of that.
+fn taken_over(
+    runtime: &Runtime,
+    session: &Session,
+    bench: &Arc<crate::tree::Bench>,
+    copy: (Layer, &[u8]),
+) -> Option<(String, Outcome)> {
+    let workspace: &Path = session.draft().path();
+    Chosen::for_workspace(&runtime.settings, &runtime.env, workspace).judged_on(bench);
+    let built = tool_runner(&RunnerOf {
+        settings: &runtime.settings,
+        env: &runtime.env,
+        workspace,
+        store: &runtime.store,
+        channel: None,
+        config: runtime.config.path.as_deref(),
+        ceiling: runtime.ceiling.clone(),
+        bench: Some(bench),
+        readable: &[],
+    });
+    take_over_cut_off(&mut built.ok()?.runner, bench, copy, session.conversation_of_left())
+}
+
 /// Gives the turn of a session that was cut off its answer and its calls, if the store has them: in the conversation in which it was
-/// asked, or if that isn't known, as of a run, among the newest ones.
-fn recall(session: &mut Session, agent: &Agent, store: &Mutex<Store>) {
+/// asked, or if that isn't known, as of a run, among the newest ones. `calls` are those that no store has.
+fn recall(session: &mut Session, agent: &Agent, store: &Mutex<Store>, calls: Vec<CallFile>) {
     let Some(left) = session.left() else { return };
     let asked_in = match session.conversation_of_left() {
         Some(number) => vec![ConversationId(number)],
@@ -36,8 +104,12 @@ fn recall(session: &mut Session, agent: &Agent, store: &Mutex<Store>) {
         }
     };
     let is_it = |report: &TurnReport| report.question == left.question && report.state == State::Cancelled;
-    if let Some(report) = asked_in.into_iter().find_map(|it| report_of(agent, store, it).filter(is_it)) {
-        // The model that answered then isn't known.
-        session.recall_left(TurnReport { state: State::Cut, model: None, ..report });
+    let found = asked_in.into_iter().find_map(|it| report_of(agent, store, it).filter(is_it));
+    if found.is_none() && calls.is_empty() {
+        return;
     }
+    let mut report = found.unwrap_or_else(|| TurnReport::cut_off(left.question));
+    report.calls.extend(calls);
+    // The model that answered then isn't known.
+    session.recall_left(TurnReport { state: State::Cut, model: None, ..report });
 }

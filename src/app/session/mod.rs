@@ -70,15 +70,18 @@ impl OnGit {
     }
 
     fn new(session: Session, wanted: &SessionSettings) -> Self {
-        let trees = (wanted.bench == "shared").then(|| session.shared_trees());
-        let closed = (wanted.bench == "off").then_some("commands of sessions are off (sessions.bench)");
-        let bench = Bench::new(session.bench(), trees, session.draft().clone())
-            .with_git(session.sessions().repo().clone(), session.sessions().identity().clone())
-            .with_copies(&wanted.share)
-            .closed(closed);
-        let bench = Arc::new(bench);
-        Self { session, bench, summarised: BTreeMap::new() }
+        Self { bench: Arc::new(bench_of(&session, wanted)), session, summarised: BTreeMap::new() }
     }
+}
+
+/// The bench of a session.
+fn bench_of(session: &Session, wanted: &SessionSettings) -> Bench {
+    let trees = (wanted.bench == "shared").then(|| session.shared_trees());
+    let closed = (wanted.bench == "off").then_some("commands of sessions are off (sessions.bench)");
+    Bench::new(session.bench(), trees, session.draft().clone())
+        .with_git(session.sessions().repo().clone(), session.sessions().identity().clone())
+        .with_copies(&wanted.share)
+        .closed(closed)
 }
 
 /// The changes of a command of the person's own.

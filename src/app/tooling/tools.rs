@@ -80,7 +80,7 @@ pub(in crate::app) fn tools(settings: &Settings, env: &Env, launcher: &Launcher)
 #[must_use]
 pub fn tools_alone(settings: &Settings, env: &Env) -> (Registry, Vec<Failure>) {
     let nothing = || "nothing is started for a list".to_owned();
-    let launcher = Launcher::new(move |_, _, _| Err(nothing()), || Hold::Nothing, move || Err(nothing()));
+    let launcher = Launcher::new(move |_, _, _| Err(nothing()), || Hold::Nothing, move |_| Err(nothing()));
     tools(settings, env, &launcher)
 }
 

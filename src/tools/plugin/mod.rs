@@ -99,7 +99,8 @@ impl Tool for PluginTool {
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         let mut terms = Terms { network: self.has_network, ..Terms::default() };
         // What it changes is the turn's, as for a command.
-        let layer = match self.launcher.is_on_bench().then(|| self.launcher.layer()).transpose() {
+        let name = format!("plugin {}", self.entry.full_name);
+        let layer = match self.launcher.is_on_bench().then(|| self.launcher.layer(Some(&name))).transpose() {
             Ok(layer) => layer,
             Err(why) => return ToolError::new("sandbox", why, "tell the user").into(),
         };
@@ -112,8 +113,7 @@ impl Tool for PluginTool {
         let input = json!({"tool": own_name, "arguments": permit.arguments(), "workspace": work.place.tree.path()});
         let bounds = Bounds { time: work.limits.tool, output_bytes_max: OUTPUT_BYTES_MAX, is_stopped: work.is_stopped };
         let ran = program::run(command, input.to_string().into_bytes(), bounds);
-        let command = format!("plugin {}", self.entry.full_name);
-        work.copied = layer.map(|layer| Copied { command, layer, refused: None });
+        work.copied = layer.map(|layer| Copied { command: name, layer, refused: None });
         match ran {
             Ok(ended) => ended_outcome(ended),
             Err(error) => error.into(),

@@ -37,8 +37,8 @@ impl Terms {
 
 /// Makes the command that starts a program with these arguments on these terms; fails, in words, if it can't be held.
 type Start = dyn Fn(&str, &[&str], &Terms) -> Result<Command, String> + Send + Sync;
-/// Makes the layers of a copy of the workspace.
-type MakeLayer = dyn Fn() -> Result<Arc<Layer>, String> + Send + Sync;
+/// Makes the layers of a copy of the workspace, with a note about the command that works on it.
+type MakeLayer = dyn Fn(Option<&str>) -> Result<Arc<Layer>, String> + Send + Sync;
 
 /// Way in which a jail shows a path outside of the workspace.
 type LookOutside = dyn Fn(&Path) -> Option<Outside> + Send + Sync;
@@ -90,7 +90,7 @@ impl Launcher {
     pub fn new(
         start: impl Fn(&str, &[&str], &Terms) -> Result<Command, String> + Send + Sync + 'static,
         hold: impl Fn() -> Hold + Send + Sync + 'static,
-        layer: impl Fn() -> Result<Arc<Layer>, String> + Send + Sync + 'static,
+        layer: impl Fn(Option<&str>) -> Result<Arc<Layer>, String> + Send + Sync + 'static,
     ) -> Self {
         Self {
             start: Arc::new(start),
@@ -146,7 +146,7 @@ impl Launcher {
             command.args(arguments).envs(terms.variables.iter().cloned());
             Ok(command)
         };
-        Self::new(start, || Hold::Walls, || Err("there are no copies".into()))
+        Self::new(start, || Hold::Walls, |_| Err("there are no copies".into()))
     }
 
     /// Way in which a program is held.
@@ -169,11 +169,12 @@ impl Launcher {
         (self.outside)(path)
     }
 
-    /// Layers for a copy of the workspace.
+    /// Layers for a copy of the workspace. If its changes are to be taken over, `command` is noted in a git session, where a crash
+    /// leaves it.
     ///
     /// # Errors
     /// There is no room for them, or the machine has no copies.
-    pub fn layer(&self) -> Result<Arc<Layer>, String> {
-        (self.layer)()
+    pub fn layer(&self, command: Option<&str>) -> Result<Arc<Layer>, String> {
+        (self.layer)(command)
     }
 }

@@ -87,6 +87,19 @@ impl Whole {
         fs::read(self.file()).ok().and_then(|bytes| Table::read(&bytes)).map(Arc::new)
     }
 
+    /// The directory as it was before the newest command, for another process, if no file has that.
+    pub(super) fn unwritten(&self) -> Option<Vec<u8>> {
+        let state = self.state.lock();
+        state.table.as_ref().filter(|_| state.is_unwritten).map(|table| table.bytes())
+    }
+
+    /// Takes the directory up as it was before a command that was cut off: as `table` says, or as the file does.
+    pub(super) fn resume(&self, table: Option<Table>) -> Option<()> {
+        let table = table.map(Arc::new).or_else(|| self.written()).filter(|_| self.dir.is_dir())?;
+        *self.state.lock() = State { table: Some(table), git: None, is_unwritten: true };
+        Some(())
+    }
+
     /// Forgets all, since the bench begins anew.
     pub(super) fn begin_anew(&self) -> io::Result<()> {
         self.forget()?;

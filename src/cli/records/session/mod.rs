@@ -201,7 +201,7 @@ impl Asked {
     }
 
     fn rewind(&self, id: &str, turn: u64, matches: &ArgMatches) -> Result<(), Failure> {
-        let mut session = open_to_write(&self.runtime, &self.sessions, id).map_err(session_failure)?;
+        let mut session = self.open_to_write(id)?;
         let half = match (matches.get_flag("code"), matches.get_flag("talk")) {
             (true, _) => Some(Half::Code),
             (_, true) => Some(Half::Talk),
@@ -258,7 +258,7 @@ impl Asked {
 
     /// Takes back the last operation on a session, or what the newest turn changed in files; or does it again.
     fn undo_or_redo(&self, id: &str, is_undo: bool, is_of_files: bool) -> Result<(), Failure> {
-        let mut session = open_to_write(&self.runtime, &self.sessions, id).map_err(session_failure)?;
+        let mut session = self.open_to_write(id)?;
         let words = |verb: &str, it: FilesBack| format!("{verb}: {} ({})", it.what, counted(it.files, "file"));
         let done = match (is_undo, is_of_files) {
             (true, false) => session.undo(),
@@ -279,7 +279,7 @@ impl Asked {
         }
         let text = matches.get_one::<String>("text").map(String::as_str).unwrap_or_default();
         let text = self.runtime.agent().redacted(text);
-        let mut session = open_to_write(&self.runtime, &self.sessions, id).map_err(session_failure)?;
+        let mut session = self.open_to_write(id)?;
         if name == "amend" {
             let reference =
                 amend(&mut session, Some(text.as_str()).filter(|it| !it.is_empty())).map_err(session_failure)?;
@@ -420,7 +420,7 @@ impl Asked {
                 false => escape_visible(&it.path.display().to_string()),
             }));
         };
-        let mut session = open_to_write(&self.runtime, &self.sessions, id).map_err(session_failure)?;
+        let mut session = self.open_to_write(id)?;
         let program = self.program()?;
         let synced = match (matches.get_flag("rebase"), matches.get_flag("with-changes")) {
             (true, _) => replay(&mut session, branch, &program),
@@ -446,6 +446,13 @@ impl Asked {
         conflicts(&synced.conflicts);
         errln!("reedclaw: session {} has {from} now, with conflicts to solve there", short_id(id));
         Ok(ExitCode::from(exit::CONFLICTS))
+    }
+
+    /// Opens a session for writing, and prints what an earlier process or a power cut has left of it.
+    fn open_to_write(&self, id: &str) -> Result<Session, Failure> {
+        let mut session = open_to_write(&self.runtime, &self.sessions, id).map_err(session_failure)?;
+        session.take_notices().iter().for_each(|notice| errln!("reedclaw: {}", sanitise(notice)));
+        Ok(session)
     }
 
     /// Opens a session, and prints what an earlier process or a power cut has left of it.
@@ -601,7 +608,7 @@ impl Asked {
         let hooks = self.runtime.settings().sessions.hooks;
         let commit = merge(&self.sessions, &plan, hooks, &program).map_err(session_failure)?;
         // A session that another shell has open goes on from the merge when it is synced there.
-        if let Ok(mut session) = open_to_write(&self.runtime, &self.sessions, id) {
+        if let Ok(mut session) = self.open_to_write(id) {
             note_merged(&mut session, &plan, commit).map_err(session_failure)?;
         }
         if is_json {

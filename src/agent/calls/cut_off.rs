@@ -1,0 +1,54 @@
+//! Takes over what a command of a session had changed when a crash cut it off: as if it had ended then.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use serde_json::json;
+
+use crate::agent::calls::keep::Around;
+use crate::agent::calls::runner::ToolRunner;
+use crate::agent::person::Nobody;
+use crate::base::text::counted;
+use crate::gate::Call;
+use crate::model::Cancel;
+use crate::proto::action::Action;
+use crate::proto::tool::Outcome;
+use crate::sandbox::Layer;
+use crate::tools::Copied;
+use crate::tree::{Bench, CutOff, Did};
+
+/// Name of the tool that runs commands.
+const SHELL: &str = "shell";
+
+/// Takes over what the command of a copy on the bench had changed: what was judged already, and else what needs no question. The
+/// rest is dropped. `runner` works on the bench. Returns the command and what became of its changes; `None` if the copy isn't whole.
+pub fn take_over_cut_off(
+    runner: &mut ToolRunner,
+    bench: &Bench,
+    (layer, note): (Layer, &[u8]),
+    conversation: Option<i64>,
+) -> Option<(String, Outcome)> {
+    let CutOff { command, changes } = bench.resume(note)?;
+    let mut outcome = Outcome::of(String::new());
+    if let Some(changes) = changes {
+        let changes: Vec<(&Path, Did)> = changes.iter().map(|(path, did)| (path.as_path(), did.clone())).collect();
+        bench.adopt(&changes).ok()?;
+        outcome.output = format!("kept: {}", counted(changes.len(), "change"));
+        return Some((command, outcome));
+    }
+    let copied = Copied { command: command.clone(), layer: Arc::new(layer), refused: None };
+    let call = Call {
+        tool: SHELL.to_owned(),
+        arguments: json!({"command": command}),
+        action: Action::Shell { command: command.clone() },
+        preview: String::new(),
+        changes: Vec::new().into(),
+        conversation,
+        needs: Vec::new(),
+    };
+    let changes = runner.changes_of(&copied, &mut outcome);
+    let (cancel, mut nobody) = (Cancel::default(), Nobody);
+    let mut around = Around { cancel: &cancel, person: &mut nobody, sink: &mut |_| {} };
+    runner.keep_or_fail(&copied, &call, changes, &mut outcome, &mut around);
+    Some((command, outcome))
+}

@@ -1,0 +1,116 @@
+//! The note about a command that works on a bench. It lies beside the command's copy as long as that is there, so that after a
+//! crash the next process knows which command it was and finds what it has changed.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Bench, Did, Known, empty_tree};
+use crate::files::Table;
+use crate::tree::FILE_BYTES_MAX;
+
+/// A command that a crash cut off, as its note has it.
+#[derive(Debug)]
+pub struct CutOff {
+    /// The command.
+    pub command: String,
+    /// Changes that were judged already and were being taken over; `None` if the command ran.
+    pub changes: Option<Vec<(PathBuf, Did)>>,
+}
+
+/// The first line of a note. If commands work in a directory with all files, and no other file has its table, that follows.
+#[derive(Serialize, Deserialize)]
+struct Note {
+    command: String,
+    /// The name of the tree below the bench.
+    over: Option<String>,
+    /// The changes that are being taken over.
+    changes: Option<Vec<(OsString, Entry)>>,
+}
+
+/// A change of a path.
+#[derive(Serialize, Deserialize)]
+enum Entry {
+    File(OsString, u32),
+    Bytes(Vec<u8>, u32),
+    Link(OsString),
+    Directory,
+    Gone,
+}
+
+impl Entry {
+    fn of(did: &Did) -> Self {
+        match did {
+            Did::File(source, bits) => Self::File(source.clone().into(), *bits),
+            Did::Bytes(bytes, bits) => Self::Bytes(bytes.clone(), *bits),
+            Did::Link(target) => Self::Link(target.clone().into()),
+            Did::Directory => Self::Directory,
+            Did::Gone => Self::Gone,
+        }
+    }
+
+    /// The change, of which a part may have been made before the crash: then the file isn't at its source any more but `there`.
+    fn change(self, there: &Path) -> Option<Did> {
+        Some(match self {
+            Self::File(source, bits) if Path::new(&source).symlink_metadata().is_ok() => Did::File(source.into(), bits),
+            Self::File(_, bits) => {
+                there.symlink_metadata().ok().filter(|it| it.is_file() && it.len() <= FILE_BYTES_MAX)?;
+                Did::Bytes(fs::read(there).ok()?, bits)
+            }
+            Self::Bytes(bytes, bits) => Did::Bytes(bytes, bits),
+            Self::Link(target) => Did::Link(target.into()),
+            Self::Directory => Did::Directory,
+            Self::Gone => Did::Gone,
+        })
+    }
+}
+
+impl Bench {
+    /// The folder for the copies of commands that work on it.
+    #[must_use]
+    pub fn copies(&self) -> PathBuf {
+        self.dir.with_extension("copies")
+    }
+
+    /// The note about a command that is about to run; with its changes, if they are about to be taken over.
+    #[must_use]
+    pub fn note(&self, command: &str, changes: Option<&[(&Path, Did)]>) -> Vec<u8> {
+        let over = self.known.lock().as_ref().and_then(|it| it.lower.as_ref().map(|lower| lower.name.clone()));
+        let entry = |(path, did): &(&Path, Did)| (path.as_os_str().to_owned(), Entry::of(did));
+        let changes = changes.map(|all| all.iter().map(entry).collect());
+        let mut note = serde_json::to_vec(&Note { command: command.to_owned(), over, changes }).unwrap_or_default();
+        note.push(b'\n');
+        note.extend(self.whole().and_then(super::Whole::unwritten).unwrap_or_default());
+        note
+    }
+
+    /// Takes the bench up as it was when a command on it was cut off. It must not have been used since. `None` if the note or
+    /// the bench isn't whole.
+    #[must_use]
+    pub fn resume(&self, note: &[u8]) -> Option<CutOff> {
+        let (line, table) = note.split_at(note.iter().position(|it| *it == b'\n')? + 1);
+        let note: Note = serde_json::from_slice(line).ok()?;
+        let lower = match (&note.over, &self.shared) {
+            (Some(name), Some(shared)) => Some(Arc::new(shared.take(name)?)),
+            (None, None) => None,
+            _ => return None,
+        };
+        self.dir.is_dir().then_some(())?;
+        if let Some(whole) = self.whole() {
+            whole.resume(Table::read(table))?;
+        }
+        *self.known.lock() = Some(Known { base: empty_tree(), changed: Default::default(), lower });
+        let change = |(path, entry): (OsString, Entry)| {
+            let path = PathBuf::from(path);
+            let did = entry.change(&self.dir.join(&path))?;
+            Some((path, did))
+        };
+        Some(CutOff {
+            command: note.command,
+            changes: note.changes.map(|all| all.into_iter().filter_map(change).collect()),
+        })
+    }
+}
