@@ -146,8 +146,8 @@ fn a_question_among_thousands_of_options_takes_at_most_50_ms() {
             manual.ask(asked.question, &known);
             busy() - began
         };
-        // A virtual processor that its host takes away goes on counting: a loop that always does the same is now and then
-        // charged six times its usual time. A question that is slow by itself is slow each time.
+        // On a virtual machine a loop that always does the same is now and then charged six times its usual time. A
+        // question that is slow by itself is slow each time.
         let times = [took(), took(), took()];
         if times.iter().all(|took| *took > Duration::from_millis(50)) {
             slow.push((asked.question, times));
