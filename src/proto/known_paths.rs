@@ -15,11 +15,13 @@
 #[cfg(test)]
 mod tests;
 mod workspace;
+mod worktree;
 
 use std::ffi::OsStr;
 use std::path::Path;
 
 pub use workspace::{PROTECTED, protected, protected_link, protected_names};
+pub use worktree::{View, WorkTree, stays_below};
 
 /// Files and directories below a home that contain keys, tokens, sessions, or histories (which contain text typed by
 /// mistake).

@@ -108,6 +108,8 @@ pub struct Change {
     pub other_names: u64,
     /// True if its own permission bits are more than those that are made real: it would run as somebody else.
     pub has_privilege: bool,
+    /// True if its name is protected, and what all changes do together makes it harmless; whoever asks decides on it.
+    pub is_cleared: bool,
     /// Reason why it is never made real without a question that names it; whoever asks decides on it.
     pub protected: Option<&'static str>,
 }
@@ -440,7 +442,16 @@ impl<'a> Collector<'a> {
             return Err(CollectError::TooMany(self.limits.entries_max));
         }
         let path = path.to_owned();
-        changes.items.push(Change { path, kind, before, is_contested, other_names: 0, has_privilege, protected: None });
+        changes.items.push(Change {
+            path,
+            kind,
+            before,
+            is_contested,
+            other_names: 0,
+            has_privilege,
+            is_cleared: false,
+            protected: None,
+        });
         Ok(())
     }
 

@@ -53,10 +53,14 @@ fn with_suffix(directory: &Path) -> Vec<PathBuf> {
     entries.take(ENTRIES_MAX).flatten().map(|entry| entry.path()).filter(is_one).collect()
 }
 
-/// The files of a project that other programs run: to be read-only in its sandbox. Names of its top only.
+/// The files of a project that other programs run: to be read-only in its sandbox. Names of its top only, and what links each of its
+/// work trees to the repository.
 #[must_use]
 pub fn protected(project: &Path) -> Vec<PathBuf> {
-    known_paths::protected_names().map(|name| project.join(name)).collect()
+    const OF_WORKTREE: [&str; 4] = ["commondir", "config.worktree", "gitdir", "modules"];
+    let trees = fs::read_dir(project.join(".git/worktrees")).into_iter().flatten().take(ENTRIES_MAX).flatten();
+    let links = trees.flat_map(|tree| OF_WORKTREE.map(|name| tree.path().join(name)));
+    known_paths::protected_names().map(|name| project.join(name)).chain(links).collect()
 }
 
 /// A path without links, as far as it is there.

@@ -14,6 +14,7 @@ use super::look::STAGE_PREFIX;
 use super::{Limits, StepsError};
 use crate::base::text::spelled_out;
 use crate::files::{Looked, PathError, Root, Seen, Stamp, SurveyEnd, SurveyLimits};
+use crate::proto::known_paths::{View, WorkTree, stays_below};
 
 /// Bytes of a file that are compared and can be put back; of a longer one the stamp is compared.
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
@@ -118,7 +119,8 @@ impl Guard {
         paths.extend(self.held.keys().cloned());
         paths.sort_unstable();
         paths.dedup();
-        let mut changed: Vec<Changed> = paths.into_iter().filter_map(|path| self.change(root, path)).collect();
+        let changed: Vec<Changed> = paths.into_iter().filter_map(|path| self.change(root, path)).collect();
+        let mut changed = Now { guard: self, root }.without_worktrees(changed);
         changed.sort_by_key(|it| it.before.is_some());
         changed.extend(closed.difference(&self.closed).filter_map(|path| {
             let stamp = root.stamp(path).ok()??;
@@ -147,6 +149,89 @@ impl Guard {
         let is_made = |above: &&Path| self.is_whole && !self.directories.contains(*above);
         let made = path.ancestors().skip(1).take_while(is_made).last().map(Path::to_owned);
         Some(Changed { path, before: (!is_known).then_some(Held::Unseen), after: Some(Held::Unread(stamp)), made })
+    }
+}
+
+/// The workspace now, beside what was held of it before.
+struct Now<'a> {
+    guard: &'a Guard,
+    root: &'a Root,
+}
+
+impl Now<'_> {
+    /// Leaves out linked work trees of git that have come or gone as a whole. What is protected in a new one must be the same as in the
+    /// repository before.
+    fn without_worktrees(&self, changed: Vec<Changed>) -> Vec<Changed> {
+        let gitdirs = || changed.iter().map(|it| it.path.as_path()).filter(|path| path.ends_with("gitdir"));
+        let is_of_pair = |tree: &WorkTree, path: &Path| {
+            ["gitdir", "commondir"].iter().any(|name| path == tree.admin.join(name)) || path == tree.dot_git()
+        };
+        let is_whole =
+            |tree: &WorkTree| changed.iter().all(|it| !it.path.starts_with(&tree.admin) || is_of_pair(tree, &it.path));
+        let made: Vec<WorkTree> =
+            gitdirs().filter_map(|path| WorkTree::find_made(path, self)).filter(is_whole).collect();
+        let removed: Vec<WorkTree> = gitdirs().filter_map(|path| WorkTree::find_removed(path, self)).collect();
+        let is_cleared = |it: &Changed| match made.iter().find(|tree| tree.holds(&it.path)) {
+            Some(tree) => is_of_pair(tree, &it.path) || self.is_twin(tree, &it.path),
+            None => it.after.is_none() && removed.iter().any(|tree| tree.holds(&it.path)),
+        };
+        let cleared: Vec<bool> = changed.iter().map(is_cleared).collect();
+        changed.into_iter().zip(cleared).filter(|(_, is_cleared)| !is_cleared).map(|(it, _)| it).collect()
+    }
+
+    /// Returns whether a file or a link of a new work tree is what the repository had at its place.
+    fn is_twin(&self, tree: &WorkTree, path: &Path) -> bool {
+        let Some((twin, below)) = tree.twin(path) else { return false };
+        match (self.guard.held.get(&twin), look(self.root, path)) {
+            (Some(Held::File { mode: old, bytes: before }), Some(Held::File { mode, bytes })) => {
+                bytes == *before && (mode & 0o111 == 0 || old & 0o111 != 0)
+            }
+            (Some(Held::Link(before)), Some(Held::Link(target))) => {
+                target == *before && stays_below(below, Path::new(OsStr::from_bytes(&target)))
+            }
+            _ => false,
+        }
+    }
+
+    fn is_directory(&self, path: &Path) -> bool {
+        self.root.stamp(path).is_ok_and(|it| it.is_some_and(|it| it.is_directory()))
+    }
+}
+
+impl View for Now<'_> {
+    fn tops(&self) -> Vec<PathBuf> {
+        vec![self.root.path().to_owned()]
+    }
+
+    fn new_text(&self, path: &Path) -> Option<String> {
+        match look(self.root, path)? {
+            Held::File { mode, bytes } if mode & 0o111 == 0 && !self.guard.held.contains_key(path) => {
+                String::from_utf8(bytes).ok()
+            }
+            _ => None,
+        }
+    }
+
+    fn old_text(&self, path: &Path) -> Option<String> {
+        String::from_utf8(self.guard.held.get(path)?.bytes()?.to_owned()).ok()
+    }
+
+    fn is_new_directory(&self, path: &Path) -> bool {
+        self.guard.is_whole && !self.guard.directories.contains(path) && self.is_directory(path)
+    }
+
+    fn is_old_directory(&self, path: &Path) -> bool {
+        self.guard.directories.contains(path) && self.is_directory(path)
+    }
+
+    fn is_known(&self, path: &Path) -> bool {
+        self.guard.held.contains_key(path)
+            || self.guard.directories.contains(path)
+            || !matches!(self.root.stamp(path), Ok(None))
+    }
+
+    fn is_gone(&self, path: &Path) -> bool {
+        matches!(self.root.stamp(path), Ok(None))
     }
 }
 
@@ -321,7 +406,8 @@ fn visited<'a>(looked: &'a Looked<'_>, is_protected: &IsProtected, since_ns: Opt
     };
     let has_head = || looked.entries.iter().any(|it| &*it.name == b"HEAD");
     let is_in_part = within.first().is_some_and(|first| PARTS.contains(first));
-    let is_module = within.first() == Some(&PARTS[0]);
+    // A linked work tree has its own.
+    let is_module = is_in_part && within.contains(&PARTS[0]);
     let is_of_git = within.is_empty() || is_module && has_head();
     let is_of_worktree = within.len() > 1 && within[within.len() - 2] == PARTS[1];
     // The end of a submodule's name isn't known: each place counts at which it may be.

@@ -233,7 +233,9 @@ fn the_other_names_of_a_changed_file_are_reported() {
 /// The other files that a command made with a protected one stayed, among them half of a work tree in `.git`.
 #[test]
 fn companions_of_a_refused_protected_file_are_removed() {
-    let commands = [r"mkdir -p $'e\e[2J\u202e'; echo x > $'e\e[2J\u202e/.envrc'; git worktree add -q tree"];
+    let commands = [
+        r"mkdir -p $'e\e[2J\u202e'; echo x > $'e\e[2J\u202e/.envrc'; git worktree add -q tree; echo x > .git/worktrees/tree/config.worktree",
+    ];
     let home = scene(&commands, "security = {autonomy = \"full\", tier = \"landlock\"}");
     for words in [&["init", "-q"][..], &["commit", "-qm", "one", "--allow-empty"]] {
         git(&work(home.path(), "."), words);
@@ -246,7 +248,7 @@ fn companions_of_a_refused_protected_file_are_removed() {
         let has = |start: &str| text.lines().any(|row| row.starts_with(start));
         has("ReedClaw asks:") && has("  Files that other programs run changed") && has("  1. restore them")
     });
-    session.expect_text(r"e\u{1b}[2J\u{202e}/.envrc: new");
+    session.expect_text(r"e\u{1b}[2J\u{202e}/.envrc");
     session.expect_text("your answer:");
     session.type_text("1\r");
     session.expect_text("that was it");

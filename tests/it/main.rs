@@ -100,4 +100,5 @@ mod unattended;
 mod undo;
 mod wall;
 mod web_search;
+mod worktrees;
 mod zsh;

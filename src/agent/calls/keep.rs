@@ -20,12 +20,12 @@ use crate::base::text::{counted, in_sentence, is_odd, spelled_out};
 use crate::files::{Layers, holes};
 use crate::gate::{Approver, Call, Permit};
 use crate::model::Cancel;
-use crate::proto::Event;
 use crate::proto::action::{Action, Autonomy, Decision, Need};
 use crate::proto::tool::{FileChange, Outcome, PRINTED, Step, ToolError, ToolEvent};
+use crate::proto::{Event, known_paths};
 use crate::sandbox::{Change, ChangeKind, Changes, CollectError, CollectLimits, collect, collect_whole};
 use crate::steps::{Incoming, NewContent, are_alike_indices};
-use crate::tools::{Copied, Refusal, is_plain_of_git, listed, protection, shown};
+use crate::tools::{Copied, Refusal, clear_worktrees, listed, protection, shown};
 use crate::tree::{Bench, Did, Flood};
 
 /// Changes of files that one call names; of more, the number.
@@ -106,7 +106,9 @@ impl ToolRunner {
         changes.items.retain(|change| !is_refreshed_index(change, root));
         let named = self.options.gate.named();
         changes.items.iter_mut().for_each(|it| it.protected = protection(it, root, &named));
-        if self.options.bench.is_some() && without_git(&mut changes.items) {
+        if self.options.bench.is_none() {
+            clear_worktrees(&mut changes.items, &below, root, &named);
+        } else if without_git(&mut changes.items) {
             add(outcome, GIT_IS_A_VIEW);
         }
         outcome.metadata.insert("changes".into(), changes.items.len().into());
@@ -310,13 +312,12 @@ impl ToolRunner {
         let is_alone = |change: &&&Change| change.before.is_some() || !above.contains(change.path.as_path());
         let action = Action::Keep {
             command: command.to_owned(),
-            // A file of git's that has nothing but what git writes there by itself runs nothing.
             writes: group
                 .iter()
-                .filter(|it| !is_gone(it) && !is_directory(it) && !is_plain_of_git(it))
+                .filter(|it| !is_gone(it) && !is_directory(it) && !is_cleared(it))
                 .map(|it| path(&it))
                 .collect(),
-            deletes: group.iter().filter(is_gone).map(|it| path(&it)).collect(),
+            deletes: group.iter().filter(|it| is_gone(it) && !is_cleared(it)).map(|it| path(&it)).collect(),
             directories: group.iter().filter(is_directory).filter(is_alone).map(|it| path(&it)).collect(),
             guarded: group
                 .iter()
@@ -474,22 +475,43 @@ fn divided<'a>(items: Vec<&'a Change>, is_apart: &dyn Fn(&Change) -> bool) -> (V
     })
 }
 
-/// The directories of git that a command has removed, or put something else in place of: without its `HEAD` there is no
-/// repository.
-fn ended_repositories(items: &[&Change]) -> Vec<PathBuf> {
-    let heads =
-        items.iter().filter(|it| it.kind == ChangeKind::Deleted && it.path.file_name().is_some_and(|it| it == "HEAD"));
-    let gits = heads.filter_map(|it| it.path.parent());
-    gits.filter(|it| it.file_name().is_some_and(|name| name.eq_ignore_ascii_case(".git"))).map(Path::to_owned).collect()
+/// Returns whether a change of a file with a protected name is none of what other programs run: a file of git's that has
+/// nothing but what git writes there by itself, or a part of a whole work tree.
+fn is_cleared(change: &Change) -> bool {
+    let is_protected = || known_paths::protected(change.path.as_os_str().as_encoded_bytes()).is_some();
+    change.is_cleared || change.protected.is_none() && is_protected()
 }
 
-/// The new directories of git that hold a protected file: a new repository, a rebase that has stopped. Half of one is worse than none.
+/// The directories of git that a command has removed, or put something else in place of: without its `HEAD` there is no
+/// repository and no linked work tree.
+fn ended_repositories(items: &[&Change]) -> Vec<PathBuf> {
+    let is_head =
+        |it: &&&Change| it.kind == ChangeKind::Deleted && it.path.file_name().is_some_and(|name| name == "HEAD");
+    let is_cleared = |path: &Path| {
+        let found = items.binary_search_by(|it| it.path.as_path().cmp(path));
+        found.is_ok_and(|at| items[at].is_cleared)
+    };
+    let gits = items.iter().filter(is_head).filter_map(|it| it.path.parent());
+    let is_one = |it: &&Path| {
+        let is_repository = it.file_name().is_some_and(|name| name.eq_ignore_ascii_case(".git"));
+        is_repository || is_of_worktree(it) && !is_cleared(&it.join("gitdir"))
+    };
+    gits.filter(is_one).map(Path::to_owned).collect()
+}
+
+/// Returns whether a path is that of git's directory for a linked work tree.
+fn is_of_worktree(path: &Path) -> bool {
+    path.parent().is_some_and(|above| above.ends_with(".git/worktrees"))
+}
+
+/// The new directories of git that hold a protected file: a new repository, a linked work tree, a rebase that has stopped. Half of
+/// one is worse than none.
 fn begun_of_git(items: &[&Change]) -> HashSet<PathBuf> {
     const NAMES: [&str; 3] = [".git", "rebase-merge", "sequencer"];
     let is_one = |it: &&&Change| {
         let is_named = |name: &std::ffi::OsStr| NAMES.iter().any(|own| name.eq_ignore_ascii_case(own));
         let is_new = matches!(it.kind, ChangeKind::Directory { .. }) && it.before.is_none();
-        is_new && it.path.file_name().is_some_and(is_named)
+        is_new && (it.path.file_name().is_some_and(is_named) || is_of_worktree(&it.path))
     };
     let new: HashSet<&Path> = items.iter().filter(is_one).map(|it| it.path.as_path()).collect();
     let protected = items.iter().filter(|it| it.protected.is_some() && !new.is_empty());
@@ -759,6 +781,7 @@ mod tests {
             is_contested: false,
             other_names: 0,
             has_privilege: false,
+            is_cleared: false,
             protected: (path.ends_with(".envrc") || path.ends_with("HEAD")).then_some("why"),
         };
         let all = directories.map(|it| (it, false)).into_iter().chain(files.map(|it| (it, true)));
@@ -781,6 +804,7 @@ mod tests {
             is_contested: false,
             other_names: 0,
             has_privilege: false,
+            is_cleared: false,
             protected: *protected,
         };
         let all = [

@@ -35,7 +35,7 @@ pub const PROTECTED: &[(&str, &[&str])] = &[
             ".git/rebase-merge/strategy_opts",
             ".git/remotes",
             ".git/sequencer/opts",
-            ".git/worktrees",
+            ".git/worktrees/*",
             ".gitattributes",
             // Repositories include it as `../.gitconfig`.
             ".gitconfig",
@@ -312,7 +312,7 @@ const HOOKS_OF_BARE: [&str; 2] = ["post-update", "update"];
 #[must_use]
 pub fn protected(relative: &[u8]) -> Option<&'static str> {
     let folded = fold(relative);
-    let parts = parts_of(&folded);
+    let parts = as_of_main(parts_of(&folded));
     // Git leaves examples of hooks in each new repository, and never runs one that is named so.
     if parts.last().is_some_and(|name| name.ends_with(b".sample")) && parts.iter().rev().nth(1) == Some(&&b"hooks"[..])
     {
@@ -337,6 +337,19 @@ pub fn protected_link(relative: &[u8]) -> Option<&'static str> {
         let holds_hooks = || parts.last().is_some_and(|name| name.eq_ignore_ascii_case(b"hooks"));
         reason(&parts, is_begun_by).or_else(|| holds_hooks().then_some("git may run what is in it as hooks"))
     })
+}
+
+/// The path of the file of a repository's own work tree that a linked one has in its own directory, such as `.git/HEAD` for
+/// `.git/worktrees/x/HEAD`. `gitdir`, and that directory itself, have no such file.
+fn as_of_main(mut parts: Vec<&[u8]>) -> Vec<&[u8]> {
+    let is_one =
+        |three: &[&[u8]]| three[0].eq_ignore_ascii_case(b".git") && three[1].eq_ignore_ascii_case(b"worktrees");
+    if let Some(at) = parts.windows(4).position(is_one)
+        && !parts[at + 3].eq_ignore_ascii_case(b"gitdir")
+    {
+        parts.drain(at + 1..at + 3);
+    }
+    parts
 }
 
 fn parts_of(path: &[u8]) -> Vec<&[u8]> {

@@ -114,8 +114,7 @@ fn is_harmless_outside(real: &Path) -> bool {
 }
 
 /// Returns whether a change is of a file of git's that starts no program: the config of a new repository, or the steps of a rebase.
-#[must_use]
-pub fn is_plain_of_git(change: &Change) -> bool {
+fn is_plain_of_git(change: &Change) -> bool {
     let is_named = |end: &str| change.path.as_os_str().as_encoded_bytes().ends_with(end.as_bytes());
     is_named("config") && is_plain_config(change) || is_named("todo") && is_plain_todo(change)
 }
@@ -148,7 +147,8 @@ fn is_plain_todo(change: &Change) -> bool {
         "u",
     ];
     let ChangeKind::File { bytes, source, .. } = &change.kind else { return false };
-    let is_todo = change.path.ends_with(".git/rebase-merge/git-rebase-todo") && *bytes <= TODO_BYTES_MAX;
+    let is_of_git = change.path.components().any(|part| part.as_os_str() == ".git");
+    let is_todo = is_of_git && change.path.ends_with("rebase-merge/git-rebase-todo") && *bytes <= TODO_BYTES_MAX;
     let is_step = |line: &str| {
         let word = line.split_whitespace().next().unwrap_or_default();
         word.is_empty() || word.starts_with('#') || STEPS.contains(&word)
@@ -518,6 +518,7 @@ mod tests {
             is_contested: false,
             other_names: 0,
             has_privilege: false,
+            is_cleared: false,
             protected: None,
         };
         assert!(records::record_in(&change).is_some());
@@ -566,6 +567,7 @@ mod tests {
             is_contested: false,
             other_names: 0,
             has_privilege: false,
+            is_cleared: false,
             protected: None,
         })
         .collect();
@@ -603,6 +605,7 @@ mod tests {
                 is_contested: false,
                 other_names: 0,
                 has_privilege: false,
+                is_cleared: false,
                 protected: None,
             };
             assert_eq!(protection(&change, dir.path(), &named).is_some(), is_protected, "{text}");
@@ -623,6 +626,7 @@ mod tests {
                 is_contested: false,
                 other_names: 0,
                 has_privilege: false,
+                is_cleared: false,
                 protected: None,
             };
             assert_eq!(protection(&change, dir.path(), &named).is_some(), is_protected, "{path}");
@@ -653,6 +657,7 @@ mod tests {
                 is_contested: false,
                 other_names: 0,
                 has_privilege: false,
+                is_cleared: false,
                 protected: None,
             };
             protection(&change, &dir, &named).is_some()

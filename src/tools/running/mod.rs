@@ -8,3 +8,4 @@ pub(super) mod records;
 pub(super) mod refused;
 pub(super) mod spawner;
 pub(super) mod terminal;
+pub(super) mod worktrees;

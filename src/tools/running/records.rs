@@ -114,6 +114,7 @@ mod tests {
                 is_contested: false,
                 other_names: 0,
                 has_privilege: false,
+                is_cleared: false,
                 protected: None,
             };
             assert_eq!(record_in(&change).is_some(), is_record, "{path}");

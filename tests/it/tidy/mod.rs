@@ -121,7 +121,7 @@ const ROOMS: &[Room] = &[
         &["base", "files"],
         "it reads texts; whether they may speak to a model is another room's question",
     ),
-    room("steps", 4, &["base", "files", "host"], "it takes back what was changed, whoever changed it"),
+    room("steps", 4, &["base", "proto", "files", "host"], "it takes back what was changed, whoever changed it"),
     room("store", 4, &["base", "proto"], "the store keeps nouns, whoever made them"),
     room(
         "gate",
