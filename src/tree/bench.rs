@@ -26,12 +26,14 @@ use super::rules::{Rules, is_rule_file, may_hold_secrets, rules_in};
 use super::{Draft, FILE_BYTES_MAX, RECORDS};
 use crate::files::{PathError, Root, Table};
 use crate::git::{Changed as Differs, Identity, Mode, Objects, Oid, Repo, diff, empty_tree, oid_of, stat_of};
-pub use note::CutOff;
+pub use note::{CutOff, clear_up_shared, copies_beside};
 use whole::Whole;
 pub(in crate::tree) use whole::open_ours;
 
 /// Threads that write files.
 const THREADS_MAX: usize = 8;
+/// The end of the name of the folder beside a bench in which the copies of commands lie.
+const COPIES: &str = "copies";
 /// Paths of one command that a commit takes.
 pub(super) const PATHS_MAX: usize = 5_000;
 /// Bytes of one command that a commit takes.
@@ -658,19 +660,10 @@ fn name_in(state: &str) -> Option<&str> {
 /// # Errors
 /// It can't be removed.
 pub fn remove_bench(dir: &Path) -> io::Result<()> {
-    ["state", "stamps", "git", "whole", "whole-new", "copies"]
+    ["state", "stamps", "git", "whole", "whole-new", COPIES]
         .iter()
         .try_for_each(|it| whole::remove(&dir.with_extension(it)).map(drop))?;
     whole::remove(dir).map(drop)
-}
-
-/// Removes the trees in the folder `shared` that no bench uses, but for the newest. `states` are the files beside benches that
-/// say what they show. If `only_names`, none is removed. Returns the names.
-#[must_use]
-pub fn clear_up_shared(shared: &Path, states: &[PathBuf], only_names: bool) -> Vec<String> {
-    let texts: Vec<String> = states.iter().filter_map(|path| fs::read_to_string(path).ok()).collect();
-    let used: Vec<String> = texts.iter().filter_map(|text| name_in(text)).map(str::to_owned).collect();
-    Lowers(shared.to_owned()).clear_up(&used, only_names)
 }
 
 /// Does on the bench what a command did on its copy. Returns the length of the file that this puts there, or 0.

@@ -33,7 +33,7 @@ use std::sync::Arc;
 
 use crate::git::{GitError, Mode, Objects, Oid};
 
-pub use bench::{Bench, CutOff, Did, Shown, clear_up_shared, remove_bench};
+pub use bench::{Bench, CutOff, Did, Shown, clear_up_shared, copies_beside, remove_bench};
 pub use checkout::{Uncommitted, uncommitted};
 pub use edit::{DECISIONS, RECORDS};
 pub use flood::{Flood, NewEntry, NewEntryKind};

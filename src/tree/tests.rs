@@ -343,6 +343,12 @@ fn changes_that_a_crash_has_left_half_taken_over_are_taken_over_whole() {
     assert!(next.resume(b"{}").is_none() && next.resume(b"").is_none());
 }
 
+/// A bench at a place where there may be one already, which isn't made ready.
+fn bench_of_none(at: PathBuf, trees: &Path, repo: &Arc<Repo>) -> Bench {
+    let draft = Draft::on(repo.clone(), crate::git::empty_tree(), Path::new("/project"), None);
+    Bench::new(at, Some(trees.to_owned()), Arc::new(draft))
+}
+
 #[test]
 fn a_shared_tree_stays_while_a_bench_uses_it() {
     let dir = crate::git::in_memory();
@@ -373,6 +379,19 @@ fn a_shared_tree_stays_while_a_bench_uses_it() {
     assert_eq!(named.len(), 0, "two that nobody uses stay for the next session");
     assert_eq!(clear_up_shared(&trees, &[], false).len(), 1);
     assert_eq!(shown(&first).len(), 2_601);
+    // Its process is killed while a command runs: only the note says over which tree the command has changed something.
+    let (copy, note) = (first.copies().join("1"), first.note("make", None));
+    std::fs::create_dir_all(copy.join("upper")).expect("a directory");
+    std::fs::write(copy.join("note"), &note).expect("a file");
+    let lower = first.layers()[1].clone();
+    drop(first);
+    std::fs::remove_file(state(0)).expect("a crash leaves none");
+    assert_eq!((clear_up_shared(&trees, &[state(0)], false), lower.is_dir()), (Vec::new(), true));
+    let next = bench_of_none(dir.path().join("bench0"), &trees, &repo);
+    assert!(next.resume(&note).is_some(), "the changes can be taken over");
+    drop(next);
+    std::fs::remove_dir_all(&copy).expect("removed");
+    assert_eq!((clear_up_shared(&trees, &[state(0)], false).len(), lower.is_dir()), (1, false));
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Bench, Did, Known, empty_tree};
+use super::{Bench, COPIES, Did, Known, Lowers, empty_tree, name_in};
 use crate::files::Table;
 use crate::tree::FILE_BYTES_MAX;
 
@@ -68,11 +68,41 @@ impl Entry {
     }
 }
 
+/// The folder for the copies of commands that work on a bench.
+#[must_use]
+pub fn copies_beside(bench: &Path) -> PathBuf {
+    bench.with_extension(COPIES)
+}
+
+/// Removes the trees in the folder `shared` that no bench uses, but for the newest. `states` are the files beside benches that
+/// say what they show; a tree over which a command that was cut off has changed something is in use, too. If `only_names`, none is
+/// removed. Returns the names.
+#[must_use]
+pub fn clear_up_shared(shared: &Path, states: &[PathBuf], only_names: bool) -> Vec<String> {
+    let texts: Vec<String> = states.iter().filter_map(|path| fs::read_to_string(path).ok()).collect();
+    let mut used: Vec<String> = texts.iter().filter_map(|text| name_in(text)).map(str::to_owned).collect();
+    used.extend(states.iter().flat_map(|state| trees_below(&state.with_extension(COPIES))));
+    Lowers(shared.to_owned()).clear_up(&used, only_names)
+}
+
+/// The names of the trees that the notes in a folder of copies name: what a command changed counts against the one below it.
+fn trees_below(folder: &Path) -> Vec<String> {
+    let entries = |at: &Path| fs::read_dir(at).into_iter().flatten().flatten().map(|it| it.path());
+    // A note is the only file of a copy; what a command wrote lies in directories.
+    let files = entries(folder).flat_map(|copy| entries(&copy)).filter(|it| it.is_file());
+    let tree = |file: PathBuf| {
+        let note = fs::read(file).ok()?;
+        let line = note.split(|byte| *byte == b'\n').next()?;
+        serde_json::from_slice::<Note>(line).ok()?.over
+    };
+    files.filter_map(tree).collect()
+}
+
 impl Bench {
     /// The folder for the copies of commands that work on it.
     #[must_use]
     pub fn copies(&self) -> PathBuf {
-        self.dir.with_extension("copies")
+        copies_beside(&self.dir)
     }
 
     /// The note about a command that is about to run; with its changes, if they are about to be taken over.
