@@ -62,9 +62,9 @@ pub use question::{
 };
 pub use session::{
     Applied, Approvals, Doubt, FOLDER, Maker, OnGit, OwnChanges, OwnCommand, RepositoryTool, Ruling, RunOnGit, Tested,
-    ToSummarise, ToolAsked, cut_off_turns, doubts, left_behind, maker, open_to_write, restore_conversations,
-    rewind_run_session, session_failure, session_on, sessions_here, summarise, to_summarise, undo_in_session,
-    undoes_in_session,
+    ToSummarise, ToolAsked, cut_off_turns, doubts, left_behind, maker, open_asking, open_to_write,
+    restore_conversations, rewind_run_session, session_failure, session_on, sessions_here, summarise, to_summarise,
+    undo_in_session, undoes_in_session,
 };
 pub use sharing::share_place;
 pub use steps::{recover, steps, steps_failure};

@@ -68,8 +68,10 @@ pub(super) fn meta(repl: &mut Repl, line: &str, hidden: bool, before: Option<&(S
         Op::History => conversations::history_command(repl, argument),
         Op::New => conversations::new_conversation(repl),
         Op::Sessions => conversations::list_sessions(repl, begin::rows_of_sessions(repl)),
-        Op::Resume if begin::resume_session(repl, argument) => {}
-        Op::Resume => conversations::resume(repl, argument),
+        Op::Resume => match begin::resume_session(repl, argument) {
+            Some(flow) => return flow,
+            None => conversations::resume(repl, argument),
+        },
         Op::Fork => conversations::fork(repl, argument),
         Op::Rewind => return conversations::rewind(repl, argument),
         Op::Title => conversations::title(repl, argument),

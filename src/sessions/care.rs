@@ -8,7 +8,7 @@ use super::wire::{self, Meta, TurnFile};
 use super::{KEPT, SessionError, Sessions, View, names, short_id, turn};
 use crate::git::{Oid, TreeEdit, short};
 use crate::host::now_unix_ms;
-use crate::tree::{Draft, RECORDS, clear_up_shared, remove_bench};
+use crate::tree::{Draft, RECORDS, clear_up_shared, copies_beside, remove_bench};
 
 /// Tips of a session that are kept however old they are.
 const KEPT_NEWEST: usize = 20;
@@ -57,6 +57,13 @@ pub fn examine(sessions: &Sessions, repairs: bool) -> Result<Vec<Finding>, Sessi
         }));
     }
     Ok(found)
+}
+
+/// Returns whether a command works for a session, or one has left changes there that a crash cut off.
+#[must_use]
+pub fn has_commands_copy(sessions: &Sessions, id: &str) -> bool {
+    let copies = copies_beside(&Desk::of(&sessions.folder, id).bench());
+    std::fs::read_dir(copies).is_ok_and(|mut it| it.next().is_some())
 }
 
 /// Finds what a crash has left of a session, and objects that are missing.

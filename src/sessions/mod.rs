@@ -44,7 +44,7 @@ pub mod wire;
 
 pub use crate::tree::FILE_BYTES_MAX;
 pub use base::{Listed, Options, Session, Sessions};
-pub use care::{Finding, clear_up, examine};
+pub use care::{Finding, clear_up, examine, has_commands_copy};
 pub use disk::Left;
 pub use error::SessionError;
 pub use history::{LogEntry, View};

@@ -474,6 +474,41 @@ fn a_turn_that_was_cut_off_is_committed_with_the_calls_that_it_had_made() {
     assert!(calls.len() == 1 && calls[0].as_str().expect("text").contains("a.txt"), "{record}");
 }
 
+/// They were dropped.
+#[test]
+fn changes_that_waited_for_an_answer_when_the_process_was_killed_are_asked_about_again() {
+    if !require(&["git", "bwrap"]) {
+        return;
+    }
+    let command = "echo new >a.txt; echo export A=1 >.envrc";
+    let session = at_repository(&[calls("change", "shell", json!({"command": command}))]);
+    let project = session.home().join("project");
+    session.run(":session start");
+    session.expect_text("begins at");
+    session.line("?change both");
+    session.expect_text("accept [y]");
+    let desk = desk_of(session.home());
+    let holder = fs::read_to_string(desk.join("lock")).expect("a process").parse().expect("a number");
+    kill(Pid::from_raw(holder), Signal::SIGKILL).expect("the signal is sent");
+    session.expect_text("the session was killed");
+    let is_free = || fs::File::open(desk.join("lock")).is_ok_and(|lock| lock.try_lock().is_ok());
+    session.expect_outside("nobody else to hold the session", || is_free().then_some(()));
+    let branch = git(&project, &["branch", "--list", "--format=%(refname:short)", "reedclaw/*"]);
+    let id = branch.strip_prefix("reedclaw/session/").expect("a session");
+    let next = Session::spawn(Spawn::reedclaw().size(40, 110).home(session.home()).cwd(&project));
+    next.expect_text("turn 1 was cut off");
+    next.line(&format!(":session open {id}"));
+    next.expect_text("cut off by a crash");
+    next.expect_text("accept [y]");
+    next.type_text("y");
+    next.expect_text("the next question makes it a commit");
+    next.run(":title after the crash");
+    next.expect_text("has the title, in commit");
+    assert_eq!(git(&project, &["show", &format!("{branch}:.envrc")]), "export A=1");
+    assert_eq!(git(&project, &["show", &format!("{branch}:a.txt")]), "new");
+    assert_eq!(git(&project, &["status", "--porcelain"]), "");
+}
+
 #[test]
 fn a_turn_commits_before_its_question_and_again_after_the_yes() {
     if !require(&["git"]) {

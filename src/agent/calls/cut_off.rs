@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::agent::calls::keep::Around;
 use crate::agent::calls::runner::ToolRunner;
-use crate::agent::person::Nobody;
+use crate::agent::person::Person;
 use crate::base::text::counted;
 use crate::gate::Call;
 use crate::model::Cancel;
@@ -20,13 +20,14 @@ use crate::tree::{Bench, CutOff, Did};
 /// Name of the tool that runs commands.
 const SHELL: &str = "shell";
 
-/// Takes over what the command of a copy on the bench had changed: what was judged already, and else what needs no question. The
-/// rest is dropped. `runner` works on the bench. Returns the command and what became of its changes; `None` if the copy isn't whole.
+/// Takes over what the command of a copy on the bench had changed: what was judged already, and else what needs no question or what
+/// `person` allows. The rest is dropped. `runner` works on the bench. Returns the command and what became of its changes; `None` if
+/// the copy isn't whole.
 pub fn take_over_cut_off(
     runner: &mut ToolRunner,
     bench: &Bench,
     (layer, note): (Layer, &[u8]),
-    conversation: Option<i64>,
+    (conversation, person): (Option<i64>, &mut dyn Person),
 ) -> Option<(String, Outcome)> {
     let CutOff { command, changes } = bench.resume(note)?;
     let mut outcome = Outcome::of(String::new());
@@ -46,9 +47,11 @@ pub fn take_over_cut_off(
         conversation,
         needs: Vec::new(),
     };
+    // The question says so instead of an exit status.
+    outcome.metadata.insert("cutOff".into(), true.into());
     let changes = runner.changes_of(&copied, &mut outcome);
-    let (cancel, mut nobody) = (Cancel::default(), Nobody);
-    let mut around = Around { cancel: &cancel, person: &mut nobody, sink: &mut |_| {} };
+    let cancel = Cancel::default();
+    let mut around = Around { cancel: &cancel, person, sink: &mut |_| {} };
     runner.keep_or_fail(&copied, &call, changes, &mut outcome, &mut around);
     Some((command, outcome))
 }

@@ -596,6 +596,9 @@ fn need_words(need: &Need) -> String {
 
 /// The first row of the question: how the command ended, and how long it took.
 fn how_it_ended(outcome: &Outcome) -> String {
+    if outcome.metadata.contains_key("cutOff") {
+        return "cut off by a crash, before or after its end".to_owned();
+    }
     let number = |name: &str| outcome.metadata.get(name).and_then(Value::as_u64);
     let status = number("exitCode").map_or_else(|| "no exit status".to_owned(), |status| format!("exit {status}"));
     let tenths = number("durationMs").unwrap_or(0) / 100;

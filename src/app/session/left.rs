@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use serde_json::json;
 
 use super::{bench_of, key_test, report_of};
-use crate::agent::{Agent, take_over_cut_off};
+use crate::agent::{Agent, Nobody, Person, take_over_cut_off};
 use crate::app::Runtime;
 use crate::app::limits::sandbox::Chosen;
 use crate::app::tooling::runner::{RunnerOf, tool_runner};
@@ -28,8 +28,22 @@ const CONVERSATIONS_SEEN: usize = 50;
 /// # Errors
 /// As of [`Sessions::open`].
 pub fn open_to_write(runtime: &Runtime, sessions: &Sessions, id: &str) -> Result<Session, SessionError> {
+    open_asking(runtime, sessions, id, &mut Nobody)
+}
+
+/// The same with a person who can be asked: about changes of a command that waited for an answer when the process was killed, or
+/// that would have needed a question.
+///
+/// # Errors
+/// As of [`Sessions::open`].
+pub fn open_asking(
+    runtime: &Runtime,
+    sessions: &Sessions,
+    id: &str,
+    person: &mut dyn Person,
+) -> Result<Session, SessionError> {
     let mut session = sessions.open(id)?;
-    let calls = take_over(runtime, &mut session);
+    let calls = take_over(runtime, &mut session, person);
     if runtime.settings.sessions.record != "talk" {
         recall(&mut session, &runtime.agent, &runtime.store, calls);
     }
@@ -37,7 +51,7 @@ pub fn open_to_write(runtime: &Runtime, sessions: &Sessions, id: &str) -> Result
 }
 
 /// Takes over what commands of the session had changed when a crash cut them off. Returns their calls, for the record.
-fn take_over(runtime: &Runtime, session: &mut Session) -> Vec<CallFile> {
+fn take_over(runtime: &Runtime, session: &mut Session, person: &mut dyn Person) -> Vec<CallFile> {
     let bench = bench_of(session, &runtime.settings.sessions);
     let copies = Layer::left_in(&bench.copies());
     if copies.is_empty() {
@@ -49,7 +63,7 @@ fn take_over(runtime: &Runtime, session: &mut Session) -> Vec<CallFile> {
     for (layer, note) in copies {
         // Without a turn it was a command of the person's own, or the branch has moved since.
         let is_of_turn = session.left().is_some();
-        let done = is_of_turn.then(|| taken_over(runtime, session, &bench, (layer, &note))).flatten();
+        let done = is_of_turn.then(|| taken_over(runtime, session, (&bench, layer, &note), person)).flatten();
         let Some((command, outcome)) = done else {
             session.add_notice("a command was cut off, and what it had changed is lost".to_owned());
             continue;
@@ -73,8 +87,8 @@ fn take_over(runtime: &Runtime, session: &mut Session) -> Vec<CallFile> {
 fn taken_over(
     runtime: &Runtime,
     session: &Session,
-    bench: &Arc<crate::tree::Bench>,
-    copy: (Layer, &[u8]),
+    (bench, layer, note): (&Arc<crate::tree::Bench>, Layer, &[u8]),
+    person: &mut dyn Person,
 ) -> Option<(String, Outcome)> {
     let workspace: &Path = session.draft().path();
     Chosen::for_workspace(&runtime.settings, &runtime.env, workspace).judged_on(bench);
@@ -89,7 +103,8 @@ fn taken_over(
         bench: Some(bench),
         readable: &[],
     });
-    take_over_cut_off(&mut built.ok()?.runner, bench, copy, session.conversation_of_left())
+    let asked = (session.conversation_of_left(), person);
+    take_over_cut_off(&mut built.ok()?.runner, bench, (layer, note), asked)
 }
 
 /// Gives the turn of a session that was cut off its answer and its calls, if the store has them: in the conversation in which it was

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use super::tooling::workspace::strangers_top;
 use super::{BuiltRunner, Runtime, past_turns};
-use crate::agent::{Agent, Person};
+use crate::agent::{Agent, Nobody, Person};
 use crate::config::{Env, SessionSettings, state_directory};
 use crate::files::{PathError, Root, Tree};
 use crate::git::{GitError, Mode};
@@ -29,8 +29,8 @@ use crate::proto::tool::{Answer, Overdue, OverdueChoice, Question};
 use crate::proto::{Failure, Money, TurnCommitted};
 use crate::sessions::wire::CallFile;
 use crate::sessions::{
-    Listed, Options, Session, SessionError, Sessions, State, ToApply, TurnReport, plan_apply, short_id,
-    start_with_changes,
+    Listed, Options, Session, SessionError, Sessions, State, ToApply, TurnReport, has_commands_copy, plan_apply,
+    short_id, start_with_changes,
 };
 use crate::steps::{Incoming, NewContent};
 use crate::store::{ConversationId, MessageState, Store};
@@ -41,7 +41,7 @@ use asked_first::doubts_of_turn;
 pub use asked_first::{Doubt, doubts, left_behind};
 pub use back::{undo_in_session, undoes_in_session};
 pub use failure::session_failure;
-pub use left::open_to_write;
+pub use left::{open_asking, open_to_write};
 pub use run::{RunOnGit, rewind_run_session};
 pub use stored::restore_conversations;
 pub use summaries::{Maker, ToSummarise, maker, summarise, to_summarise};
@@ -293,12 +293,32 @@ impl Runtime {
     /// # Errors
     /// There is no such session, or another shell has it open.
     pub fn open_session(&mut self, workspace: &Path, wanted: &str) -> Result<(), Failure> {
+        self.open_session_asking(workspace, wanted, &mut Nobody)
+    }
+
+    /// The same with a person who can be asked about changes that waited for an answer when a process was killed.
+    ///
+    /// # Errors
+    /// As of [`Runtime::open_session`].
+    pub fn open_session_asking(
+        &mut self,
+        workspace: &Path,
+        wanted: &str,
+        person: &mut dyn Person,
+    ) -> Result<(), Failure> {
         let sessions = self.sessions(workspace)?;
         let id = sessions.find(wanted).map_err(session_failure)?;
         // One that is open here is closed first: its lock is ours.
         self.on_git = None;
-        let session = open_to_write(self, &sessions, &id).map_err(session_failure)?;
+        let session = open_asking(self, &sessions, &id, person).map_err(session_failure)?;
         self.take_session(session)
+    }
+
+    /// Returns whether a session may have changes of a command that a crash cut off, so that opening it asks something.
+    #[must_use]
+    pub fn may_ask_on_opening(&self, workspace: &Path, wanted: &str) -> bool {
+        let found = self.sessions(workspace).ok().and_then(|it| Some((it.find(wanted).ok()?, it)));
+        found.is_some_and(|(id, sessions)| has_commands_copy(&sessions, &id))
     }
 
     /// Takes a session up that was opened, and the conversation that its record holds.

@@ -216,7 +216,10 @@ fn begin(matches: &ArgMatches, config: Option<PathBuf>, named: Named, channel: &
         };
         match wanted.as_str() {
             "new" => runtime.start_session(&workspace, None, "")?,
-            wanted => runtime.open_session(&workspace, wanted)?,
+            wanted => {
+                let mut person = AtTty::new(&runtime, false, Cancel::new());
+                runtime.open_session_asking(&workspace, wanted, &mut person)?;
+            }
         }
         events_of_session(&mut runtime).into_iter().for_each(|event| channel.face().take(event));
     }

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::agent::Cancel;
 use crate::app::{
-    Doubt, OwnCommand, RepositoryTool, Request, Ruling, Runtime, Tested, doubts, left_behind, open_to_write,
+    Doubt, OwnCommand, RepositoryTool, Request, Ruling, Runtime, Tested, doubts, left_behind, open_asking,
     restore_conversations, session_failure, session_on,
 };
 use crate::base::text::counted;
@@ -450,14 +450,17 @@ impl Asked {
 
     /// Opens a session for writing, and prints what an earlier process or a power cut has left of it.
     fn open_to_write(&self, id: &str) -> Result<Session, Failure> {
-        let mut session = open_to_write(&self.runtime, &self.sessions, id).map_err(session_failure)?;
+        let mut person = AtTty::new(&self.runtime, false, Cancel::new());
+        let opened = open_asking(&self.runtime, &self.sessions, id, &mut person);
+        let mut session = opened.map_err(session_failure)?;
         session.take_notices().iter().for_each(|notice| errln!("reedclaw: {}", sanitise(notice)));
         Ok(session)
     }
 
     /// Opens a session, and prints what an earlier process or a power cut has left of it.
     fn open(&mut self, workspace: &Path, wanted: &str) -> Result<(), Failure> {
-        self.runtime.open_session(workspace, wanted)?;
+        let mut person = AtTty::new(&self.runtime, false, Cancel::new());
+        self.runtime.open_session_asking(workspace, wanted, &mut person)?;
         let notices = self.runtime.on_git_mut().map(|it| it.session.take_notices()).unwrap_or_default();
         notices.iter().for_each(|notice| errln!("reedclaw: {}", sanitise(notice)));
         Ok(())

@@ -27,17 +27,12 @@ pub(in crate::repl) fn rows_of_sessions(repl: &Repl) -> Vec<Vec<String>> {
     sessions_here(repl.runtime.env(), &tooling::workspace(repl)).iter().rev().map(row).collect()
 }
 
-/// Opens the session of this repository that `wanted` names by its id; `false` if it names none.
-pub(in crate::repl) fn resume_session(repl: &mut Repl, wanted: &str) -> bool {
+/// Opens the session of this repository that `wanted` names by its id; `None` if it names none.
+pub(in crate::repl) fn resume_session(repl: &mut Repl, wanted: &str) -> Option<Flow> {
     let is_id = wanted.len() >= ID_DIGITS_MIN && wanted.bytes().all(|it| it.is_ascii_hexdigit() || it == b'-');
     let all = if is_id { sessions_here(repl.runtime.env(), &tooling::workspace(repl)) } else { Vec::new() };
-    let Some(found) = all.into_iter().find(|it| it.meta.id == wanted || short_id(&it.meta.id) == wanted) else {
-        return false;
-    };
-    if let Err(failure) = repl.session_open(&found.meta.id) {
-        repl.console.failure(&failure);
-    }
-    true
+    let found = all.into_iter().find(|it| it.meta.id == wanted || short_id(&it.meta.id) == wanted)?;
+    Some(repl.session_open(&found.meta.id))
 }
 
 /// Begins a session before the first question of a conversation in a repository, if the settings want that.

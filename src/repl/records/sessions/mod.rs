@@ -51,7 +51,7 @@ impl Repl {
                 Err(flow) => return flow,
                 Ok(()) => self.session_start(rest),
             },
-            "open" => self.session_open(rest),
+            "open" => return self.session_open(rest),
             "leave" => self.session_leave(),
             "log" => self.session_log(),
             "show" => return self.session_show(rest),
@@ -202,13 +202,35 @@ impl Repl {
         Ok(())
     }
 
-    pub(in crate::repl) fn session_open(&mut self, wanted: &str) -> Result<(), Failure> {
+    pub(in crate::repl) fn session_open(&mut self, wanted: &str) -> Flow {
         if wanted.is_empty() {
-            return Err(Failure::user("which session?").hint(":session lists them"));
+            self.console.failure(&Failure::user("which session?").hint(":session lists them"));
+            return Flow::Continue;
         }
         let workspace = self.runtime.on_git().map_or_else(|| tooling::workspace(self), |it| it.workspace().to_owned());
         memory::note_ended(self);
-        self.runtime.open_session(&workspace, wanted)?;
+        // What a command had changed when its process was killed may need an answer.
+        let opened = match self.runtime.may_ask_on_opening(&workspace, wanted) {
+            false => self.runtime.open_session(&workspace, wanted),
+            true => {
+                let runtime = &mut self.runtime;
+                let opened = self.terminal.attended(&Arc::default(), &mut Approvals::none(), |_, person| {
+                    runtime.open_session_asking(&workspace, wanted, person)
+                });
+                match opened {
+                    Ok(opened) => opened,
+                    Err(flow) => return flow,
+                }
+            }
+        };
+        if let Err(failure) = opened.and_then(|()| self.show_opened()) {
+            self.console.failure(&failure);
+        }
+        Flow::Continue
+    }
+
+    /// Shows where a session is that was opened, and its newest turn.
+    fn show_opened(&mut self) -> Result<(), Failure> {
         self.tell_session();
         let view = self.session_view()?;
         let turns = view.meta().map_err(session_failure)?.turns;
