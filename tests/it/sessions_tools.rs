@@ -64,6 +64,10 @@ fn a_tool_of_the_repository_runs_only_in_the_form_that_was_allowed() {
     assert!(out.contains("+return { api = 1") && out.contains("it may change src/**, *.txt"), "{out}");
     assert_eq!(state(at, &id), "unknown");
     output(at, &["session", "tools", &id, "approve", "shout", "--yes"]);
+    let commits = || git(&home.path().join("project"), &["rev-list", "--count", &format!("reedclaw/session/{id}")]);
+    let before = commits();
+    let (_, _, err) = reedclaw(at, &["session", "tools", &id, "approve", "shout", "--yes"]);
+    assert!(err.contains("already") && commits() == before, "a yes that changes nothing is no commit: {err}");
     assert_eq!(state(at, &id), "allowed");
     let log = output(at, &["session", "log", &id, "--json"]);
     let last: Value = serde_json::from_str(log.lines().last().expect("a line")).expect("JSON");
@@ -84,6 +88,8 @@ fn a_tool_of_the_repository_runs_only_in_the_form_that_was_allowed() {
     asks(at, &id, "use it");
     assert!(last_call(at, &id).0);
     output(at, &["session", "tools", &id, "revoke", "shout"]);
+    let (_, _, err) = reedclaw(at, &["session", "tools", &id, "revoke", "shout"]);
+    assert!(err.contains("nothing of it was allowed"), "{err}");
     assert_eq!(state(at, &id), "unknown");
     asks(at, &id, "use it");
     assert!(!last_call(at, &id).0);

@@ -14,7 +14,7 @@ use crate::git::empty_tree;
 use crate::host::now_unix_ms;
 use crate::proto::Failure;
 use crate::tools::Script;
-use crate::tools::script::{FOLDER, Source, Tested, names, tests_of};
+use crate::tools::script::{FOLDER, Source, Standing, Tested, names, tests_of};
 use crate::tree::{DECISIONS, Draft, Memory};
 
 /// Entries of that log.
@@ -107,6 +107,20 @@ impl OnGit {
     /// There is no such tool, or the state directory or the branch can't be written.
     pub fn rule_tool(&mut self, name: &str, ruling: Ruling) -> Result<String, Failure> {
         let grants = grants_of(&self.bench);
+        // A decision that changes nothing is no commit.
+        let is_known = match ruling {
+            Ruling::Revoke if !grants.knows(name) => Some("nothing of it was allowed or refused"),
+            Ruling::Approve if grants.standing(&self.source(name)?) == Standing::Allowed => {
+                Some("it is allowed as it is, already")
+            }
+            Ruling::Reject if grants.standing(&self.source(name)?) == Standing::Refused => {
+                Some("it is refused as it is, already")
+            }
+            _ => None,
+        };
+        if let Some(words) = is_known {
+            return Ok(format!("tool {name}: {words}"));
+        }
         let failed = |error: std::io::Error| Failure::unavailable(format!("the decision can't be written: {error}"));
         self.session.begin_own().map_err(session_failure)?;
         let (word, done, hash) = match ruling {

@@ -88,6 +88,12 @@ impl Grants {
         }
     }
 
+    /// Returns whether anything of a tool of this name was allowed or refused.
+    #[must_use]
+    pub fn knows(&self, name: &str) -> bool {
+        self.read().tools.get(name).is_some_and(|it| !it.allowed.is_empty() || it.refused.is_some())
+    }
+
     /// The files of a tool as they were allowed last, by path; empty if it never was.
     #[must_use]
     pub fn allowed_text(&self, name: &str) -> BTreeMap<String, String> {
