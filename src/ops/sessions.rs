@@ -14,9 +14,10 @@ use crate::proto::Failure;
 use crate::proto::tool::Outcome;
 use crate::render::diff::unified;
 use crate::render::text::escape_visible;
-use crate::sessions::wire::{CallFile, TurnFile};
+use crate::sessions::wire::{CallFile, Meta, TurnFile};
 use crate::sessions::{
-    Half, How, Listed, LogEntry, MergePlan, MergeWish, SessionError, Sessions, ToApply, View, plan_merge, short_id,
+    Half, How, Listed, LogEntry, MergePlan, MergeWish, Session, SessionError, Sessions, ToApply, View, plan_merge,
+    short_id,
 };
 
 /// Files that a list names.
@@ -25,6 +26,26 @@ const NAMED_MAX: usize = 30;
 const TITLE_CHARS_MAX: usize = 60;
 /// Lines of a call's result that are shown with a turn.
 const RESULT_LINES_MAX: usize = 10;
+
+/// A session in a line: its digits, its title if it has one, and its turns.
+#[must_use]
+pub fn session_line(meta: &Meta) -> String {
+    let turns = counted(usize::try_from(meta.turns).unwrap_or(usize::MAX), "turn");
+    let title = if meta.title.is_empty() { String::new() } else { format!("{}, ", escape_visible(&meta.title)) };
+    format!("session {}: {title}{turns}", short_id(&meta.id))
+}
+
+/// The notice that a person gets once in a repository with a remote: the branch of its first session holds the conversation. A
+/// person with many sessions knows it.
+#[must_use]
+pub fn first_branch_notice(session: &Session) -> Option<&'static str> {
+    let sessions = session.sessions();
+    let is_first = sessions.list().is_ok_and(|all| all.len() <= 1) && sessions.repo().has_remote();
+    (is_first && session.reference().starts_with("refs/heads/")).then_some(
+        "the branch holds the conversation too, and git push --all would send it; sessions.refs = \"hidden\" and \
+         sessions.record = \"talk\" change that",
+    )
+}
 
 /// The sessions as rows of a table: id, title, turns, files, age, state.
 #[must_use]
@@ -53,7 +74,7 @@ pub fn session_rows(sessions: &Sessions, all: &[Listed], here: Option<&str>) -> 
         let state: Vec<String> = [state].into_iter().chain(moved).filter(|it| !it.is_empty()).collect();
         vec![
             short_id(&it.meta.id).to_owned(),
-            escape_visible(&it.meta.title),
+            if it.meta.title.is_empty() { "untitled".to_owned() } else { escape_visible(&it.meta.title) },
             counted(usize::try_from(it.meta.turns).unwrap_or(usize::MAX), "turn"),
             counted(files, "file"),
             age((now_s - it.time_s) * 1000),
@@ -88,6 +109,15 @@ pub fn whole_log(sessions: &Sessions, id: &str, view: &View) -> Result<(Vec<Vec<
     let has_left = !left.is_empty();
     rows.extend(left);
     Ok((rows, has_left))
+}
+
+/// The turns that leave if a session goes back to turn `to`, the oldest first: of each its number and the first line of its commit.
+///
+/// # Errors
+/// The session can't be read.
+pub fn leaving(view: &View, to: u64) -> Result<Vec<(u64, String)>, SessionError> {
+    let newer = |it: LogEntry| Some((it.turn.filter(|turn| it.act == "turn" && *turn > to)?, it.subject));
+    Ok(view.log()?.into_iter().rev().filter_map(newer).collect())
 }
 
 /// A turn of a session.
@@ -195,7 +225,7 @@ fn log_rows(view: &View, log: &[LogEntry]) -> Result<Vec<Vec<String>>, SessionEr
         let turn = it.turn.filter(|_| it.act != "fork");
         let number = turn.map_or_else(|| it.act.clone(), |turn| turn.to_string());
         let files = match it.act.as_str() {
-            "turn" => counted(view.files_of(it)?, "file"),
+            "turn" | "user" => counted(view.files_of(it)?, "file"),
             _ => String::new(),
         };
         let state = if it.state == "whole" { String::new() } else { it.state.clone() };
@@ -251,6 +281,63 @@ pub fn changes_at(changes: Vec<Changed>, path: &str) -> Result<Vec<Changed>, Ses
         return Err(SessionError::NoChange(path.to_owned()));
     }
     Ok(found)
+}
+
+/// The wish of a `:session start`.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct StartWish<'a> {
+    /// The commit to begin at.
+    pub from: Option<&'a str>,
+    /// The person's branch to work on.
+    pub on: Option<&'a str>,
+    /// True if the uncommitted files come along.
+    pub has_changes: bool,
+    /// The title.
+    pub title: String,
+}
+
+/// Reads `[--from REV | --on BRANCH | --with-changes] [TITLE]`; an option may come after the title, too.
+///
+/// # Errors
+/// An option has no value, isn't known, or doesn't go with another one.
+pub fn start_wish(argument: &str) -> Result<StartWish<'_>, String> {
+    let (mut wish, mut title) = (StartWish::default(), Vec::new());
+    let mut words = argument.split_whitespace();
+    while let Some(word) = words.next() {
+        match word {
+            "--with-changes" => wish.has_changes = true,
+            "--from" => wish.from = Some(words.next().ok_or("--from needs a commit, a branch or a tag")?),
+            "--on" => wish.on = Some(words.next().ok_or("--on needs a branch")?),
+            other if other.starts_with("--") && title.is_empty() => return Err(format!("{other} isn't known here")),
+            other => title.push(other),
+        }
+    }
+    if [wish.has_changes, wish.from.is_some(), wish.on.is_some()].into_iter().filter(|it| *it).count() > 1 {
+        return Err("only one of --from, --on and --with-changes can hold".to_owned());
+    }
+    wish.title = title.join(" ");
+    Ok(wish)
+}
+
+/// Reads `[--rebase|--with-changes] [BRANCH]`, in any order: whether the commits are made anew, whether the uncommitted files come,
+/// and the branch.
+///
+/// # Errors
+/// A word isn't one of these, or doesn't go with another one.
+pub fn sync_words(argument: &str) -> Result<(bool, bool, Option<&str>), String> {
+    let (mut is_rebase, mut has_changes, mut branch) = (false, false, None);
+    for word in argument.split_whitespace() {
+        match word {
+            "--rebase" => is_rebase = true,
+            "--with-changes" => has_changes = true,
+            other if other.starts_with('-') || branch.is_some() => return Err(format!("{other} isn't known here")),
+            name => branch = Some(name),
+        }
+    }
+    if has_changes && (is_rebase || branch.is_some()) {
+        return Err("--with-changes brings the checkout alone, without a branch and --rebase".to_owned());
+    }
+    Ok((is_rebase, has_changes, branch))
 }
 
 /// Reads `N [--code|--talk]`.
@@ -596,6 +683,35 @@ mod tests {
         assert_eq!(turn_and_half("4 --code"), ("4", Some(Half::Code)));
         assert_eq!(turn_and_half("--talk 4"), ("4", Some(Half::Talk)));
         assert_eq!(turn_and_half(" 4"), ("4", None));
+    }
+
+    /// `--from HEAD` after the title, and one without a commit, became the title.
+    #[test]
+    fn words_of_a_start_and_of_a_sync_are_read_in_any_order() {
+        let wish = |from, on, has_changes, title: &str| StartWish { from, on, has_changes, title: title.to_owned() };
+        assert_eq!(start_wish(""), Ok(StartWish::default()));
+        assert_eq!(start_wish("login  form"), Ok(wish(None, None, false, "login form")));
+        assert_eq!(start_wish("--from HEAD~1 a title"), Ok(wish(Some("HEAD~1"), None, false, "a title")));
+        assert_eq!(start_wish("a title --from HEAD~1"), Ok(wish(Some("HEAD~1"), None, false, "a title")));
+        assert_eq!(start_wish("--on dev"), Ok(wish(None, Some("dev"), false, "")));
+        assert_eq!(start_wish("fix --verbose --with-changes"), Ok(wish(None, None, true, "fix --verbose")));
+        for wrong in ["--from", "title --on", "--form x", "--from a --on b", "--with-changes --from a"] {
+            assert!(start_wish(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(sync_words(""), Ok((false, false, None)));
+        assert_eq!(sync_words("main --rebase"), Ok((true, false, Some("main"))));
+        assert_eq!(sync_words("--rebase main"), Ok((true, false, Some("main"))));
+        assert_eq!(sync_words("--with-changes"), Ok((false, true, None)));
+        for wrong in ["--with-changes --rebase", "main --with-changes", "main dev", "--merge"] {
+            assert!(sync_words(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_session_without_a_title_is_shown_without_one() {
+        let meta = |title: &str| Meta { id: "0123-71f4bb9b".into(), title: title.into(), turns: 1, ..Meta::default() };
+        assert_eq!(session_line(&meta("")), "session 71f4bb9b: 1 turn");
+        assert_eq!(session_line(&meta("a title")), "session 71f4bb9b: a title, 1 turn");
     }
 
     #[test]

@@ -64,6 +64,9 @@ pub enum SessionError {
     /// Not possible now.
     #[error("{0}")]
     Refused(String),
+    /// There is nothing to do: what was asked for is so already.
+    #[error("{0}")]
+    Nothing(String),
     /// Both sides changed the same.
     #[error("both sides changed {}", list(.0))]
     Conflicts(Vec<Conflict>),

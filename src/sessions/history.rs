@@ -281,7 +281,7 @@ impl View {
         self.changes_by(&self.turn(Some(turn))?)
     }
 
-    /// Returns the changes of the turn whose commit this is; none for turn 0 and for other commits.
+    /// Returns the changes of the turn whose commit this is, or of a person's own commit; none for turn 0 and for other commits.
     ///
     /// # Errors
     /// A tree can't be read.
@@ -290,11 +290,12 @@ impl View {
             Some(parent) if entry.turn.is_some_and(|turn| turn > 0) => {
                 self.differ(self.before_parts(*parent)?, entry.id)
             }
+            Some(parent) if entry.act == "user" => self.differ(*parent, entry.id),
             _ => Ok(Vec::new()),
         }
     }
 
-    /// Returns the number of files that the turn whose commit this is has changed.
+    /// Returns the number of files that the turn whose commit this is, or a person's own commit, has changed.
     ///
     /// # Errors
     /// As of [`View::changes_by`], which counts them if the message doesn't say it.

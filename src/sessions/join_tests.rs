@@ -48,6 +48,10 @@ fn a_conflict_is_solved_in_the_session_and_then_the_merge_goes_through() {
     assert_eq!(scene.sessions.list().expect("a list")[0].meta.conflicts, ["a.txt"]);
     let refused = plan_merge(&scene.sessions, session.id(), How::Squash, &program).expect_err("refused");
     assert!(refused.to_string().contains("a.txt"), "{refused}");
+    let checkout = Root::open(&scene.ws(), None).expect("a root");
+    let applied =
+        plan_apply(&scene.sessions, session.id(), &checkout, Some(&program)).expect_err("no marks in the checkout");
+    assert!(applied.to_string().contains("aren't solved yet: a.txt"), "{applied}");
     turn(&mut session, "solve it", "a.txt", Some(&marked), Some("both\ntwo\nthree\n"));
     assert_eq!(session.view().record(3).expect("a record").state, "whole");
     let plan = plan_merge(&scene.sessions, session.id(), How::Squash, &program).expect("a plan");
@@ -55,6 +59,30 @@ fn a_conflict_is_solved_in_the_session_and_then_the_merge_goes_through() {
     merge(&scene.sessions, &plan, true, &program).expect("merged");
     assert_eq!(std::fs::read_to_string(scene.ws().join("a.txt")).expect("a file"), "both\ntwo\nthree\n");
     assert!(!scene.ws().join(".reedclaw").exists());
+}
+
+/// The message named turns that there weren't, "1-0", after three empty lines.
+#[test]
+fn the_message_of_a_squash_names_the_turns_that_there_are() {
+    let scene = Scene::new();
+    let program = scene.program();
+    let mut session = scene.sessions.start(None, "a title").expect("begun");
+    let message = |session: &Session| {
+        let plan = plan_merge(&scene.sessions, session.id(), How::Squash, &program).expect("a plan");
+        let commit = merge(&scene.sessions, &plan, true, &program).expect("merged");
+        (commit, plan, git(&scene.ws(), &["log", "-1", "--format=%B", "main"]))
+    };
+    session.edit_by_user("mine.txt", None, b"mine\n").expect("edited");
+    let (commit, plan, text) = message(&session);
+    assert_eq!(text, format!("a title\n\nReedClaw-Session: {}", session.id()));
+    note_merged(&mut session, &plan, commit).expect("noted");
+    turn(&mut session, "one turn", "x.txt", None, Some("x\n"));
+    let text = message(&session).2;
+    assert_eq!(text, format!("a title\n\n- one turn\n\nReedClaw-Session: {}\nReedClaw-Turns: 1", session.id()));
+    let long = "words ".repeat(40);
+    turn(&mut session, &long, "y.txt", None, Some("y\n"));
+    let subject = git(&scene.ws(), &["log", "-1", "--format=%s", session.reference()]);
+    assert!((60..=72).contains(&subject.chars().count()), "{subject}");
 }
 
 /// The turn from before the sync was replayed and met the same conflict again, and the hint was another sync.
@@ -472,7 +500,7 @@ fn uncommitted_files_come_into_a_session_that_has_begun() {
     let (at, program) = (scene.ws(), scene.program());
     let mut session = scene.sessions.start(None, "").expect("begun");
     turn(&mut session, "q1", "a.txt", old(), Some(SESSION_A));
-    assert!(matches!(sync_changes(&mut session, &program, &no_key()), Err(SessionError::Refused(_))), "nothing is new");
+    assert!(matches!(sync_changes(&mut session, &program, &no_key()), Err(SessionError::Nothing(_))), "nothing is new");
     std::fs::write(at.join("a.txt"), "one\ntwo\nmine\n").expect("a file");
     std::fs::write(at.join("new.txt"), "new\n").expect("a file");
     git(&at, &["add", "new.txt"]);

@@ -22,8 +22,8 @@ pub const SUMMARIES: &str = "refs/reedclaw/summaries";
 
 /// Digits of an id that are shown.
 const SHOWN: usize = 8;
-/// Characters of a title.
-const TITLE_CHARS_MAX: usize = 80;
+/// Characters of a title, without the mark that there were more: the first line of a commit has 72.
+const TITLE_CHARS_MAX: usize = 71;
 /// Characters of a session's name in the prompt.
 const LABEL_CHARS_MAX: usize = 20;
 

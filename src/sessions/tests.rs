@@ -486,7 +486,7 @@ fn a_merge_moves_the_target_once_and_drops_the_record() {
     assert_eq!(git(&scene.ws(), &["status", "--porcelain"]), "");
     assert!(merge(&scene.sessions, &plan, true, &program).is_err(), "a plan counts once");
     let again = plan_merge(&scene.sessions, session.id(), How::Squash, &program);
-    assert!(matches!(again, Err(SessionError::Refused(_))), "there is nothing more to merge");
+    assert!(matches!(again, Err(SessionError::Nothing(_))), "there is nothing more to merge");
 }
 
 #[test]

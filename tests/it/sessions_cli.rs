@@ -99,6 +99,48 @@ pub fn with_two_turns() -> (TempDir, String) {
     (home, id)
 }
 
+/// A question without a yes named a number alone, messages had numbers of errors, and nothing was said of an empty list and of a session
+/// that was removed.
+#[test]
+fn what_a_person_sees_before_and_after_a_command_is_said() {
+    if !require(&["git"]) {
+        return;
+    }
+    let (home, id) = with_two_turns();
+    let at = home.path();
+    let err_of = |arguments: &[&str], wanted: i32| {
+        let (code, out, err) = reedclaw(at, &[&["session"], arguments].concat());
+        assert_eq!(code, Some(wanted), "{arguments:?}: {out}{err}");
+        err
+    };
+    let err = err_of(&["rewind", &id, "0"], 3);
+    assert!(err.contains("  1  first change\n  2  second change\n"), "{err}");
+    assert!(err_of(&["cat", &id, "nothing"], 2).contains("reedclaw session files ID [DIR] lists"));
+    fs::create_dir(at.join("there")).expect("a directory");
+    let there = at.join("there").display().to_string();
+    let err = err_of(&["dir", &id, &there], 2);
+    assert!(err.contains("is there already") && !err.contains("os error"), "{err}");
+    let err = err_of(&["dir", &id, "no/such/place"], 2);
+    assert!(err.contains("can't be made") && !err.contains("os error"), "{err}");
+    // A commit of the person's own says what it changed, as a turn does.
+    output(at, &["session", "undo", &id, "--files"]);
+    let log = output(at, &["session", "log", &id]);
+    let own = log.lines().find(|line| line.starts_with("user")).expect("a commit of the person's");
+    assert!(own.contains("1 file"), "{log}");
+    let json = output(at, &["session", "log", &id, "--json"]);
+    let own: Vec<Value> = json.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert_eq!(own.iter().find(|it| it["act"] == "user").expect("it is there")["files"], json!(1));
+    assert!(err_of(&["drop", &id, "--yes"], 0).contains("is removed"));
+    assert!(err_of(&["list"], 0).contains("no session yet"));
+    let untitled = output(at, &["session", "start"]);
+    assert!(output(at, &["session", "list"]).contains("  untitled  "));
+    // Commits of the session's branch hold the conversation, and the first one in a repository with a remote says so.
+    output(at, &["session", "drop", untitled.trim(), "--yes"]);
+    git(&at.join("project"), &["remote", "add", "origin", "/nowhere"]);
+    assert!(err_of(&["start"], 0).contains("git push --all would send it"));
+    assert!(!err_of(&["start"], 0).contains("git push --all"));
+}
+
 #[test]
 fn a_session_is_asked_looked_at_and_rewound_without_a_terminal() {
     if !require(&["git"]) {

@@ -506,8 +506,6 @@ fn each_command_has_the_exit_status_that_its_outcome_means() {
         ("redo", vec![&id]),
         ("drop", vec![&id]),
         ("apply", vec![&id]),
-        ("sync", vec![&id]),
-        ("sync", vec![&id, "--rebase"]),
         ("amend", vec![&id]),
         ("run", vec![&id, "touch", "made"]),
         ("start", vec!["--on", "main"]),
@@ -515,6 +513,15 @@ fn each_command_has_the_exit_status_that_its_outcome_means() {
     for (name, arguments) in &refused {
         let (code, _, err) = reedclaw(at, &[&["session", name][..], arguments].concat());
         assert_eq!(code, Some(3), "{name}: {err}");
+    }
+    // What is so already is no failure.
+    output(at, &["session", "merge", &id, "--yes"]);
+    for arguments in
+        [&["sync", &id][..], &["sync", &id, "--rebase"], &["merge", &id, "--yes"], &["merge", &id, "--pick", "2"]]
+    {
+        let (code, out, err) = reedclaw(at, &[&["session"], arguments].concat());
+        assert_eq!((code, out.as_str()), (Some(0), ""), "{arguments:?}: {err}");
+        assert!(err.contains(" has "), "{arguments:?}: {err}");
     }
     output(at, &["session", "drop", &id, "--yes"]);
     let bare = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");

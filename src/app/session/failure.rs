@@ -24,7 +24,7 @@ pub fn session_failure(error: SessionError) -> Failure {
         SessionError::Overtaken(_) => {
             (FailureKind::Refused, ":session open ID keeps these changes by name and goes on after those commits")
         }
-        SessionError::Refused(_) | SessionError::InUse(..) => (FailureKind::Refused, ""),
+        SessionError::Refused(_) | SessionError::Nothing(_) | SessionError::InUse(..) => (FailureKind::Refused, ""),
         SessionError::Conflicts(_) => (
             FailureKind::Refused,
             "nothing was changed; :session sync brings what you have committed into the session, to solve it there",
@@ -40,5 +40,14 @@ pub fn session_failure(error: SessionError) -> Failure {
         }
         SessionError::Disk(..) => (FailureKind::Unavailable, "free some disk space, or look at the permissions there"),
     };
-    Failure::new(kind, error.to_string()).hint(hint)
+    let message = match &error {
+        SessionError::Disk(path, error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+            format!("{} is there already", path.display())
+        }
+        SessionError::Disk(path, error) if error.kind() == std::io::ErrorKind::NotFound => {
+            format!("{} can't be made", path.display())
+        }
+        error => error.to_string(),
+    };
+    Failure::new(kind, message).hint(hint)
 }

@@ -27,6 +27,7 @@ use crate::cli::exit;
 use crate::cli::options::{autonomy, set_autonomy};
 use crate::cli::out::{outside_the_shell, shown_json, without_meta_commands};
 use crate::host;
+use crate::ops::sessions::first_branch_notice;
 use crate::proto::tool::Step;
 use crate::proto::wire::Line;
 use crate::proto::{Event, Failure, FailureKind, SessionEvent};
@@ -220,6 +221,10 @@ fn begin(matches: &ArgMatches, config: Option<PathBuf>, named: Named, channel: &
                 let mut person = AtTty::new(&runtime, false, Cancel::new());
                 runtime.open_session_asking(&workspace, wanted, &mut person)?;
             }
+        }
+        if wanted == "new" {
+            let notice = runtime.on_git().and_then(|it| first_branch_notice(&it.session));
+            notice.into_iter().for_each(|notice| channel.face().take(Event::Notice(format!("[session] {notice}"))));
         }
         events_of_session(&mut runtime).into_iter().for_each(|event| channel.face().take(event));
     }

@@ -184,6 +184,15 @@ pub fn runs_elsewhere(change: &Changed) -> bool {
             || becomes_link)
 }
 
+/// # Errors
+/// Files of the session have marks of conflicts, which nobody's branch or checkout is to get.
+fn solved(meta: &Meta) -> Result<(), SessionError> {
+    if meta.conflicts.is_empty() {
+        return Ok(());
+    }
+    Err(SessionError::Refused(format!("conflicts in the session aren't solved yet: {}", meta.conflicts.join(", "))))
+}
+
 /// Tries out a merge of a session into `into`, the branch that it began at if none is named. Nothing changes.
 ///
 /// # Errors
@@ -198,11 +207,7 @@ pub fn plan_merge(
     sessions.is_own(id)?;
     let view = sessions.look(id)?;
     let meta = view.meta()?;
-    if !meta.conflicts.is_empty() {
-        let named = meta.conflicts.join(", ");
-        let message = format!("conflicts in the session aren't solved yet: {named}");
-        return Err(SessionError::Refused(message));
-    }
+    solved(&meta)?;
     let target = match into.as_deref() {
         Some(name) if name.starts_with("refs/heads/") => name.to_owned(),
         Some(name) => format!("refs/heads/{name}"),
@@ -236,8 +241,7 @@ pub fn plan_merge(
     let mut files = diff(&scratch.repo, old, made)?;
     files.sort_by_key(|it| !runs_elsewhere(it));
     if files.is_empty() {
-        let name = target.trim_start_matches("refs/heads/");
-        return Err(SessionError::Refused(format!("{name} has all that session {} changed", short_id(id))));
+        return Err(nothing_new(target.trim_start_matches("refs/heads/"), &how, id));
     }
     let twins = twins::twins(&scratch.repo, made, files.iter().filter(|it| it.old.is_none()).map(|it| &*it.path))?;
     let checked_out = checkout_of(sessions, &target)?;
@@ -256,6 +260,18 @@ pub fn plan_merge(
         is_whole,
         scratch,
     })
+}
+
+/// The error for a branch that has what a merge would bring.
+fn nothing_new(branch: &str, how: &How, id: &str) -> SessionError {
+    let what = match how {
+        How::Pick(turns) => match &turns[..] {
+            [turn] => format!("what turn {turn} changed"),
+            turns => format!("what turns {} changed", turns.iter().map(u64::to_string).collect::<Vec<_>>().join(", ")),
+        },
+        _ => format!("all that session {} changed", short_id(id)),
+    };
+    SessionError::Nothing(format!("{branch} has {what}"))
 }
 
 /// Place where a branch is checked out; `None` if it is nowhere.
@@ -380,16 +396,16 @@ impl Work<'_> {
 
     /// The message of a commit with several turns.
     fn message(&self, log: &[LogEntry]) -> String {
-        let turns = log.iter().rev().filter(|it| it.act == "turn");
-        let last = log.iter().find_map(|it| it.turn).unwrap_or(self.meta.turns);
-        let first = turns.clone().find_map(|it| it.turn).unwrap_or(1);
-        let subjects: Vec<String> = turns.map(|it| format!("- {}", it.subject)).take(SUBJECTS_MAX).collect();
+        let turns = || log.iter().rev().filter(|it| it.act == "turn").filter_map(|it| Some((it.turn?, &it.subject)));
+        let subjects: Vec<String> = turns().map(|(_, subject)| format!("- {subject}\n")).take(SUBJECTS_MAX).collect();
+        let subjects = if subjects.is_empty() { String::new() } else { format!("{}\n", subjects.concat()) };
+        let range = match (turns().next(), turns().last()) {
+            (Some((first, _)), Some((last, _))) if first < last => format!("ReedClaw-Turns: {first}-{last}\n"),
+            (Some((only, _)), _) => format!("ReedClaw-Turns: {only}\n"),
+            _ => String::new(),
+        };
         let title = if self.meta.title.is_empty() { "changes of a session" } else { &self.meta.title };
-        let mut message = format!(
-            "{title}\n\n{}\n\nReedClaw-Session: {}\nReedClaw-Turns: {first}-{last}\n",
-            subjects.join("\n"),
-            self.meta.id,
-        );
+        let mut message = format!("{title}\n\n{subjects}ReedClaw-Session: {}\n{range}", self.meta.id);
         if self.sessions.options.names_models {
             let models: BTreeSet<&str> = log.iter().map(|it| it.model.as_str()).filter(|it| !it.is_empty()).collect();
             message.extend(models.into_iter().map(|model| format!("Assisted-by: {model} via ReedClaw\n")));

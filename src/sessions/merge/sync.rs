@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::checkout::checkout_tree;
 use super::twins::twins;
-use super::{MergePlan, Scratch};
+use super::{MergePlan, Scratch, solved};
 use crate::files::{PathError, Root, Stamp};
 use crate::git::{Changed, Conflict, GitError, Mode, Objects as _, Oid, Program, Repo, TreeEdit, oid_of, short};
 use crate::host::now_unix_ms;
@@ -95,7 +95,7 @@ pub fn sync_changes(
     }
     let (tree, left_out) = checkout_tree(&session.sessions, program, holds_key)?;
     if tree == repo.commit(head)?.tree {
-        return Err(refused("nothing in your checkout is uncommitted that a session takes"));
+        return Err(SessionError::Nothing("nothing in your checkout is uncommitted that a session takes".to_owned()));
     }
     let scratch = Scratch::beside(&repo, &session.desk.scratch())?;
     let fresh = Repo::open(&scratch.path)?;
@@ -141,7 +141,7 @@ pub(in crate::sessions) fn branch_to_sync(
     let name = name.trim_start_matches("refs/heads/");
     if repo.merge_base(session.tip, theirs) == Some(theirs) {
         let message = format!("session {} has all of {name}", short_id(&session.meta.id));
-        return Err(SessionError::Refused(message));
+        return Err(SessionError::Nothing(message));
     }
     Ok((name.to_owned(), theirs))
 }
@@ -208,6 +208,7 @@ pub fn plan_apply(
 ) -> Result<Vec<ToApply>, SessionError> {
     sessions.is_own(id)?;
     let view = sessions.look(id)?;
+    solved(&view.meta()?)?;
     let (mut all, mut conflicts) = (Vec::new(), Vec::new());
     let scratch = Scratch::beside(&sessions.repo, &Desk::of(&sessions.folder, id).scratch())?;
     let merged = |[old, now, new]: [&Option<(Mode, Vec<u8>)>; 3]| {

@@ -25,9 +25,10 @@ use crate::config::state_directory;
 use crate::git::{Changed, Conflict, Mode, Oid, Program, short};
 use crate::host;
 use crate::ops::sessions::{
-    Turn, against, applied_lines, call_lines, changes_at, difference, doubt_lines, first_questions, former_names,
-    git_program, half_words, list, merge_words, open_rows, output_of, own_change_lines, own_command, plan_lines,
-    range_and_path, session_rows, test_lines, tool_lines, tool_rows, turn, whole_log,
+    Turn, against, applied_lines, call_lines, changes_at, difference, doubt_lines, first_branch_notice,
+    first_questions, former_names, git_program, half_words, leaving, list, merge_words, open_rows, output_of,
+    own_change_lines, own_command, plan_lines, range_and_path, session_rows, test_lines, tool_lines, tool_rows, turn,
+    whole_log,
 };
 use crate::proto::Failure;
 use crate::render::text::{escape_visible, table};
@@ -156,6 +157,7 @@ impl Asked {
                     return Err(without_yes());
                 }
                 sessions.drop_for_good(&id).map_err(session_failure)?;
+                errln!("reedclaw: session {} is removed", short_id(&id));
             }
         }
         Ok(ExitCode::SUCCESS)
@@ -174,7 +176,9 @@ impl Asked {
         });
         let mut begun = begun?;
         outln!("{}", begun.id());
-        begun.take_notices().iter().chain(&left).for_each(|notice| errln!("reedclaw: {}", sanitise(notice)));
+        let shared = first_branch_notice(&begun).map(str::to_owned);
+        let notices = begun.take_notices().into_iter().chain(left).chain(shared);
+        notices.for_each(|notice| errln!("reedclaw: {}", sanitise(&notice)));
         Ok(ExitCode::SUCCESS)
     }
 
@@ -211,8 +215,13 @@ impl Asked {
         let Some(half) = half else {
             let leave = turns.saturating_sub(turn);
             let question = format!("{leave} turns leave session {id}. Go back to turn {turn}?");
-            if leave > 1 && !agreed(matches.get_flag("yes"), &question) {
-                return Err(without_yes());
+            if leave > 1 {
+                for (number, subject) in leaving(&session.view(), turn).map_err(session_failure)? {
+                    errln!("  {number}  {}", escape_visible(&subject));
+                }
+                if !agreed(matches.get_flag("yes"), &question) {
+                    return Err(without_yes());
+                }
             }
             let reference = session.rewind(turn).map_err(session_failure)?;
             errln!("reedclaw: session {id} is at turn {turn}; the newest commit is kept as {reference}");
@@ -229,6 +238,9 @@ impl Asked {
             print_lines(all.iter().map(|it| lines::listed(&self.sessions, it).to_string()));
         } else {
             print_table(&session_rows(&self.sessions, &all, None));
+            if all.is_empty() {
+                errln!("reedclaw: no session yet; reedclaw session start begins one");
+            }
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -357,11 +369,8 @@ impl Asked {
             return Ok(ExitCode::SUCCESS);
         };
         let mut plan = match against(&self.sessions, id, range, branch, &self.program()?) {
-            Err(error @ SessionError::Conflicts(_)) => {
-                report(&session_failure(error));
-                return Ok(ExitCode::from(exit::CONFLICTS));
-            }
-            plan => plan.map_err(session_failure)?,
+            Ok(plan) => plan,
+            Err(error) => return not_so(id, is_json, error),
         };
         let files = changes_at(std::mem::take(&mut plan.files), path).map_err(session_failure)?;
         if is_json {
@@ -396,7 +405,7 @@ impl Asked {
         use std::io::{IsTerminal, Write};
         let files = self.view(id)?.files(turn).map_err(session_failure)?;
         let content = files.read(path, FILE_BYTES_MAX).map_err(|error| {
-            Failure::user(format!("{path}: {error}")).hint("reedclaw session diff names the files that it changed")
+            Failure::user(format!("{path}: {error}")).hint("reedclaw session files ID [DIR] lists what there is")
         })?;
         if std::io::stdout().is_terminal() {
             out!("{}", strip_controls(&content.bytes));
@@ -432,7 +441,7 @@ impl Asked {
         };
         let synced = match synced {
             Ok(synced) => synced,
-            Err(error) => return in_conflict(id, is_json, error),
+            Err(error) => return not_so(id, is_json, error),
         };
         let from = short(synced.from);
         if is_json {
@@ -533,7 +542,7 @@ impl Asked {
     fn tools(&mut self, matches: &ArgMatches) -> Result<ExitCode, Failure> {
         let word = |name: &str| matches.get_one::<String>(name).map(String::as_str);
         let workspace = self.workspace.clone();
-        self.runtime.open_session(&workspace, word("id").unwrap_or_default())?;
+        self.open(&workspace, word("id").unwrap_or_default())?;
         let (settings, env) = (self.runtime.settings().clone(), self.runtime.env().clone());
         let on_git = session_on(self.runtime.on_git_mut())?;
         let (Some(ruling), Some(name)) = (word("ruling"), word("name")) else {
@@ -592,7 +601,7 @@ impl Asked {
         };
         let plan = match plan_merge(&self.sessions, id, wish, &program) {
             Ok(plan) => plan,
-            Err(error) => return in_conflict(id, is_json, error),
+            Err(error) => return not_so(id, is_json, error),
         };
         if is_json {
             self.print_changes(id, &plan.files, &plan.twins, &|side| plan.text(side));
@@ -625,7 +634,7 @@ impl Asked {
         let (is_json, has_yes) = (matches.get_flag("json"), matches.get_flag("yes"));
         let plan = match self.runtime.plan_apply(&self.sessions, id) {
             Ok(plan) => plan,
-            Err(error) => return in_conflict(id, is_json, error),
+            Err(error) => return not_so(id, is_json, error),
         };
         let view = self.view(id)?;
         let mut changes = view.changes().map_err(session_failure)?;
@@ -653,9 +662,16 @@ impl Asked {
     }
 }
 
-/// Reports the files that both sides changed, as lines of JSON too; any other error is returned.
-fn in_conflict(id: &str, is_json: bool, error: SessionError) -> Result<ExitCode, Failure> {
-    let SessionError::Conflicts(conflicts) = error else { return Err(session_failure(error)) };
+/// Reports the files that both sides changed, as lines of JSON too, or that there is nothing to do; any other error is returned.
+fn not_so(id: &str, is_json: bool, error: SessionError) -> Result<ExitCode, Failure> {
+    let conflicts = match error {
+        SessionError::Conflicts(conflicts) => conflicts,
+        SessionError::Nothing(words) => {
+            errln!("reedclaw: {}", sanitise(&words));
+            return Ok(ExitCode::SUCCESS);
+        }
+        error => return Err(session_failure(error)),
+    };
     if is_json {
         print_lines(conflicts.iter().map(|it| lines::conflict(id, it).to_string()));
     }

@@ -55,13 +55,15 @@ pub(in crate::cli) fn definition() -> Command {
         .subcommand(
             command("cat", "Prints a file of a session")
                 .arg(id())
-                .arg(Arg::new("path").value_name("PATH").required(true))
+                .arg(
+                    Arg::new("path").value_name("PATH").required(true).help("The file, from the top of the repository"),
+                )
                 .arg(turn("The turn; the default is the newest")),
         )
         .subcommand(
             command("files", "Lists a directory of a session")
                 .arg(id())
-                .arg(Arg::new("path").value_name("DIR").default_value(""))
+                .arg(Arg::new("path").value_name("DIR").help("The directory; the default is the top of the repository"))
                 .arg(turn("The turn; the default is the newest"))
                 .arg(as_json()),
         )
@@ -168,7 +170,12 @@ fn start_definition() -> Command {
             flag("with-changes", "Begins with the checkout's uncommitted files that git doesn't ignore")
                 .conflicts_with_all(["from", "on"]),
         )
-        .arg(Arg::new("title").value_name("TITLE").num_args(0..))
+        .arg(
+            Arg::new("title")
+                .value_name("TITLE")
+                .num_args(0..)
+                .help("Its title; without one the first question becomes the title"),
+        )
 }
 
 /// The commands that change or write a commit, and those that look after sessions.
@@ -218,8 +225,8 @@ fn care_definitions() -> [Command; 7] {
                     .help("The directory, which must not exist yet"),
             )
             .arg(turn("The turn; the default is the newest")),
-        command("doctor", "Looks for records that can't be read")
-            .arg(flag("repair", "Makes them anew from older commits, as a commit on the session's branch"))
+        command("doctor", "Looks for records that can't be read, objects that are gone, and what a crash has left")
+            .arg(flag("repair", "Makes records anew from older commits, as a commit on the session's branch"))
             .arg(as_json()),
         command(
             "gc",

@@ -13,9 +13,9 @@ use crate::base::text::{counted, one_line};
 use crate::git::short;
 use crate::host::PrivateCopy;
 use crate::ops::sessions::{
-    Turn, against, applied_lines, call_lines, changes_at, difference, fork_words, git_program, half_words, list,
-    merge_wish, merge_words, open_rows, output_of, own_change_lines, own_command, plan_lines, range_and_path,
-    session_rows, turn, whole_log,
+    Turn, against, applied_lines, call_lines, changes_at, difference, first_branch_notice, fork_words, git_program,
+    half_words, list, merge_wish, merge_words, open_rows, output_of, own_change_lines, own_command, plan_lines,
+    range_and_path, session_line, session_rows, start_wish, turn, whole_log,
 };
 use crate::proto::Failure;
 use crate::render::patch::parse;
@@ -155,33 +155,21 @@ impl Repl {
     }
 
     pub(in crate::repl) fn session_start(&mut self, rest: &str) -> Result<(), Failure> {
-        let (with_changes, rest) = match rest.strip_prefix("--with-changes") {
-            Some(rest) => (true, rest.trim_start()),
-            None => (false, rest),
-        };
-        let named = |option: &str| {
-            let rest = rest.strip_prefix(option)?.trim_start();
-            let (value, title) = rest.split_once(' ').unwrap_or((rest, ""));
-            Some((value, title.trim()))
-        };
-        let (from, on) = (named("--from "), named("--on "));
-        let title = from.or(on).map_or(rest, |(_, title)| title);
+        let wish = start_wish(rest).map_err(|message| {
+            Failure::user(message).hint(":session start [--from REV | --on BRANCH | --with-changes] [TITLE]")
+        })?;
         let workspace = tooling::workspace(self);
         memory::note_ended(self);
-        match (with_changes, from, on) {
-            (true, None, None) => self.runtime.start_session_with_changes(&workspace, title)?,
-            (true, ..) => return Err(Failure::user("--with-changes begins at HEAD").hint("leave out --from and --on")),
-            (false, _, Some((branch, _))) => self.runtime.start_session_on(&workspace, branch, title)?,
-            (false, from, None) => self.runtime.start_session(&workspace, from.map(|it| it.0), title)?,
+        match (wish.has_changes, wish.on) {
+            (true, _) => self.runtime.start_session_with_changes(&workspace, &wish.title)?,
+            (_, Some(branch)) => self.runtime.start_session_on(&workspace, branch, &wish.title)?,
+            (false, None) => self.runtime.start_session(&workspace, wish.from, &wish.title)?,
         }
         let notices = self.runtime.on_git_mut().map(|it| it.session.take_notices()).unwrap_or_default();
         notices.iter().for_each(|notice| self.console.notice(&escape_visible(notice)));
         if let Some(on_git) = self.runtime.on_git() {
             let (id, name) = (on_git.session.id(), on_git.session.reference());
-            // A person with many sessions knows it.
             let sessions = on_git.session.sessions();
-            let is_first = sessions.list().is_ok_and(|all| all.len() <= 1) && sessions.repo().has_remote();
-            let is_branch = name.starts_with("refs/heads/");
             let name = name.trim_start_matches("refs/heads/");
             let base = on_git.session.meta().base.clone().unwrap_or_default();
             let base = if base.is_empty() { "no commit".to_owned() } else { base[..8.min(base.len())].to_owned() };
@@ -189,15 +177,12 @@ impl Repl {
                 "session {} begins at {base}; your files stay as they are, each turn becomes a commit on {name}",
                 short_id(id)
             ));
-            if !with_changes && let Some(notice) = left_behind(&self.runtime.git_options(), sessions, COUNTING_TIME) {
+            if !wish.has_changes
+                && let Some(notice) = left_behind(&self.runtime.git_options(), sessions, COUNTING_TIME)
+            {
                 self.console.notice(&notice);
             }
-            if is_branch && is_first {
-                self.console.notice(
-                    "the branch holds the conversation too, and git push --all would send it; sessions.refs = \"hidden\" and \
-                     sessions.record = \"talk\" change that",
-                );
-            }
+            first_branch_notice(&on_git.session).into_iter().for_each(|notice| self.console.notice(notice));
         }
         Ok(())
     }
@@ -246,8 +231,7 @@ impl Repl {
         let Some(on_git) = self.runtime.on_git_mut() else { return };
         let notices = on_git.session.take_notices();
         let meta = on_git.session.meta();
-        let turns = counted(usize::try_from(meta.turns).unwrap_or(usize::MAX), "turn");
-        self.console.notice(&format!("session {}: {}, {turns}", short_id(&meta.id), escape_visible(&meta.title)));
+        self.console.notice(&session_line(meta));
         notices.iter().for_each(|notice| self.console.notice(&escape_visible(notice)));
         if let Ok(Some(count @ 1..)) = on_git.session.sessions().moved(meta) {
             let branch = meta.base_branch.as_deref().unwrap_or_default().trim_start_matches("refs/heads/");
@@ -467,7 +451,11 @@ impl Repl {
         let (number, text) = argument.split_once(char::is_whitespace).unwrap_or((argument, ""));
         let (turn, text) = match number.parse::<u64>() {
             Ok(turn) if !text.trim().is_empty() => (Some(turn), text.trim()),
-            _ => (None, argument),
+            Ok(turn) => {
+                let message = format!("turn {turn} needs a first line");
+                return Err(Failure::user(message).hint(":session message [N] TEXT"));
+            }
+            Err(_) => (None, argument),
         };
         let text = self.runtime.agent().redacted(text);
         let none = || Failure::user("no session is on").hint(":session lists them");
@@ -567,7 +555,11 @@ impl Repl {
 
     /// Lists the open files of the session, or opens and closes some: `PATH… -PATH…`.
     fn session_context(&self, argument: &str) -> Result<(), Failure> {
-        let (closed, opened): (Vec<&str>, Vec<&str>) = argument.split_whitespace().partition(|it| it.starts_with('-'));
+        // A name with a space stands in quotes, as in a command.
+        let words = shlex::split(argument)
+            .ok_or_else(|| Failure::user("a quote isn't closed").hint(":session context 'a name' -'another'"))?;
+        let (closed, opened): (Vec<&str>, Vec<&str>) =
+            words.iter().map(String::as_str).partition(|it| it.starts_with('-'));
         let closed: Vec<&str> = closed.into_iter().map(|it| &it[1..]).collect();
         let open = self.runtime.update_open_files(&opened, &closed)?;
         if open.is_empty() {

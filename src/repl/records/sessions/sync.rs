@@ -2,6 +2,7 @@
 
 use crate::app::session_failure;
 use crate::git::{Program, short};
+use crate::ops::sessions::sync_words;
 use crate::proto::Failure;
 use crate::render::text::escape_visible;
 use crate::repl::hub::Repl;
@@ -9,18 +10,18 @@ use crate::sessions::{Synced, replay, sync, sync_changes};
 
 /// Carries out `:session sync`.
 pub(super) fn sync_session(repl: &mut Repl, argument: &str, program: &Program) -> Result<(), Failure> {
-    let replayed = argument.strip_prefix("--rebase").map(str::trim);
-    let branch = Some(replayed.unwrap_or(argument)).filter(|it| !it.is_empty());
+    let (is_rebase, has_changes, branch) = sync_words(argument)
+        .map_err(|message| Failure::user(message).hint(":session sync [--rebase] [BRANCH], or --with-changes"))?;
     let guard = repl.runtime.key_guard();
     let none = || Failure::user("no session is on").hint(":session lists them");
     let session = &mut repl.runtime.on_git_mut().ok_or_else(none)?.session;
-    let (what, synced) = match (argument, replayed) {
-        ("--with-changes", _) => {
+    let (what, synced) = match (has_changes, is_rebase) {
+        (true, _) => {
             let (synced, left_out) = sync_changes(session, program, &guard).map_err(session_failure)?;
             left_out.iter().for_each(|notice| repl.console.notice(&escape_visible(notice)));
             ("your uncommitted files".to_owned(), Ok(synced))
         }
-        (_, Some(_)) => (String::new(), replay(session, branch, program)),
+        (_, true) => (String::new(), replay(session, branch, program)),
         _ => (String::new(), sync(session, branch, program)),
     };
     let synced = synced.map_err(session_failure)?;
