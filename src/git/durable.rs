@@ -3,6 +3,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Write as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -37,7 +38,7 @@ impl Repo {
         if !is_write {
             self.unpack(&name).map_err(EditError::Disk)?;
         }
-        self.with(|repo| {
+        self.view.with(|repo| {
             let wait = Fail::AfterDurationWithBackoff(LOCK_WAIT);
             let ready = repo.refs.transaction().prepare([edit], wait, wait).map_err(EditError::Refs)?;
             if is_write {
@@ -71,6 +72,12 @@ impl Repo {
             }
         }
         Ok(())
+    }
+
+    /// The inode and time of the table of packed references, which tell it from an older one. `None` if there is none.
+    pub(super) fn packed_refs(&self) -> Option<(u64, i64, i64)> {
+        let about = std::fs::metadata(self.common_dir.join(TABLE)).ok()?;
+        Some((about.ino(), about.mtime(), about.mtime_nsec()))
     }
 
     /// Takes a reference out of the table of packed ones, and makes it a file before. The library would write the table

@@ -5,14 +5,16 @@ mod diff;
 mod durable;
 pub mod fault;
 mod index;
+mod pack;
 mod program;
+mod recent;
 mod tables;
 #[cfg(test)]
 mod tests;
 mod uses;
+mod view;
 mod write;
 
-use parking_lot::Mutex;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -30,7 +32,8 @@ pub use index::{IndexEntry, index, stat_of};
 pub use program::{Conflict, Merged, Program, make_bare};
 use tables::Tables;
 pub use uses::BranchUse;
-pub use write::{Batch, NewCommit, TreeEdit, Unnamed};
+use view::{View, as_committed};
+pub use write::{Batch, NewCommit, TreeEdit};
 
 /// Time for which a reference is tried to be moved while others hold its lock, or remove the empty folders that it lies
 /// in. A
@@ -131,7 +134,7 @@ impl Mode {
         }
     }
 
-    fn kind(self) -> GixKind {
+    fn entry_kind(self) -> GixKind {
         match self {
             Self::File => GixKind::Blob,
             Self::Executable => GixKind::BlobExecutable,
@@ -204,10 +207,12 @@ pub struct Identity {
     pub email: String,
 }
 
+/// Number of times that references are read while others pack them.
+const PACKED_TRIES_MAX: usize = 5;
+
 /// A repository. It is shared by threads; each borrows a handle.
 pub struct Repo {
-    shared: gix::ThreadSafeRepository,
-    handles: Mutex<Vec<gix::Repository>>,
+    view: View,
     work_dir: Option<PathBuf>,
     common_dir: PathBuf,
     git_dir: PathBuf,
@@ -215,6 +220,7 @@ pub struct Repo {
     hash: gix::hash::Kind,
     /// Its references, if the library can't read them.
     tables: Option<Tables>,
+    recent: recent::Recent,
 }
 
 impl std::fmt::Debug for Repo {
@@ -246,14 +252,15 @@ impl Repo {
             return Err(GitError::Unsupported("it belongs to another user".into()));
         }
         let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let (git_dir, common_dir) = (real(repo.git_dir()), real(repo.common_dir()));
         Ok(Self {
             work_dir: repo.workdir().map(real),
-            common_dir: real(repo.common_dir()),
-            git_dir: real(repo.git_dir()),
+            common_dir: common_dir.clone(),
+            git_dir: git_dir.clone(),
             hash: repo.object_hash(),
             tables,
-            shared: repo.into_sync(),
-            handles: Mutex::default(),
+            recent: recent::Recent::default(),
+            view: View::of(repo, git_dir, &common_dir),
         })
     }
 
@@ -269,18 +276,10 @@ impl Repo {
         &self.git_dir
     }
 
-    /// Returns whether a `git gc` is at work, which may remove objects that nothing named when it began.
-    #[must_use]
-    pub fn is_collecting(&self) -> bool {
-        self.common_dir.join("gc.pid").exists()
-    }
-
-    /// Returns whether the `git gc` that is noted runs on this machine. A killed one leaves its note.
-    #[must_use]
-    pub fn has_running_collection(&self) -> bool {
-        let note = std::fs::read_to_string(self.common_dir.join("gc.pid")).unwrap_or_default();
-        let pid = note.split(' ').next().and_then(|it| it.parse::<u32>().ok());
-        pid.is_some_and(|pid| Path::new("/proc").join(pid.to_string()).exists())
+    /// Number of batches of objects that are in memory.
+    #[cfg(test)]
+    pub(crate) fn held(&self) -> usize {
+        self.recent.count()
     }
 
     /// The directory that all work trees share.
@@ -294,15 +293,6 @@ impl Repo {
         self.hash
     }
 
-    /// Runs `work` with a handle of this thread's own.
-    fn with<T>(&self, work: impl FnOnce(&gix::Repository) -> T) -> T {
-        let handle = self.handles.lock().pop();
-        let handle = handle.unwrap_or_else(|| self.shared.to_thread_local());
-        let done = work(&handle);
-        self.handles.lock().push(handle);
-        done
-    }
-
     /// Position of HEAD.
     ///
     /// # Errors
@@ -311,7 +301,7 @@ impl Repo {
         if let Some(tables) = &self.tables {
             return tables.head();
         }
-        self.with(|repo| {
+        self.view.with(|repo| {
             let head = repo.head().map_err(other)?;
             let branch = head.referent_name().map(|name| name.as_bstr().to_string());
             Ok(Head { branch, commit: head.id().map(gix::Id::detach) })
@@ -321,7 +311,7 @@ impl Repo {
     /// Returns whether the repository's config names another one that commits are sent to.
     #[must_use]
     pub fn has_remote(&self) -> bool {
-        self.with(|repo| Ok::<bool, GitError>(!repo.remote_names().is_empty())).unwrap_or(false)
+        self.view.with(|repo| Ok::<bool, GitError>(!repo.remote_names().is_empty())).unwrap_or(false)
     }
 
     /// The commit that a revision names, as `git rev-parse REV^{commit}`.
@@ -333,7 +323,7 @@ impl Repo {
         if let Some(tables) = &self.tables {
             return tables.find_commit(revision)?.ok_or_else(missing);
         }
-        self.with(|repo| {
+        self.view.with(|repo| {
             let id = repo.rev_parse_single(revision).map_err(|_| missing())?;
             let object = id.object().map_err(|_| missing())?;
             Ok(object.peel_to_kind(gix::objs::Kind::Commit).map_err(|_| missing())?.id)
@@ -348,9 +338,18 @@ impl Repo {
         if let Some(tables) = &self.tables {
             return tables.tip(name);
         }
-        self.with(|repo| {
-            let found = repo.try_find_reference(name).map_err(other)?;
-            Ok(found.and_then(|found| found.try_id().map(gix::Id::detach)))
+        self.view.with(|repo| {
+            let find = || -> Result<Option<Oid>, GitError> {
+                let found = repo.try_find_reference(name).map_err(other)?;
+                Ok(found.and_then(|found| found.try_id().map(gix::Id::detach)))
+            };
+            let found = find()?;
+            if found.is_some() && self.common_dir.join(name).exists() {
+                return Ok(found);
+            }
+            // The library reads the table of packed ones first: a `git gc` may have moved the reference into another one since.
+            let _ = repo.refs.force_refresh_packed_buffer();
+            find()
         })
     }
 
@@ -362,11 +361,24 @@ impl Repo {
         if let Some(tables) = &self.tables {
             return tables.refs(prefix);
         }
-        self.with(|repo| {
-            let platform = repo.references().map_err(other)?;
-            let found = platform.prefixed(prefix).map_err(other)?;
-            let one = |it: gix::Reference<'_>| Some((it.name().as_bstr().to_string(), it.try_id()?.detach()));
-            Ok(found.flatten().filter_map(one).collect())
+        self.view.with(|repo| {
+            let read = || {
+                let platform = repo.references().map_err(other)?;
+                let found = platform.prefixed(prefix).map_err(other)?;
+                let one = |it: gix::Reference<'_>| Some((it.name().as_bstr().to_string(), it.try_id()?.detach()));
+                Ok(found.flatten().filter_map(one).collect())
+            };
+            let (mut before, mut all) = (self.packed_refs(), read()?);
+            for _ in 1..PACKED_TRIES_MAX {
+                // References may have gone into another table meanwhile, where the library didn't see them.
+                let now = self.packed_refs();
+                if now == before {
+                    break;
+                }
+                let _ = repo.refs.force_refresh_packed_buffer();
+                (before, all) = (now, read()?);
+            }
+            Ok(all)
         })
     }
 
@@ -380,6 +392,13 @@ impl Repo {
         if old == new {
             return Ok(());
         }
+        self.swap_unsecured(name, old, new, who)?;
+        // The reference has moved: an error now would say that it hasn't. What is missing is written when it is read.
+        let _ = new.map(|new| self.secure(new));
+        Ok(())
+    }
+
+    fn swap_unsecured(&self, name: &str, old: Option<Oid>, new: Option<Oid>, who: &Identity) -> Result<(), GitError> {
         if old.is_none() {
             self.is_free(name)?;
         }
@@ -429,7 +448,7 @@ impl Repo {
         if let Some(tables) = &self.tables {
             return tables.link(name);
         }
-        self.with(|repo| {
+        self.view.with(|repo| {
             let found = repo.try_find_reference(name).ok()??;
             found.target().try_name().map(|target| target.as_bstr().to_string())
         })
@@ -443,7 +462,7 @@ impl Repo {
         if let Some(tables) = &self.tables {
             return tables.links(prefix);
         }
-        self.with(|repo| {
+        self.view.with(|repo| {
             let platform = repo.references().map_err(other)?;
             let found = platform.prefixed(prefix).map_err(other)?;
             let one = |it: gix::Reference<'_>| {
@@ -504,16 +523,16 @@ impl Repo {
             let commit = gix::objs::CommitRef::from_bytes(&bytes, self.hash);
             return commit.map(|it| commit_of(&it)).map_err(|_| GitError::Object(id));
         }
-        self.with(|repo| {
-            let commit = repo.find_commit(id).map_err(|_| self.lacks(id))?;
-            commit.decode().map(|it| commit_of(&it)).map_err(|_| GitError::Object(id))
-        })
+        self.read(id, |repo| {
+            let commit = repo.find_commit(id).ok()?;
+            Some(commit.decode().map(|it| commit_of(&it)).map_err(|_| GitError::Object(id)))
+        })?
     }
 
     /// The newest commit that both have among their ancestors; `None` if there is none.
     #[must_use]
     pub fn merge_base(&self, one: Oid, two: Oid) -> Option<Oid> {
-        self.with(|repo| repo.merge_base(one, two).ok().flatten().map(gix::Id::detach))
+        self.view.find(|repo| repo.merge_base(one, two).ok().flatten().map(gix::Id::detach))
     }
 
     /// The name and address of the user's own git configuration; `None` if none is set.
@@ -568,7 +587,7 @@ impl Repo {
         if let Some(tables) = &self.tables {
             return tables.checked_out();
         }
-        self.with(|repo| {
+        self.view.with(|repo| {
             let Ok(all) = repo.worktrees_including_main() else { return Vec::new() };
             let one = |it: gix::Repository| {
                 let branch = it.head_name().ok()??.as_bstr().to_string();
@@ -587,10 +606,16 @@ impl Repo {
 
     /// An object as it is.
     fn raw(&self, id: Oid) -> Result<(gix::objs::Kind, Vec<u8>), GitError> {
-        self.with(|repo| {
-            let object = repo.find_object(id).map_err(|_| self.lacks(id))?;
-            Ok((object.kind, object.data.clone()))
-        })
+        self.read(id, |repo| repo.find_object(id).ok().map(|object| (object.kind, object.data.clone())))
+    }
+
+    /// Reads from an object. One that a collection has removed since this process wrote it is written again first.
+    fn read<T>(&self, id: Oid, read: impl Fn(&gix::Repository) -> Option<T>) -> Result<T, GitError> {
+        if let Some(found) = self.view.find(&read) {
+            return Ok(found);
+        }
+        let is_back = self.recent.holds(id) && self.write_again().is_ok();
+        is_back.then(|| self.view.with(&read)).flatten().ok_or_else(|| self.lacks(id))
     }
 
     /// The reason why an object can't be read.
@@ -631,8 +656,18 @@ impl Repo {
     /// Returns whether an object is there.
     #[must_use]
     pub fn has(&self, id: Oid) -> bool {
+        self.view.find(|repo| repo.has_object(id).then_some(())).is_some() && !self.is_cut_off(id)
+    }
+
+    /// Returns whether an object is there as far as the packs are known. One that isn't known is written again at worst.
+    fn has_known(&self, id: Oid) -> bool {
+        self.view.with(|repo| repo.has_object(id)) && !self.is_cut_off(id)
+    }
+
+    /// Returns whether the file of an object is one that a crash has cut off.
+    fn is_cut_off(&self, id: Oid) -> bool {
         let loose = write::place(&self.common_dir.join("objects"), id);
-        self.with(|repo| repo.has_object(id)) && (!loose.exists() || durable::is_written(&loose))
+        loose.exists() && !durable::is_written(&loose)
     }
 }
 
@@ -645,12 +680,6 @@ fn commit_of(commit: &gix::objs::CommitRef<'_>) -> Commit {
         time_s: time.map_or(0, |time| time.seconds),
         message: commit.message.to_str_lossy().into_owned(),
     }
-}
-
-/// Options of opening a repository: only its own configuration counts, and objects are read as they were committed, whatever
-/// `git replace` puts in their place.
-fn as_committed() -> gix::open::Options {
-    gix::open::Options::isolated().config_overrides(["core.useReplaceRefs=false"])
 }
 
 /// Reason why the library can't open what is at `path`: there is no repository, or one of a kind that it doesn't know.
@@ -693,27 +722,26 @@ impl Objects for Repo {
         if is_empty_tree(tree) {
             return Ok(Vec::new());
         }
-        self.with(|repo| {
-            let tree_object = repo.find_tree(tree).map_err(|_| self.lacks(tree))?;
-            let mut entries = Vec::new();
-            for entry in tree_object.iter().take(ENTRIES_MAX) {
+        self.read(tree, |repo| {
+            let tree_object = repo.find_tree(tree).ok()?;
+            let entry = |entry: Result<gix::object::tree::EntryRef<'_, '_>, _>| {
                 let entry = entry.map_err(|_| GitError::Object(tree))?;
                 let (name, id) = (entry.filename().to_vec(), entry.id().detach());
-                entries.push(Entry { name, mode: Mode::of(entry.kind()), id });
-            }
-            Ok(entries)
-        })
+                Ok(Entry { name, mode: Mode::of(entry.kind()), id })
+            };
+            Some(tree_object.iter().take(ENTRIES_MAX).map(entry).collect())
+        })?
     }
 
     fn blob(&self, id: Oid, bytes_max: u64) -> Result<Vec<u8>, GitError> {
         if self.size(id)? > bytes_max {
             return Err(GitError::Long(bytes_max));
         }
-        self.with(|repo| Ok(repo.find_blob(id).map_err(|_| self.lacks(id))?.take_data()))
+        self.read(id, |repo| Some(repo.find_blob(id).ok()?.take_data()))
     }
 
     fn size(&self, id: Oid) -> Result<u64, GitError> {
-        self.with(|repo| Ok(repo.find_header(id).map_err(|_| self.lacks(id))?.size()))
+        self.read(id, |repo| Some(repo.find_header(id).ok()?.size()))
     }
 
     fn blob_id(&self, bytes: &[u8]) -> Option<Oid> {

@@ -268,3 +268,55 @@ fn kinds_of_repositories_that_cant_be_used_are_named() {
     let refused = Repo::open(&other).expect_err("refused");
     assert!(matches!(&refused, GitError::Unsupported(why) if why.contains("unheard-of")), "{refused}");
 }
+
+#[test]
+fn objects_are_found_whatever_others_do_with_the_packs() {
+    let scene = Scene::new();
+    let at = scene.dir.path();
+    let place = tempfile::tempdir().expect("a directory");
+    let borrower = place.path().join("borrower");
+    git(at, &["clone", "-q", "--shared", ".", borrower.to_str().expect("a path")]);
+    let repos = [Repo::open(at).expect("a repository"), Repo::open(&borrower).expect("a repository")];
+    let mut ids = Vec::new();
+    // More packs than the library makes room for when it opens a repository.
+    for number in 0..80 {
+        std::fs::write(at.join("a.txt"), format!("{number}\n")).expect("a file");
+        git(at, &["-c", "gc.auto=0", "commit", "-q", "-am", "one of many"]);
+        git(at, &["repack", "-q", "-d"]);
+        let id = oid_of(&git(at, &["rev-parse", "HEAD:a.txt"])).expect("an id");
+        ids.push((id, format!("{number}\n")));
+        for repo in &repos {
+            assert_eq!(repo.blob(id, 100).expect("found"), ids[number].1.as_bytes());
+        }
+    }
+    git(at, &["repack", "-q", "-a", "-d"]);
+    for (id, text) in &ids {
+        for repo in &repos {
+            assert_eq!(repo.blob(*id, 100).expect("found"), text.as_bytes());
+        }
+    }
+}
+
+#[test]
+fn what_is_put_into_a_pack_is_gits_own() {
+    let scene = Scene::new();
+    let objects = scene.dir.path().join(".git/objects");
+    let contents =
+        [vec![], b"short".to_vec(), vec![b'x'; 15], vec![b'y'; 16], (0..=255).cycle().take(70_000).collect()];
+    let hash = gix::hash::Kind::Sha1;
+    let of = |bytes: &Vec<u8>| gix::objs::compute_hash(hash, gix::objs::Kind::Blob, bytes).expect("a hash");
+    let all: Vec<pack::Object<'_>> = contents.iter().map(|it| (of(it), gix::objs::Kind::Blob, &it[..])).collect();
+    pack::write(&objects, hash, &all).expect("written");
+    let name = |ending: &str| {
+        let mut found = std::fs::read_dir(objects.join("pack")).expect("a folder").flatten().map(|it| it.path());
+        found.find(|it| it.extension().is_some_and(|it| it == ending)).expect("a pack").display().to_string()
+    };
+    let listed = git(scene.dir.path(), &["verify-pack", "-v", &name("idx")]);
+    for (id, _, bytes) in &all {
+        assert!(listed.contains(&format!("{id} blob   {}", bytes.len())), "{id}: {listed}");
+        assert_eq!(scene.repo.blob(*id, 100_000).expect("found"), *bytes);
+    }
+    // The same once more changes nothing.
+    pack::write(&objects, hash, &all).expect("written");
+    git(scene.dir.path(), &["fsck", "--strict", "--no-dangling"]);
+}

@@ -9,6 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use flate2::Compression;
 use flate2::bufread::ZlibDecoder;
@@ -17,10 +18,13 @@ use gix::actor::Signature;
 use gix::objs::tree::Entry as GixEntry;
 use gix::objs::{Commit as GixCommit, Kind, Tree, WriteTo};
 
-use super::{Entry, GitError, Identity, Mode, Objects, Oid, Repo, durable, fault, other};
+use super::recent::WrittenBatch;
+use super::{Entry, GitError, Identity, Mode, Objects, Oid, Repo, durable, fault, other, pack};
 
 /// Threads that wait for the disk at once: it takes many files in hardly more than the time of one.
 const SYNCING_THREADS: usize = 8;
+/// Time after which git takes the note of a collection on another machine for one that was left behind.
+const LEFT_BEHIND: Duration = Duration::from_hours(12);
 /// Number of times that the folder of an object is made again after somebody removed it.
 const FOLDER_TRIES_MAX: usize = 100;
 
@@ -96,7 +100,7 @@ impl Batch<'_> {
     fn add(&mut self, kind: Kind, bytes: Vec<u8>) -> Result<Oid, GitError> {
         let id = gix::objs::compute_hash(self.repo.hash(), kind, &bytes).map_err(other)?;
         if self.new.insert(id, (kind, bytes)).is_none() {
-            let place = if self.repo.has(id) { &mut self.known } else { &mut self.order };
+            let place = if self.repo.has_known(id) { &mut self.known } else { &mut self.order };
             place.push(id);
         }
         Ok(id)
@@ -153,7 +157,7 @@ impl Batch<'_> {
             return Ok(None);
         }
         let entry = |(name, (mode, oid)): (Vec<u8>, (Mode, Oid))| GixEntry {
-            mode: mode.kind().into(),
+            mode: mode.entry_kind().into(),
             filename: name.into(),
             oid,
         };
@@ -193,10 +197,11 @@ impl Batch<'_> {
     /// # Errors
     /// An object can't be read.
     pub fn add_from(&mut self, other_repo: &Repo, id: Oid) -> Result<(), GitError> {
+        self.repo.view.renew();
         // Each object is seen twice: on the way to what it names, and on the way back.
         let mut waiting = vec![(id, None)];
         while let Some((id, object)) = waiting.pop() {
-            if self.new.contains_key(&id) || self.repo.has(id) {
+            if self.new.contains_key(&id) || self.repo.has_known(id) {
                 continue;
             }
             if let Some(object) = object {
@@ -223,12 +228,6 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// The new objects, for the time until a reference names them.
-    #[must_use]
-    pub fn into_unnamed(self) -> Unnamed {
-        Unnamed { new: self.new, order: [self.known, self.order].concat() }
-    }
-
     /// Number of new objects.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -241,12 +240,15 @@ impl Batch<'_> {
         self.order.is_empty()
     }
 
-    /// Writes the objects into the repository and waits until they are on the disk. One appears after all that it names.
+    /// Writes the objects into the repository and waits until they are on the disk. One appears after all that it names. They stay
+    /// in memory for a while, since nothing names them yet: see [`Repo::secure`].
     ///
     /// # Errors
     /// One can't be written; those that were are harmless, since nothing names them.
-    pub fn settle(&self) -> Result<(), GitError> {
-        self.write_all(true)
+    pub fn settle(self) -> Result<(), GitError> {
+        self.write_files(true)?;
+        self.repo.recent.push(WrittenBatch { objects: self.new, order: [self.known, self.order].concat() });
+        Ok(())
     }
 
     /// The same for objects in a directory of ours that goes with its owner: nothing waits for the disk.
@@ -254,11 +256,11 @@ impl Batch<'_> {
     /// # Errors
     /// As of [`Batch::settle`].
     pub fn settle_unsynced(&self) -> Result<(), GitError> {
-        self.write_all(false)
+        self.write_files(false)
     }
 
     /// Writes the objects. One appears after all that it names.
-    fn write_all(&self, is_durable: bool) -> Result<(), GitError> {
+    fn write_files(&self, is_durable: bool) -> Result<(), GitError> {
         let objects = self.repo.common_dir().join("objects");
         let failed = |error: std::io::Error| GitError::Other(format!("{}: {error}", objects.display()));
         let next = AtomicUsize::new(0);
@@ -269,7 +271,7 @@ impl Batch<'_> {
                 let Some(id) = self.order.get(at) else { return Ok(ready) };
                 let (kind, bytes) = &self.new[id];
                 ready.extend(
-                    Ready::write(&objects, (*id, *kind, bytes), is_durable).map_err(failed)?.map(|it| (at, it)),
+                    Ready::prepare(&objects, (*id, *kind, bytes), is_durable).map_err(failed)?.map(|it| (at, it)),
                 );
             }
         };
@@ -321,7 +323,7 @@ impl Batch<'_> {
                     return Ok(());
                 }
             }
-            match Ready::write(objects, (id, *kind, bytes), is_durable)? {
+            match Ready::prepare(objects, (id, *kind, bytes), is_durable)? {
                 Some(again) => ready = again,
                 None => return Ok(()),
             }
@@ -330,37 +332,55 @@ impl Batch<'_> {
     }
 }
 
-/// Objects that were written and that no reference names yet: a `git gc --prune=now` may remove them until then, and one that has begun
-/// before then for some time after.
-pub struct Unnamed {
-    new: HashMap<Oid, (Kind, Vec<u8>)>,
-    order: Vec<Oid>,
-}
-
-impl std::fmt::Debug for Unnamed {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_list().entries(&self.order).finish()
-    }
-}
-
-impl Unnamed {
-    /// Bytes of all of them.
-    #[must_use]
-    pub fn bytes(&self) -> usize {
-        self.new.values().map(|(_, bytes)| bytes.len()).sum()
-    }
-
-    /// Writes those again that are gone.
+/// Protection from collections: a `git gc --prune=now` that looked at the references before one of ours moved removes what only
+/// that one names, as far as it lies in files of its own, or in packs that were there when it looked.
+impl Repo {
+    /// Makes sure that what a commit of this process has survives a `git gc` that runs: it is put into a new pack. To be called once
+    /// a reference names it.
     ///
     /// # Errors
-    /// As of [`Batch::settle`].
-    pub fn write_again(&self, repo: &Repo) -> Result<(), GitError> {
-        let order: Vec<Oid> = self.order.iter().copied().filter(|id| !repo.has(*id)).collect();
+    /// An object can't be written.
+    pub fn secure(&self, commit: Oid) -> Result<(), GitError> {
+        let is_collecting = self.is_collecting();
+        self.recent.name(commit, |batch| if is_collecting { self.pack(batch) } else { self.write_missing(batch) })
+    }
+
+    /// Writes objects again that have gone, as far as this process wrote them of late.
+    ///
+    /// # Errors
+    /// One can't be written.
+    pub fn write_again(&self) -> Result<(), GitError> {
+        self.recent.each(|batch| self.write_missing(batch))
+    }
+
+    /// Returns whether a `git gc` is at work. One that was killed leaves its note, which counts as git counts it.
+    #[must_use]
+    pub fn is_collecting(&self) -> bool {
+        let path = self.common_dir().join("gc.pid");
+        let Ok(note) = std::fs::read_to_string(&path) else { return false };
+        let (pid, host) = note.trim().split_once(' ').unwrap_or((note.trim(), ""));
+        if nix::unistd::gethostname().is_ok_and(|own| own.to_string_lossy() == host) {
+            return Path::new("/proc").join(pid).exists();
+        }
+        let modified = std::fs::metadata(&path).and_then(|it| it.modified());
+        modified.is_ok_and(|at| at.elapsed().is_ok_and(|age| age < LEFT_BEHIND))
+    }
+
+    fn pack(&self, batch: &WrittenBatch) -> Result<(), GitError> {
+        let object = |id: &Oid| batch.objects.get(id).map(|(kind, bytes)| (*id, *kind, &bytes[..]));
+        let all: Vec<pack::Object<'_>> = batch.order.iter().filter_map(object).collect();
+        pack::write(&self.common_dir().join("objects"), self.hash(), &all).map_err(other)
+    }
+
+    fn write_missing(&self, batch: &WrittenBatch) -> Result<(), GitError> {
+        // A pack that the library knows may have gone.
+        self.view.renew();
+        let order: Vec<Oid> = batch.order.iter().copied().filter(|id| !self.has_known(*id)).collect();
         if order.is_empty() {
             return Ok(());
         }
-        let new = order.iter().filter_map(|id| Some((*id, self.new.get(id)?.clone()))).collect();
-        Batch { repo, new, order, known: Vec::new() }.settle()
+        let new = order.iter().filter_map(|id| Some((*id, batch.objects.get(id)?.clone()))).collect();
+        Batch { repo: self, new, order, known: Vec::new() }.write_files(true)
     }
 }
 
@@ -393,7 +413,11 @@ struct Ready {
 
 impl Ready {
     /// Writes one object as git does: a temporary file beside its place. `None` if the object is there.
-    fn write(objects: &Path, (id, kind, bytes): (Oid, Kind, &[u8]), is_durable: bool) -> std::io::Result<Option<Self>> {
+    fn prepare(
+        objects: &Path,
+        (id, kind, bytes): (Oid, Kind, &[u8]),
+        is_durable: bool,
+    ) -> std::io::Result<Option<Self>> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let path = place(objects, id);
         if durable::is_written(&path) {

@@ -11,7 +11,6 @@ use super::history::{LogEntry, View};
 use super::names::{
     self, BRANCHES, FETCHED, FETCHED_SESSION, HIDDEN, KEPT, ON, SUMMARIES, kept_number, label, short_id,
 };
-use super::turn::Written;
 use super::wire::{Meta, TurnReport};
 use crate::files::Locked;
 use crate::git::{GitError, Identity, Mode, Objects as _, Oid, Repo};
@@ -113,7 +112,6 @@ pub struct Session {
     pub(super) tip: Oid,
     pub(super) desk: Desk,
     pub(super) draft: Arc<Draft>,
-    pub(super) unnamed: Arc<Written>,
     /// The newest commit that was made of the draft, with the changes that the draft had then.
     pub(super) written: Mutex<Option<(Oid, Vec<Changed>)>>,
     /// The newest turn if it couldn't be written: it is tried again before the next one.
@@ -123,12 +121,6 @@ pub struct Session {
     /// Messages about what an earlier process left, or a power cut.
     pub(super) notices: Vec<String>,
     pub(super) _lock: Locked<std::fs::File>,
-}
-
-impl Drop for Session {
-    fn drop(&mut self) {
-        self.outlast_collection();
-    }
 }
 
 impl Sessions {

@@ -318,9 +318,10 @@ mod tests {
         write(&session, "z.txt", None, Some("z\n"));
         let (id, former) = (session.id().to_owned(), scene.sessions.repo().refs(KEPT).expect("read")[0].1);
         drop(session);
-        let what = || -> Vec<String> {
-            examine(&scene.sessions, false).expect("examined").into_iter().map(|it| it.what).collect()
-        };
+        // Another process doesn't know what this one has written.
+        let other = Sessions::at(&scene.ws(), &scene.dir.path().join("state"), None, "tester").expect("a repository");
+        let what =
+            || -> Vec<String> { examine(&other, false).expect("examined").into_iter().map(|it| it.what).collect() };
         assert_eq!(what(), Vec::<String>::new(), "a turn that was cut off is none");
         let folder = scene.sessions.folder.join(&id);
         let contents = folder.join("draft/blobs/all-0");

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use super::tests::{Scene, git, turn, turn_report, write};
+use super::tests::{Scene, git, turn};
 use super::*;
 
 fn commit_on_main(scene: &Scene, text: &str) {
@@ -77,6 +77,8 @@ fn no_turn_is_lost(scene: &Scene, processes: usize) {
 #[test]
 fn several_processes_work_in_one_repository_and_lose_no_turn() {
     let scene = Scene::new();
+    // One in the background would still be at work when the objects are checked.
+    git(&scene.ws(), &["config", "gc.auto", "0"]);
     let children: Vec<_> = (0..PROCESSES).map(|_| worker(&scene)).collect();
     // The user works meanwhile.
     for number in 0..10 {
@@ -92,60 +94,85 @@ fn several_processes_work_in_one_repository_and_lose_no_turn() {
     assert_eq!(locks_below(&scene.ws().join(".git")), Vec::<PathBuf>::new());
 }
 
-/// Removes the files of the objects that these commits have and older ones haven't.
-fn remove_loose(scene: &Scene, revisions: &str) {
-    let list = git(&scene.ws(), &["rev-list", "--objects", revisions]);
-    for line in list.lines() {
-        let id = line.split(' ').next().unwrap_or_default();
-        let _ = std::fs::remove_file(scene.ws().join(".git/objects").join(&id[..2]).join(&id[2..]));
+/// Statement 17: the user commits, rebases, deletes branches and removes at once what nothing names, all the time.
+#[test]
+fn a_loop_of_commits_rebases_and_collections_disturbs_no_session_and_none_disturbs_it() {
+    const SESSIONS: usize = 2;
+    let (scene, mut number) = (Scene::new(), 0);
+    let ws = scene.ws();
+    git(&ws, &["config", "gc.auto", "0"]);
+    let mut children: Vec<_> = (0..SESSIONS).map(|_| worker(&scene)).collect();
+    while children.iter_mut().any(|it| it.try_wait().expect("its state").is_none()) {
+        number += 1;
+        commit_on_main(&scene, &format!("{number}\n"));
+        git(&ws, &["switch", "-q", "-c", "topic", "main~1"]);
+        std::fs::write(ws.join("topic.txt"), format!("{number}\n")).expect("a file");
+        git(&ws, &["add", "topic.txt"]);
+        git(&ws, &["commit", "-q", "-m", "a topic"]);
+        git(&ws, &["rebase", "-q", "main"]);
+        git(&ws, &["switch", "-q", "main"]);
+        git(&ws, &["branch", "-q", "-D", "topic"]);
+        git(&ws, &["gc", "-q", "--prune=now"]);
     }
+    each_worker_ended_well(children);
+    no_turn_is_lost(&scene, SESSIONS);
+    git(&ws, &["fsck", "--strict", "--no-dangling"]);
+    assert_eq!(git(&ws, &["rev-list", "--count", "main"]), (number + 1).to_string());
+    assert_eq!(locks_below(&ws.join(".git")), Vec::<PathBuf>::new());
 }
 
-/// Statement 17: a collection that began before the branch had moved knows nothing of the turns since, and removes them one after the other.
+/// The note of a `git gc` that runs, which lies in git's directory.
+fn note_of_collection(scene: &Scene, pid: u32, host: &str) {
+    std::fs::write(scene.ws().join(".git/gc.pid"), format!("{pid} {host}")).expect("a file");
+}
+
+/// Statement 17: a collection that began before the branch had moved knows nothing of the turns since. It removes their loose files
+/// and not the packs that came after it had begun.
 #[test]
-fn turns_that_a_running_collection_removes_are_written_again_before_and_while_the_next_one_is_committed() {
+fn turns_that_a_running_collection_does_not_know_are_in_packs() {
     let scene = Scene::new();
     let mut session = scene.sessions.start(None, "").expect("begun");
-    std::fs::write(scene.ws().join(".git/gc.pid"), "1 here").expect("a file");
     let first = session.tip();
+    note_of_collection(&scene, 1, "elsewhere");
     for number in 1..=3 {
         turn(&mut session, "q", &format!("{number}.txt"), None, Some("x\n"));
     }
-    let since = format!("{first}..{}", session.reference());
-    remove_loose(&scene, &since);
-    session.begin_turn("q").expect("begun");
+    let other = scene.sessions.start(None, "another").expect("begun");
+    for revisions in [format!("{first}..{}", session.reference()), format!("main..{}", other.reference())] {
+        for line in git(&scene.ws(), &["rev-list", "--objects", &revisions]).lines() {
+            let id = line.split(' ').next().unwrap_or_default();
+            let _ = std::fs::remove_file(scene.ws().join(".git/objects").join(&id[..2]).join(&id[2..]));
+        }
+    }
+    let program = scene.program();
     git(&scene.ws(), &["fsck", "--strict", "--no-dangling"]);
-    write(&session, "4.txt", None, Some("x\n"));
-    remove_loose(&scene, &since);
-    session.end_turn(&turn_report("q", State::Whole)).expect("committed");
-    git(&scene.ws(), &["fsck", "--strict", "--no-dangling"]);
-    assert_eq!(session.view().records(4).expect("records").len(), 4);
-    // Without a collection nothing but the newest is held.
+    let again = Sessions::at(&scene.ws(), &scene.dir.path().join("state"), None, "tester").expect("a repository");
+    assert_eq!(again.look(session.id()).expect("found").records(3).expect("records").len(), 3);
+    let packs = || std::fs::read_dir(scene.ws().join(".git/objects/pack")).expect("a folder").count();
+    let before = packs();
+    let plan = plan_merge(&scene.sessions, session.id(), How::Squash, &program).expect("planned");
+    merge(&scene.sessions, &plan, true, &program).expect("merged");
+    assert!(packs() > before, "the merge is in one as well");
+    // Without a collection nothing but the newest is held, and there are no further packs.
     std::fs::remove_file(scene.ws().join(".git/gc.pid")).expect("removed");
-    turn(&mut session, "q", "5.txt", None, Some("x\n"));
-    assert_eq!(session.unnamed.all.lock().len(), 1);
+    let before = packs();
+    turn(&mut session, "q", "4.txt", None, Some("x\n"));
+    assert_eq!((scene.sessions.repo.held(), packs()), (1, before));
 }
 
-/// The user's next command needs them, and there may be no next turn.
 #[test]
-fn what_a_collection_has_removed_is_there_again_when_it_has_ended() {
+fn the_note_of_a_collection_that_was_killed_does_not_count() {
     let scene = Scene::new();
-    let mut session = scene.sessions.start(None, "").expect("begun");
-    let (first, note) = (session.tip(), scene.ws().join(".git/gc.pid"));
-    std::fs::write(&note, format!("{} here", std::process::id())).expect("a file");
-    turn(&mut session, "q", "1.txt", None, Some("x\n"));
-    remove_loose(&scene, &format!("{first}..{}", session.reference()));
-    std::fs::remove_file(&note).expect("removed");
-    let is_whole = || {
-        let tree = format!("{}^{{tree}}", session.tip());
-        Command::new("git").args(["cat-file", "-e", &tree]).current_dir(scene.ws()).stderr(Stdio::null()).status()
-    };
-    let began = std::time::Instant::now();
-    while !is_whole().expect("git runs").success() {
-        assert!(began.elapsed() < std::time::Duration::from_secs(20), "the tree isn't there");
-        std::thread::park_timeout(std::time::Duration::from_millis(5));
-    }
-    // The note of a collection that was killed keeps nobody waiting.
-    std::fs::write(&note, format!("{} here", u32::MAX)).expect("a file");
-    assert!(!scene.sessions.repo.has_running_collection() && scene.sessions.repo.is_collecting());
+    let (own, is_collecting) = (crate::host::host_name().expect("a name"), || scene.sessions.repo.is_collecting());
+    assert!(!is_collecting());
+    note_of_collection(&scene, std::process::id(), &own);
+    assert!(is_collecting());
+    note_of_collection(&scene, u32::MAX, &own);
+    assert!(!is_collecting());
+    note_of_collection(&scene, u32::MAX, "elsewhere");
+    assert!(is_collecting(), "nobody knows what runs on another machine");
+    let note = std::fs::File::options().write(true).open(scene.ws().join(".git/gc.pid")).expect("a file");
+    let begun = std::time::UNIX_EPOCH + std::time::Duration::from_hours(1);
+    note.set_modified(begun).expect("set");
+    assert!(!is_collecting(), "git itself believes such a note for twelve hours");
 }

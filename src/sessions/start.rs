@@ -146,6 +146,7 @@ impl Sessions {
             let _ = desk.remove();
         })?;
         session.watch();
+        self.repo.write_again()?;
         Ok(session)
     }
 
@@ -223,7 +224,6 @@ impl Sessions {
             tip: at,
             desk,
             draft: Arc::new(draft),
-            unnamed: Arc::default(),
             written: Mutex::default(),
             owed: None,
             notices,

@@ -4,10 +4,6 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
-
-use parking_lot::Mutex;
 
 use super::base::{Session, Sessions};
 use super::disk::is_part;
@@ -17,7 +13,7 @@ use super::names::{self, kept_number, short_id};
 use super::wire::{self, CallFile, ChangeFile, Meta, State, TurnFile, TurnReport};
 use crate::base::text::counted;
 use crate::files::{Change, Journals, PathError, Tree as _};
-use crate::git::{Batch, GitError, Identity, Mode, NewCommit, Objects as _, Oid, Repo, TreeEdit, Unnamed, short};
+use crate::git::{Batch, GitError, Identity, Mode, NewCommit, Objects as _, Oid, TreeEdit, short};
 use crate::host::now_unix_ms;
 use crate::render::diff::{Line, diff_bytes};
 use crate::tree::{Changed, Content, FILE_BYTES_MAX, RECORDS};
@@ -39,15 +35,6 @@ const MODEL_EMAIL: &str = "noreply@localhost";
 /// Bytes of a file whose lines are counted, and of all files of a turn together.
 const COUNTED_BYTES_MAX: u64 = 1024 * 1024;
 const COUNTED_ALL_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// Commits whose objects stay in memory while a `git gc` runs, and their bytes together.
-const UNNAMED_MAX: usize = 100;
-const UNNAMED_BYTES_MAX: usize = 64 * 1024 * 1024;
-/// Longest wait for a collection when a session ends, and longest time for which one is watched meanwhile; the interval of looks.
-const COLLECTION_MAX: Duration = Duration::from_secs(10);
-const COLLECTION_WATCHED_MAX: Duration = Duration::from_hours(1);
-const COLLECTION_LOOK: Duration = Duration::from_millis(5);
-/// Number of times that something is tried of which a collection removes a part.
-const TRIES_MAX: usize = 5;
 /// Records aren't compared line by line in a checkout of the branch; git reads such rules from a work tree only.
 const ATTRIBUTES: &str = "** -diff linguist-generated\n";
 
@@ -64,46 +51,6 @@ pub struct Committed {
     pub lines: Option<[u64; 2]>,
     /// The new id of the session if its branch had moved, so that the turn went to a fork.
     pub forked: Option<String>,
-}
-
-/// The objects of the newest commit that was written, and of those before it that a collection may still remove.
-#[derive(Debug, Default)]
-pub(super) struct Written {
-    pub(super) all: Mutex<Vec<Unnamed>>,
-    /// `true` if a thread waits for the end of a collection.
-    is_watched: AtomicBool,
-}
-
-impl Written {
-    /// Writes those again that have gone. Those of earlier commits stay in memory while a `git gc --prune=now` runs: if it
-    /// began before the branch named them, it removes them later.
-    fn write_again(&self, repo: &Repo) -> Result<(), SessionError> {
-        let is_collecting = repo.is_collecting();
-        let mut all = self.all.lock();
-        all.iter().try_for_each(|it| it.write_again(repo))?;
-        let (mut count, mut bytes) = (0, 0);
-        for it in all.iter().rev() {
-            bytes += it.bytes();
-            if count > 0 && (!is_collecting || count >= UNNAMED_MAX || bytes > UNNAMED_BYTES_MAX) {
-                break;
-            }
-            count += 1;
-        }
-        let first = all.len() - count;
-        all.drain(..first);
-        Ok(())
-    }
-}
-
-/// Waits until no `git gc` runs any more, or for `longest`. Returns whether it had to wait.
-fn outlast_collection(repo: &Repo, longest: Duration) -> bool {
-    let began = Instant::now();
-    let mut has_waited = false;
-    while repo.has_running_collection() && began.elapsed() < longest {
-        std::thread::park_timeout(COLLECTION_LOOK);
-        has_waited = true;
-    }
-    has_waited
 }
 
 /// The origin of a session.
@@ -163,7 +110,7 @@ impl Session {
     /// # Errors
     /// The state directory can't be written, or the branch is checked out, or has moved and can't be followed.
     pub fn begin_turn(&mut self, question: &str) -> Result<Option<String>, SessionError> {
-        self.write_again()?;
+        self.sessions.repo.write_again()?;
         let mut notice = self.follow()?;
         if let Some(owed) = self.owed.take() {
             // If it fails again, the turn that begins has its files.
@@ -216,7 +163,7 @@ impl Session {
     /// # Errors
     /// It can't be written. The branch is where it was then, and the draft stays.
     pub fn end_turn(&mut self, report: &TurnReport) -> Result<Committed, SessionError> {
-        let written = self.despite_collections(|it| it.write_turn(report));
+        let written = self.write_turn(report);
         let written = written.and_then(|(meta, done)| match self.publish(done.commit) {
             Ok(()) => {
                 self.meta = meta;
@@ -325,7 +272,7 @@ impl Session {
             subject = format!("{}…", subject[..end].trim_end());
         }
         let message = format!("{subject}\n\n{}", trailers(&meta.id, None, act, "whole", None));
-        let commit = self.despite_collections(|it| it.write_draft(&meta, None, changes.clone(), message.clone()))?;
+        let commit = self.write_draft(&meta, None, changes, message)?;
         self.publish(commit)?;
         self.meta = meta;
         Ok(commit)
@@ -452,7 +399,6 @@ impl Session {
             self.desk.clear_journal();
             return Err(error);
         }
-        self.unnamed.all.lock().push(batch.into_unnamed());
         *self.written.lock() = Some((commit, changes));
         Ok(commit)
     }
@@ -467,7 +413,6 @@ impl Session {
     ) -> Result<Oid, SessionError> {
         let (batch, commit) = self.batch_of(meta, record, changes, message)?;
         batch.settle()?;
-        self.unnamed.all.lock().push(batch.into_unnamed());
         Ok(commit)
     }
 
@@ -509,56 +454,9 @@ impl Session {
             self.desk.clear_journal();
             return Err(error.into());
         }
-        // Somebody's `git gc --prune=now` may have taken them in between.
-        let whole = self.write_again();
-        self.watch_collection();
-        self.despite_collections(|it| it.moved_to(commit, Some(commit)))?;
-        whole
-    }
-
-    /// Writes objects again that have gone, as far as this process wrote them.
-    fn write_again(&self) -> Result<(), SessionError> {
-        self.unnamed.write_again(&self.sessions.repo)
-    }
-
-    /// Writes objects again as soon as the `git gc` has ended that runs now: if it began before the branch named them, it removes
-    /// them, and the user's next one would find that.
-    fn watch_collection(&self) {
-        let repo = self.sessions.repo.clone();
-        if !repo.has_running_collection() || self.unnamed.is_watched.swap(true, Ordering::Relaxed) {
-            return;
-        }
-        let unnamed = Arc::clone(&self.unnamed);
-        let watch = move || {
-            outlast_collection(&repo, COLLECTION_WATCHED_MAX);
-            unnamed.is_watched.store(false, Ordering::Relaxed);
-            // The next turn tries it again, and says why it can't.
-            let _ = unnamed.write_again(&repo);
-        };
-        let _ = std::thread::Builder::new().name("collection".to_owned()).spawn(watch);
-    }
-
-    /// Waits, for a while, until a `git gc` has ended that may still remove what this process wrote, and writes it again then: later
-    /// nobody could.
-    pub(super) fn outlast_collection(&self) {
-        if !self.unnamed.all.lock().is_empty() && outlast_collection(&self.sessions.repo, COLLECTION_MAX) {
-            // What can't be written is found by `doctor`.
-            let _ = self.write_again();
-        }
-    }
-
-    /// Does something that reads what the newest commits have, and does it again if a collection has removed a part of that.
-    fn despite_collections<T>(
-        &mut self,
-        mut act: impl FnMut(&mut Self) -> Result<T, SessionError>,
-    ) -> Result<T, SessionError> {
-        for _ in 1..TRIES_MAX {
-            match act(self) {
-                Err(SessionError::Git(GitError::Object(_))) => self.write_again()?,
-                done => return done,
-            }
-        }
-        act(self)
+        let whole = repo.write_again();
+        self.moved_to(commit, Some(commit))?;
+        Ok(whole?)
     }
 
     /// Checks that no work tree has the branch checked out: there a move would look like changes of the user's.

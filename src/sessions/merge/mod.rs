@@ -308,12 +308,16 @@ pub fn merge(sessions: &Sessions, plan: &MergePlan, with_hooks: bool, program: &
     batch.settle()?;
     let commit = as_user_commits(sessions, plan, with_hooks, program)?;
     match &plan.checked_out {
-        Some(at) => program.fast_forward(at, commit).map_err(|error| {
-            SessionError::Refused(format!(
-                "{error}; nothing was changed, and the merge is there as commit {}",
-                short(commit)
-            ))
-        })?,
+        Some(at) => {
+            program.fast_forward(at, commit).map_err(|error| {
+                SessionError::Refused(format!(
+                    "{error}; nothing was changed, and the merge is there as commit {}",
+                    short(commit)
+                ))
+            })?;
+            // The branch has moved. What can't be written now is tried again when it is read.
+            let _ = sessions.repo.secure(plan.commit).and_then(|()| sessions.repo.secure(commit));
+        }
         None => sessions.repo.swap(&plan.target, plan.target_tip, Some(commit), &sessions.who)?,
     }
     Ok(commit)
