@@ -460,7 +460,7 @@ mod tests {
         put("real/pager", "");
         symlink("real", top.join("tools")).expect("a link");
         put("lib/.git", "gitdir: ../.git/modules/lib\n");
-        put(".git/modules/lib/config", "[filter \"x\"]\n clean = ./clean\n");
+        put(".git/modules/lib/config", "[filter \"x\"]\n clean = ./tidy\n");
         put("tree/.git", "gitdir: ../.git/worktrees/tree\n");
         put(".git/worktrees/tree/commondir", "../..\n");
         put("odd/.git/HEAD", "");
@@ -474,14 +474,14 @@ mod tests {
             "tools/pager",
             "real/pager",
             "tools",
-            "lib/clean",
+            "lib/tidy",
             "tree/tools/pager",
             "tree/edit",
             "bare/config",
         ] {
             assert!(names.reason_below(Path::new(path)).is_some(), "{path}");
         }
-        for path in ["clean", "lib/a.rs", "real/other", "odd/edit.rs", "src", "bare/a", "src/config"] {
+        for path in ["tidy", "lib/a.rs", "real/other", "odd/edit.rs", "src", "bare/a", "src/config"] {
             assert_eq!(names.reason_below(Path::new(path)), None, "{path}");
         }
     }
