@@ -152,3 +152,16 @@ fn a_work_tree_of_the_users_keeps_its_links() {
         assert!(Path::new(&git(&at.join("in"), &["rev-parse", "--git-common-dir"])).ends_with(".git"), "{tier}");
     }
 }
+
+/// Where nobody can be asked the model learns which path it lacked, and half a work tree isn't left.
+#[test]
+fn a_work_tree_outside_the_workspace_is_refused_with_its_path() {
+    for tier in TIERS {
+        let home = repository(&["git worktree add ../out"], tier);
+        let results = results(home.path());
+        let told = results[0]["error"]["message"].as_str().unwrap_or_default();
+        let out = home.path().join("out");
+        assert!(told.contains(&format!("it writes {} directly", out.display())), "{tier}: {results:?}");
+        assert!(!out.exists() && !work(home.path(), ".git/worktrees").exists(), "{tier}");
+    }
+}
