@@ -325,6 +325,7 @@ impl<'a> Records<'a> {
     fn add(&mut self, change: &Change, name: &'a Path) {
         match change.kind {
             ChangeKind::Directory { .. } => self.has_directories = true,
+            _ if self.names.last() == Some(&name) => {}
             _ => self.names.push(name),
         }
     }

@@ -31,9 +31,13 @@ pub(super) fn objects_above(path: &Path) -> Option<&Path> {
     path.ancestors().find(|it| is_object && it.parent() == Some(git))
 }
 
-/// The `.git` whose index or log a change writes, and that file's name there.
+/// The `.git` whose index or log a change writes, and that file's name there. All of a linked work tree's directory has one name; what
+/// is protected in it has a row of its own.
 pub(super) fn record_in(change: &Change) -> Option<(&Path, &Path)> {
     let (git, rest) = in_git(&change.path)?;
+    if rest.starts_with("worktrees") && change.kind != ChangeKind::Deleted {
+        return Some((git, rest.ancestors().find(|it| it.components().count() == 2).unwrap_or(rest)));
+    }
     let is_record = rest.starts_with("logs") || RECORDS.iter().any(|name| rest == Path::new(name));
     (is_record && change.kind != ChangeKind::Deleted).then_some((git, rest))
 }
@@ -101,6 +105,7 @@ mod tests {
             (".git/index", true),
             (".git/logs/refs/heads/main", true),
             (".git/COMMIT_EDITMSG", true),
+            (".git/worktrees/x/index", true),
             (".git/config", false),
             (".git/rebase-merge/git-rebase-todo", false),
             (".git/hooks/index", false),
