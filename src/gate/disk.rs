@@ -9,10 +9,14 @@ use super::named::{Named, Tracked};
 use crate::files::Tree;
 use crate::policy::{Files, Rules};
 
-/// The disk as it is now, for one judgement: a directory that was looked up is remembered, since the changes of a command may be
-/// thousands of files in a few.
+/// Paths whose targets are remembered: a judgement asks about each path several times, one after the other.
+const PATHS_MAX: usize = 1_000;
+
+/// The disk as it is now, for one judgement: what was looked up is remembered, since the changes of a command may be thousands of files
+/// in a few directories.
 #[derive(Debug, Default)]
 pub struct Disk {
+    paths: RefCell<HashMap<String, Option<String>>>,
     directories: RefCell<HashMap<PathBuf, Option<Place>>>,
     named: OnceLock<Named>,
     tracked: Arc<Tracked>,
@@ -52,7 +56,29 @@ struct Place {
 
 impl Files for Disk {
     fn canonical(&self, path: &str) -> Option<String> {
-        let path = Path::new(path);
+        if let Some(known) = self.paths.borrow().get(path) {
+            return known.clone();
+        }
+        let found = self.find(Path::new(path));
+        let mut paths = self.paths.borrow_mut();
+        if paths.len() >= PATHS_MAX {
+            paths.clear();
+        }
+        paths.insert(path.to_owned(), found.clone());
+        found
+    }
+
+    fn is_named(&self, path: &str, rules: &Rules) -> bool {
+        let new = || Named::over(Path::new(&rules.home), Path::new(&rules.workspace), Arc::clone(&self.tracked));
+        let named = self.named.get_or_init(new);
+        let has = |path: &str| named.reason(Path::new(path)).is_some();
+        has(path) || self.canonical(path).is_some_and(|real| real != path && has(&real))
+    }
+}
+
+impl Disk {
+    /// The target of a path, looked up.
+    fn find(&self, path: &Path) -> Option<String> {
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return text(resolved(path)?.path) };
         let directory = self.directory(parent)?;
         let path = directory.path.join(name);
@@ -61,15 +87,6 @@ impl Files for Disk {
         text(if is_link { resolved(&path)?.path } else { path })
     }
 
-    fn is_named(&self, path: &str, rules: &Rules) -> bool {
-        let new = || Named::over(Path::new(&rules.home), Path::new(&rules.workspace), Arc::clone(&self.tracked));
-        let named = self.named.get_or_init(new);
-        let has = |path: &str| named.reason(Path::new(path)).is_some();
-        has(path) || self.canonical(path).is_some_and(|path| has(&path))
-    }
-}
-
-impl Disk {
     /// The disk, with what is known of git's indices.
     #[must_use]
     pub fn over(tracked: Arc<Tracked>) -> Self {
@@ -122,6 +139,23 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
+
+    /// Each path of a command's changes was looked up four times for one judgement.
+    #[test]
+    fn a_judgement_looks_a_path_up_once() {
+        let top = tempfile::tempdir().expect("a directory");
+        let top = std::fs::canonicalize(top.path()).expect("a path");
+        let at = |name: &str| top.join(name).display().to_string();
+        let (disk, next) = (Disk::default(), Disk::default());
+        symlink("real", top.join("link")).expect("a link");
+        std::fs::write(top.join("real"), "").expect("a file");
+        assert_eq!(disk.canonical(&at("link")), Some(at("real")));
+        std::fs::remove_file(top.join("link")).expect("removed");
+        assert_eq!(disk.canonical(&at("link")), Some(at("real")));
+        assert_eq!(next.canonical(&at("link")), Some(at("link")), "another judgement sees the disk as it is");
+        (0..PATHS_MAX).for_each(|number| drop(disk.canonical(&at(&number.to_string()))));
+        assert_eq!(disk.canonical(&at("link")), Some(at("link")), "what is remembered is bounded");
+    }
 
     #[test]
     fn a_path_resolves_to_the_target_of_its_links() {
