@@ -20,6 +20,7 @@ WANTED = {
     "harmless.tsv": {None: ("run", "allow")},
     "dangerous.tsv": {None: ("deny",)},
     "fresh.tsv": {"look": ("run", "allow"), "catastrophe": ("deny",), None: ("run", "allow", "ask")},
+    "trades.tsv": {None: ("run", "allow")},
     "day.tsv": {"look": ("run", "allow"), "catastrophe": ("deny",), None: ("run", "allow", "ask")},
 }
 HERE = pathlib.Path(__file__).resolve().parent

@@ -736,6 +736,8 @@ fn looks_of_everyday_tools_are_harmless() {
         "go version",
         "gcc --version",
         "docker --version",
+        "sbt --script-version",
+        "ghc --numeric-version",
         "npm -v",
         "git branch",
         "git branch -a",

@@ -117,10 +117,10 @@ const HANDLERS: &[(&str, Handler)] = handlers! {
         "sqlite" => database;
 };
 
-/// Returns whether words ask for nothing but a program's version or help.
+/// Returns whether words ask for nothing but help or a version: that of the program, or `--script-version`.
 pub(super) fn only_tells(words: &[Text]) -> bool {
-    let about = ["--version", "-V", "--help", "-version", "-?", "--usage"];
-    matches!(words, [only] if about.contains(&only.lossy()))
+    let is_one = |it: &str| it.ends_with("-version") && it.starts_with('-');
+    matches!(words, [only] if is_one(only.lossy()) || ["-V", "--help", "-?", "--usage"].contains(&only.lossy()))
 }
 
 /// Returns the effects of a command; `None` for a program that the table doesn't have.
