@@ -115,6 +115,13 @@ fn a_session_edits_beside_the_checkout_goes_back_and_is_taken_over() {
     session.run("?more of it");
     session.expect_text("turn 2 · 1 file");
     session.expect_prompt();
+    for word in ["cat", "edit"] {
+        session.run("clear");
+        session.run(&format!(":session {word}"));
+        session.expect_text("which file?");
+    }
+    session.run(":rewind");
+    session.expect_text(":session undo returns");
     session.run("clear");
     session.run(":session cat a.txt");
     session.expect_line("new");

@@ -108,7 +108,13 @@ pub(in crate::repl) fn rewind(repl: &mut Repl, argument: &str) -> Flow {
     let Some(count) = turn_number(repl, number, turns.len()) else { return Flow::Continue };
     let Some(count) = count else {
         repl.console.write(&table(&rows_of(&turns, 1), repl.console.width_columns()));
-        repl.console.notice(":rewind N drops everything after turn N; 0 drops all; :fork N keeps both");
+        repl.console.notice(match repl.runtime.on_git() {
+            // A session keeps what a rewind leaves.
+            Some(_) => {
+                ":rewind N goes back to turn N, files and conversation; :session undo returns; :fork N keeps both"
+            }
+            None => ":rewind N drops everything after turn N; 0 drops all; :fork N keeps both",
+        });
         return Flow::Continue;
     };
     if let Some(half) = half {

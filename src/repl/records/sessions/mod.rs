@@ -335,10 +335,14 @@ impl Repl {
     fn session_cat(&self, argument: &str) -> Result<(), Failure> {
         let view = self.session_view()?;
         let (path, turn) = path_and_turn(argument);
+        if path.is_empty() {
+            return Err(Failure::user("which file?").hint(":session cat PATH [@N]; :session files lists what there is"));
+        }
         let files = view.files(turn).map_err(session_failure)?;
         let content = files.read(path, crate::sessions::FILE_BYTES_MAX);
         let content = content.map_err(|error| {
-            Failure::user(format!("{path}: {error}")).hint(":session cat PATH @N shows that of turn N")
+            Failure::user(format!("{path}: {error}"))
+                .hint(":session files lists what there is, and @N after the path is turn N")
         })?;
         self.console.outside(&String::from_utf8_lossy(&content.bytes));
         Ok(())
@@ -525,6 +529,10 @@ impl Repl {
 
     /// Opens a file of the session in the person's editor; what they save becomes a commit of their own.
     fn session_edit(&mut self, path: &str) -> Flow {
+        if path.is_empty() {
+            self.console.failure(&Failure::user("which file?").hint(":session edit PATH"));
+            return Flow::Continue;
+        }
         let opened = self.runtime.session_file(path).and_then(|old| {
             let copy = PrivateCopy::new(path, old.as_deref().unwrap_or_default(), self.runtime.env());
             Ok((copy.map_err(|error| Failure::user(format!("no file can be made for the editor: {error}")))?, old))
