@@ -142,6 +142,24 @@ pub fn turn(view: &View, number: Option<u64>) -> Result<Turn, Failure> {
     Ok(Turn { number, record, difference: difference(&changes, &|side| view.text(side)) })
 }
 
+/// A row about a turn: its number, its age, the model, tokens and cost as far as they are known, and its end if it isn't whole.
+#[must_use]
+pub fn turn_row(record: &TurnFile) -> String {
+    let passed = match age(host::now_unix_ms() - record.time_ms) {
+        now if now == "now" => "just now".to_owned(),
+        passed => format!("{passed} ago"),
+    };
+    let tokens = match record.tokens {
+        [0, 0] => None,
+        [sent, received] => Some(format!("{sent} tokens sent, {received} received")),
+    };
+    let state = Some(record.state.clone()).filter(|state| !state.is_empty() && state != "whole");
+    let model = record.model.as_deref().map(escape_visible);
+    let cost = record.cost.as_deref().map(escape_visible);
+    let facts = [Some(format!("turn {}", record.turn)), Some(passed), model, tokens, cost, state];
+    facts.into_iter().flatten().collect::<Vec<_>>().join(" · ")
+}
+
 /// The open files of a session as rows of a table: name, size in tokens.
 #[must_use]
 pub fn open_rows(open: &[(String, usize)]) -> Vec<Vec<String>> {
@@ -186,7 +204,8 @@ fn kept_rows(tips: &[(u64, LogEntry)], log: &[LogEntry]) -> Vec<Vec<String>> {
     let row = |(number, it): &(u64, LogEntry)| {
         let turn = it.turn.map(|turn| format!("turn {turn}")).unwrap_or_default();
         let age = age((now_s - it.time_s) * 1000);
-        let what = [turn, String::new(), String::new(), "left".to_owned(), escape_visible(&it.subject)];
+        let blank = String::new;
+        let what = [turn, blank(), blank(), blank(), "left".to_owned(), escape_visible(&it.subject)];
         [vec![format!("kept {number}"), short(it.id), age], what.to_vec()].concat()
     };
     tips.iter().filter(is_left).map(row).collect()
@@ -214,7 +233,8 @@ pub fn lines_words(lines: Option<[u64; 2]>) -> String {
     }
 }
 
-/// The turns of a session as rows of a table, the oldest first: number, commit, age, files, lines, cost, state, question.
+/// The turns of a session as rows of a table, the oldest first: number, commit, age, files, lines, model, cost, state,
+/// question.
 ///
 /// # Errors
 /// A tree can't be read.
@@ -230,9 +250,8 @@ fn log_rows(view: &View, log: &[LogEntry]) -> Result<Vec<Vec<String>>, SessionEr
         };
         let state = if it.state == "whole" { String::new() } else { it.state.clone() };
         let age = age((now_s - it.time_s) * 1000);
-        let cost = escape_visible(&it.cost);
-        let subject = escape_visible(&it.subject);
-        Ok(vec![number, short(it.id), age, files, lines_words(it.lines), cost, state, subject])
+        let [model, cost, subject] = [&it.model, &it.cost, &it.subject].map(|it| escape_visible(it));
+        Ok(vec![number, short(it.id), age, files, lines_words(it.lines), model, cost, state, subject])
     };
     log.iter().rev().map(row).collect()
 }

@@ -154,11 +154,15 @@ fn a_session_is_asked_looked_at_and_rewound_without_a_terminal() {
     let shown = output(at, &["session", "show", &id, "1"]);
     assert!(shown.contains("? first change") && shown.contains("file_write") && shown.contains("+new"), "{shown}");
     assert!(shown.contains("  receipt-"), "{shown}");
+    let first = shown.lines().next().expect("a line");
+    assert!(first.starts_with("turn 1 · ") && first.contains(" · m"), "{shown}");
     let diff = output(at, &["session", "diff", &id]);
     assert!(diff.contains("+++ b/a.txt") && diff.contains("+++ b/more.txt"), "{diff}");
     assert!(!output(at, &["session", "diff", &id, "1..2"]).contains("a.txt"));
     let log = output(at, &["session", "log", &id]);
     assert!(log.contains("first change") && log.contains("second change"), "{log}");
+    let row = log.lines().find(|line| line.contains("first change")).expect("a row");
+    assert!(row.split_whitespace().any(|word| word == "m"), "its model: {log}");
     let fork = output(at, &["session", "fork", &id, "1"]);
     assert_ne!(fork.trim(), id);
     let (code, _, told) = reedclaw(at, &["session", "rewind", &id, "1"]);

@@ -28,7 +28,7 @@ use crate::ops::sessions::{
     Turn, against, applied_lines, call_lines, changes_at, difference, doubt_lines, first_branch_notice,
     first_questions, former_names, git_program, half_words, leaving, list, merge_words, open_rows, output_of,
     own_change_lines, own_command, plan_lines, range_and_path, session_rows, test_lines, tool_lines, tool_rows, turn,
-    whole_log,
+    turn_row, whole_log,
 };
 use crate::proto::Failure;
 use crate::render::text::{escape_visible, table};
@@ -339,6 +339,7 @@ impl Asked {
             outln!("Turn 0 begins the session: nothing was asked.");
             return Ok(());
         }
+        outln!("{}", turn_row(&record));
         outln!("? {}", strip_controls(record.question.as_bytes()));
         for line in record.calls.iter().flat_map(call_lines) {
             outln!("{}", escape_visible(&line));

@@ -15,7 +15,7 @@ use crate::host::PrivateCopy;
 use crate::ops::sessions::{
     Turn, against, applied_lines, call_lines, changes_at, difference, first_branch_notice, fork_words, git_program,
     half_words, list, merge_wish, merge_words, open_rows, output_of, own_change_lines, own_command, plan_lines,
-    range_and_path, session_line, session_rows, start_wish, turn, whole_log,
+    range_and_path, session_line, session_rows, start_wish, turn, turn_row, whole_log,
 };
 use crate::proto::Failure;
 use crate::render::patch::parse;
@@ -287,6 +287,7 @@ impl Repl {
                 self.console.notice("turn 0 begins the session: nothing was asked");
             }
             Ok(Turn { record, difference, .. }) => {
+                self.console.notice(&turn_row(&record));
                 self.console.outside(&format!("? {}\n", record.question));
                 let calls = record.calls.iter().flat_map(call_lines);
                 calls.for_each(|line| self.console.outside(&format!("{line}\n")));
