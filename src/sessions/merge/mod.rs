@@ -403,7 +403,7 @@ impl Work<'_> {
         let turns = || log.iter().rev().filter(|it| it.act == "turn").filter_map(|it| Some((it.turn?, &it.subject)));
         let subjects: Vec<String> = turns().map(|(_, subject)| format!("- {subject}\n")).take(SUBJECTS_MAX).collect();
         let subjects = if subjects.is_empty() { String::new() } else { format!("{}\n", subjects.concat()) };
-        let range = match (turns().next(), turns().last()) {
+        let range = match (turns().next(), turns().next_back()) {
             (Some((first, _)), Some((last, _))) if first < last => format!("ReedClaw-Turns: {first}-{last}\n"),
             (Some((only, _)), _) => format!("ReedClaw-Turns: {only}\n"),
             _ => String::new(),
