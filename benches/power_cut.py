@@ -119,8 +119,11 @@ class Work(threading.Thread):
                 self.done.append(("start", fork))
                 self.done.append(("turn", fork, turn, number))
             elif chance < 0.3 and turn > 2:
+                # On the disk it may be done before it is reported.
+                self.done.append(("between", session, turn - 1))
                 self.reedclaw("session", "rewind", session, str(turn - 1))
                 self.done.append(("at", session, turn - 1))
+                self.done.append(("between", session, turn - 1))
                 self.reedclaw("session", "undo", session)
                 self.done.append(("at", session, turn))
 
@@ -138,14 +141,14 @@ def check(exe, home, done, kind, image, at):
     listed = {json.loads(line)["session"] for line in tried(exe, "session", "list", "--json")[1].splitlines()}
     starts = [it[1] for it in done if it[0] == "start"]
     problems += [f"session {it} is missing" for it in starts if it not in listed]
-    # After a rewind that isn't undone yet later turns are kept commits without a number.
+    # While a rewind is under way, or not undone, later turns may be kept commits without a number.
     newest = {}
     for it in done:
-        if it[0] in ("turn", "at"):
+        if it[0] != "start":
             newest[it[1]] = it
     for it in [it for it in done if it[0] == "turn"][-15:]:
         _, session, turn, number = it
-        if newest[session][0] == "at" and newest[session][2] < turn:
+        if newest[session][0] != "turn" and newest[session][2] < turn:
             continue
         code, out, err = tried(exe, "session", "cat", session, path_of(number), str(turn))
         if (code, out) != (0, content_of(number)):
