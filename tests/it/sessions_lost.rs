@@ -117,13 +117,13 @@ fn sessions_are_whole_without_the_database_and_their_conversations_come_back_int
     shell.expect_text("name mandarins");
 }
 
-/// Returns whether a command has made this file on its copy, or in the directory in which it works.
-fn has_made(home: &Path, name: &str) -> bool {
+/// Returns whether a command has written this file on its copy, or in the directory in which it works. It is empty for a moment.
+fn has_written(home: &Path, name: &str) -> bool {
     let below = |at: &Path| fs::read_dir(at).into_iter().flatten().flatten().map(|it| it.path()).collect::<Vec<_>>();
     let sessions = below(&home.join(".local/state/reedclaw/sessions")).into_iter().flat_map(|it| below(&it));
     sessions.into_iter().any(|session| {
         let copies = below(&session.join("bench.copies")).into_iter().map(|it| it.join("upper"));
-        copies.chain([session.join("bench.whole")]).any(|it| it.join(name).is_file())
+        copies.chain([session.join("bench.whole")]).any(|it| fs::read(it.join(name)).is_ok_and(|it| !it.is_empty()))
     })
 }
 
@@ -152,7 +152,7 @@ fn what_a_command_had_changed_when_its_process_was_killed_is_in_the_commit_of_it
         let mut asked = command(at, &["agent", "--session", &id, "-m", "go on"]);
         let mut asked = Running(asked.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it runs"));
         let began = Instant::now();
-        while !has_made(at, "ready") {
+        while !has_written(at, "ready") {
             assert!(began.elapsed() < Duration::from_secs(60), "{tier}: the command doesn't run");
             std::thread::park_timeout(Duration::from_millis(5));
         }
