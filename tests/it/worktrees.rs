@@ -108,7 +108,7 @@ fn a_work_tree_that_leads_elsewhere_is_not_kept_unasked() {
     }
 }
 
-/// What git runs by a path relative to the work tree's top was no protected name there.
+/// Git runs configured programs by paths relative to the top of a work tree, and these names were not protected there.
 #[test]
 fn a_new_work_tree_holds_no_other_program_of_gits_than_the_repository() {
     for tier in TIERS {
