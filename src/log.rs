@@ -1,5 +1,5 @@
 //! The log: events with a few plain fields, in a file of the state directory and, without a session, on standard error.
-//! It owns that file. It must not know its callers.
+//! It owns that file, and the form of such a file for others. It must not know its callers.
 //!
 //! Other rooms write events with the macros of `tracing`; this room is the layer that collects them. It writes an
 //! event's fields: names, numbers, ReedClaw's own paths, and the message of an error, which may repeat a line of a
@@ -71,15 +71,57 @@ struct Log {
     is_json: bool,
     /// The user asked for the log, so standard error also has what was shown already.
     is_wanted: bool,
-    directory: Option<PathBuf>,
-    file: Mutex<Option<Open>>,
+    file: Mutex<Option<Bounded>>,
     stderr: Mutex<Box<dyn Write + Send>>,
 }
 
+/// A private file of lines that is bounded: when it has grown long a new one is begun, and the previous one ends in `.1`. It isn't
+/// made before its first line.
+#[derive(Debug)]
+pub struct Bounded {
+    path: PathBuf,
+    bytes_max: u64,
+    open: Option<Open>,
+}
+
 /// The open file and its size.
+#[derive(Debug)]
 struct Open {
     file: File,
     bytes: u64,
+}
+
+impl Bounded {
+    /// The file at a path, which is followed by the next one after so many bytes.
+    #[must_use]
+    pub fn new(path: PathBuf, bytes_max: u64) -> Self {
+        Self { path, bytes_max, open: None }
+    }
+
+    /// Puts lines at the end of the file, and begins a new one where it has grown long. After a failure the next line tries again.
+    ///
+    /// # Errors
+    /// The file can't be written, or isn't a plain one.
+    pub fn append(&mut self, lines: &str) -> io::Result<()> {
+        let done = self.try_append(lines);
+        if done.is_err() {
+            self.open = None;
+        }
+        done
+    }
+
+    fn try_append(&mut self, lines: &str) -> io::Result<()> {
+        if self.open.as_ref().is_some_and(|open| open.bytes >= self.bytes_max) {
+            self.open = None;
+        }
+        if self.open.is_none() {
+            self.open = Some(open_file(&self.path, self.bytes_max)?);
+        }
+        let Some(open) = &mut self.open else { return Ok(()) };
+        open.file.write_all(lines.as_bytes())?;
+        open.bytes += lines.len() as u64;
+        Ok(())
+    }
 }
 
 impl Log {
@@ -98,8 +140,7 @@ impl Log {
             stderr_level: if to_stderr { on_stderr } else { LevelFilter::OFF },
             is_json,
             is_wanted,
-            directory,
-            file: Mutex::new(None),
+            file: Mutex::new(directory.map(|directory| Bounded::new(directory.join(FILE_NAME), FILE_BYTES_MAX))),
             stderr: Mutex::new(stderr),
         }
     }
@@ -115,12 +156,8 @@ impl Log {
             let line = if self.is_json { json.clone() } else { as_text(level, &fields) };
             let _ = self.stderr.lock().write_all(line.as_bytes());
         }
-        if let Some(directory) = self.directory.as_ref().filter(|_| in_file) {
-            let mut file = self.file.lock();
-            // After a failure the next event tries again.
-            if append(directory, &mut file, &json).is_err() {
-                *file = None;
-            }
+        if let Some(file) = self.file.lock().as_mut().filter(|_| in_file) {
+            let _ = file.append(&json);
         }
     }
 }
@@ -231,30 +268,19 @@ fn bounded(value: Value) -> Value {
     }
 }
 
-/// Puts a line at the end of the file, and begins a new one where it has grown long.
-fn append(directory: &Path, open: &mut Option<Open>, line: &str) -> io::Result<()> {
-    if open.as_ref().is_some_and(|open| open.bytes >= FILE_BYTES_MAX) {
-        *open = None;
+fn open_file(path: &Path, bytes_max: u64) -> io::Result<Open> {
+    if let Some(directory) = path.parent() {
+        DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
     }
-    if open.is_none() {
-        *open = Some(open_file(directory)?);
-    }
-    let Some(open) = open else { return Ok(()) };
-    open.file.write_all(line.as_bytes())?;
-    open.bytes += line.len() as u64;
-    Ok(())
-}
-
-fn open_file(directory: &Path) -> io::Result<Open> {
-    DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
-    let path = directory.join(FILE_NAME);
-    // Another session may have begun a new one meanwhile; then this looks at that.
-    if path.symlink_metadata().is_ok_and(|data| data.is_file() && data.len() >= FILE_BYTES_MAX) {
-        std::fs::rename(&path, directory.join(format!("{FILE_NAME}.1")))?;
+    // Another process may have begun a new one meanwhile; then this looks at that.
+    if path.symlink_metadata().is_ok_and(|data| data.is_file() && data.len() >= bytes_max) {
+        let mut previous = path.as_os_str().to_owned();
+        previous.push(".1");
+        std::fs::rename(path, previous)?;
     }
     let mut how = OpenOptions::new();
     how.append(true).create(true).mode(0o600).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
-    let file = how.open(&path)?;
+    let file = how.open(path)?;
     let data = file.metadata()?;
     if !data.is_file() {
         return Err(io::Error::other("it isn't a plain file"));
