@@ -605,6 +605,9 @@ return {
       -- text: the stream; it has the subjects reedclaw.events.>
       stream = "",
     },
+    -- text: the whole path of a file that gets spans of requests, runs, requests to models and calls of tools, in OpenTelemetry's form
+    -- (OTLP as JSON lines), without content. After 16 MiB a new one begins, and the previous one ends in .1. Empty: none.
+    traces = "",
     -- Bounds of what clients may use. Whoever is above one gets an error that says so.
     limits = {
       -- 16 to 100000: connections at once; others wait.

@@ -207,6 +207,7 @@ return {
     four_eyes = true,
     auth = { issuer = "https://sign-in.example", audience = "reedclaw", jwks = "~/.config/reedclaw/sign-in-keys.json" },
     nats = { url = "nats://127.0.0.1:4222", stream = "EVENTS" },
+    traces = "/var/log/reedclaw/gateway-traces.jsonl",
     limits = { connections = 512, tenant_requests = 100, user_requests = 20, tenant_streams = 500, user_streams = 8, user_runs = 3 },
     hooks = { builds = { secret_env = "BUILDS_SECRET", question = "A build failed. Find out why.", persona = "reviewer" } },
     personas = { reviewer = { system_prompt = "You review changes. Name the worst problem first." } },

@@ -7,6 +7,7 @@ use super::person::Person;
 use super::purse::{Purse, Settled};
 use super::recorder::Recorder;
 use super::secrets::{Finding, Secrets};
+use super::tracer::Traced;
 use crate::model::{Cancel, ChatEvent, Crossing, ModelError, Response, Sending, Sink};
 use crate::proto::{Event, Failure};
 use crate::redact::{Hidden, Settling};
@@ -21,6 +22,7 @@ pub(super) struct Parts<'a> {
     pub(super) consents: &'a mut BTreeMap<String, bool>,
     pub(super) secrets: &'a mut Secrets,
     pub(super) purse: &'a mut Purse,
+    pub(super) tracer: Traced,
     /// Bytes of an answer.
     pub(super) bytes_max: usize,
 }
@@ -41,6 +43,7 @@ pub(super) struct Asked<'a> {
     pub(super) record: Record<'a>,
     pub(super) cancel: &'a Cancel,
     pub(super) person: &'a mut dyn Person,
+    pub(super) tracer: Traced,
     consents: &'a mut BTreeMap<String, bool>,
     bytes_max: usize,
     /// Text that may turn out to be a call; it isn't shown yet.
@@ -55,7 +58,7 @@ pub(super) struct Asked<'a> {
 
 impl<'a> Asked<'a> {
     pub(super) fn new(parts: Parts<'a>) -> Self {
-        let Parts { sink, record, cancel, person, consents, secrets, purse, bytes_max } = parts;
+        let Parts { sink, record, cancel, person, consents, secrets, purse, tracer, bytes_max } = parts;
         Self {
             text: String::new(),
             thoughts: String::new(),
@@ -67,6 +70,7 @@ impl<'a> Asked<'a> {
             record,
             cancel,
             person,
+            tracer,
             consents,
             bytes_max,
             held: String::new(),

@@ -29,6 +29,7 @@ mod stopwatch;
 #[cfg(test)]
 mod tests;
 mod texts;
+mod tracer;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -57,12 +58,14 @@ pub use secrets::Finding;
 pub use texts::compact::ContextReport;
 pub use texts::remember::{MemoryJob, Written};
 pub use texts::title::Titler;
+pub use tracer::{Answer, Tracer};
 
-use asked::{Asked, Record};
+use asked::{Asked, Parts, Record};
 use purse::Purse;
 use rounds::{Broken, Turn, Turned, is_small};
 use secrets::Secrets;
 use texts::scribe::{Counted, Shorter, with_trails};
+use tracer::Traced;
 
 /// Characters of a conversation from which on a request is `long` to a router: some 16,000 tokens.
 const LONG_CHARS: usize = 64_000;
@@ -173,8 +176,8 @@ pub struct Agent {
     compact_at_percent: usize,
     /// The JSON schema that answers are to fit.
     answer_schema: Option<String>,
-    /// The trace that requests belong to.
-    trace: Option<String>,
+    /// Follows requests, for traces.
+    tracer: Traced,
     /// Summaries that failed in this conversation, one after the other.
     summary_failures: u8,
     purse: Purse,
@@ -212,7 +215,7 @@ impl Agent {
             images: Vec::new(),
             compact_at_percent: 0,
             answer_schema: None,
-            trace: None,
+            tracer: None,
             summary_failures: 0,
             purse: Purse::default(),
             shortfall: None,
@@ -344,9 +347,9 @@ impl Agent {
         choose(&self.models, self.current.as_deref()).is_ok_and(|it| self.has_tools(&*it))
     }
 
-    /// Sends W3C's header `traceparent` with the requests of the next questions.
-    pub fn trace_as(&mut self, trace: Option<String>) {
-        self.trace = trace;
+    /// Follows the requests of the next questions to models, which belong to a trace then.
+    pub fn trace_by(&mut self, tracer: Option<Arc<dyn Tracer>>) {
+        self.tracer = tracer;
     }
 
     /// Sets the tools, or removes them; returns the previous ones.
@@ -390,7 +393,7 @@ impl Agent {
         tracing::info!(event = "provider_selected", provider = provider.name());
         let Prompts { tools: tool_prompt, commands: command_prompt } = &self.prompts;
         let mut request = request_for(&mut self.conversation, question, sink);
-        (request.answer_schema, request.trace) = (self.answer_schema.clone(), self.trace.clone());
+        request.answer_schema.clone_from(&self.answer_schema);
         with_images(&mut request, &mut self.images, &*provider);
         with_trails(&mut request, &self.trails);
         let runner = self.runner.as_mut().filter(|_| (has_tools || self.is_in_run) && request.answer_schema.is_none());
@@ -401,8 +404,8 @@ impl Agent {
         let conversation = record.recorder.conversation().map(|id| id.0);
         self.purse.begin_turn();
         let (consents, secrets, purse) = (&mut self.consents, &mut self.secrets, &mut self.purse);
-        let bytes_max = self.limits.response_bytes_max;
-        let mut asked = Asked::new(asked::Parts { sink, record, cancel, person, consents, secrets, purse, bytes_max });
+        let (bytes_max, tracer) = (self.limits.response_bytes_max, self.tracer.clone());
+        let mut asked = Asked::new(Parts { sink, record, cancel, person, consents, secrets, purse, tracer, bytes_max });
         let is_tired = self.summary_failures >= texts::compact::FAILURES_MAX;
         let compact_at = self.conversation.compact_at_tokens().filter(|_| !is_tired);
         let mut shorter = Shorter {

@@ -11,6 +11,7 @@ use super::goal::helper::helped;
 use super::recorder::PastCall;
 use super::texts::compact::estimated;
 use super::texts::scribe::{Counted, Shorter};
+use super::tracer;
 use crate::base::text::counted;
 use crate::model::{
     Capabilities, Fault, Item, ModelError, Provider, Reach, Request, Response, StopReason, ToolCall, ToolResult,
@@ -128,7 +129,8 @@ impl Turn<'_, '_, '_> {
         let mut progress = Progress { question_at: request.messages.len(), ..Progress::default() };
         let end = loop {
             self.make_ready(&mut request, &mut progress);
-            let end = self.provider.chat(&request, self.asked);
+            let tracer = self.asked.tracer.clone();
+            let end = tracer::chat(&tracer, self.provider, &mut request, self.asked);
             let wanted = match &end {
                 Ok(response) if !self.asked.is_too_long => self.wanted(&request, response, &progress),
                 _ => Wanted::Nothing,

@@ -122,6 +122,8 @@ pub struct GatewaySettings {
     pub auth: AuthSettings,
     /// Place to which events are passed on.
     pub nats: NatsSettings,
+    /// The file that gets spans of traces; empty: none.
+    pub traces: String,
     /// Bounds of what clients may use.
     pub limits: GatewayLimits,
     /// Webhooks, by name.
@@ -248,6 +250,7 @@ impl GatewaySettings {
                 url: values.text(&["gateway", "nats", "url"])?,
                 stream: values.text(&["gateway", "nats", "stream"])?,
             },
+            traces: values.text(&["gateway", "traces"])?,
             limits: GatewayLimits {
                 connections: values.integer(&["gateway", "limits", "connections"])?,
                 tenant_requests: values.integer(&["gateway", "limits", "tenant_requests"])?,

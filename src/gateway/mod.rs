@@ -11,6 +11,7 @@
 //! gw-action one for each action that goes on
 //! gw-run    one for each conversation that is live
 //! gw-relay  passes events on to NATS, if the config names a server
+//! gw-traces writes spans, if the config names a file
 //! ```
 
 mod api;
@@ -28,6 +29,7 @@ mod state;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod traces;
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -73,6 +75,7 @@ use runs::work::Pool;
 use shares::Shares;
 use shares::socket::Socket;
 use stream::{Feeds, Rights};
+use traces::Traces;
 
 /// The usual address.
 pub const LISTEN: &str = "127.0.0.1:4117";
@@ -174,6 +177,7 @@ pub fn serve(
     drop(socket);
     end_requests(&gateway, &done);
     drop(http);
+    gateway.traces.end();
     drop((relay, neighbours));
     if let Err(error) = gateway.ledger.nodes().leave() {
         tracing::warn!(event = "lease_failed", error = %error);
@@ -194,7 +198,9 @@ fn assembled(
     let limits = parts.settings.gateway.limits;
     let homes = Homes::new(&parts, &ledger.system_id().map_err(|error| of_ledger(&error))?).on_machine(&ledger)?;
     let places = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+    let traces = Traces::start(&parts.settings.gateway.traces, ledger.node())?;
     Ok(Gateway {
+        traces,
         node_id: ledger.node().to_owned(),
         feeds: Arc::new(Feeds::new(&ledger, &readers)),
         rights: Arc::new(Rights::new(&callers, &readers)),

@@ -23,6 +23,7 @@ use super::runs::running::Running;
 use super::runs::work::Pool;
 use super::shares::Shares;
 use super::stream::{Feeds, Rights};
+use super::traces::Traces;
 use crate::agent::ToolRunner;
 use crate::app::{self, ChannelKind, RunnerOf};
 use crate::gate::Ceiling;
@@ -55,6 +56,7 @@ pub struct Gateway {
     pub(super) rates: Rates,
     pub(super) streams: Streams,
     pub(super) metrics: Metrics,
+    pub(super) traces: Traces,
     pub(super) callers: Arc<Callers>,
     /// The logs that streams follow, and the rights of those who follow them.
     pub(super) feeds: Arc<Feeds>,

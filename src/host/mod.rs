@@ -38,6 +38,12 @@ pub fn now_unix_ms() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }
 
+/// Returns the time, in nanoseconds since the Unix epoch.
+#[must_use]
+pub fn now_unix_ns() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
+}
+
 /// Returns the machine's name.
 #[must_use]
 pub fn host_name() -> Option<String> {

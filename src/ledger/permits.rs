@@ -282,6 +282,7 @@ pub(super) fn at_terminal(tenant: &str, mode: Mode) -> Identity {
         step_id: None,
         surface_id: None,
         app_id: None,
+        span: None,
     }
 }
 

@@ -218,6 +218,12 @@ impl Fault {
 }
 
 impl ModelError {
+    /// A word for its kind.
+    #[must_use]
+    pub fn word(&self) -> String {
+        self.fault.word()
+    }
+
     /// Makes the error of a server.
     pub(super) fn of(endpoint: &Endpoint, fault: Fault) -> Self {
         Self {

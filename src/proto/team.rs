@@ -135,6 +135,8 @@ pub struct Identity {
     pub surface_id: Option<String>,
     /// The application that it comes from.
     pub app_id: Option<String>,
+    /// W3C's header `traceparent` for what it causes: its trace, and its own span there.
+    pub span: Option<String>,
 }
 
 /// An event that somebody wants in the log.

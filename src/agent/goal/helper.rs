@@ -12,6 +12,7 @@ use crate::agent::calls::result_text::worded;
 use crate::agent::calls::runner::ToolRunner;
 use crate::agent::person::Nobody;
 use crate::agent::purse::Settled;
+use crate::agent::tracer::chat;
 use crate::model::{Cancel, Item, ModelError, Provider, Request, Response, ToolCall, ToolResult};
 use crate::proto::Event;
 use crate::proto::action::Autonomy;
@@ -131,11 +132,11 @@ impl Helper<'_, '_> {
     }
 
     fn asks(&mut self, request: &mut Request) -> Result<Response, String> {
-        let Asked { secrets, purse, sink, record, .. } = &mut *self.asked;
+        let Asked { secrets, purse, sink, record, tracer, .. } = &mut *self.asked;
         secrets.hide_in(request);
         let end = {
             let mut quiet = Quiet { cancel: self.stop, sink: &mut **sink, purse, recorder: &mut *record.recorder };
-            self.provider.chat(request, &mut quiet)
+            chat(tracer, self.provider, request, &mut quiet)
         };
         let came = end.as_ref().map_or("", |response| response.text.as_str());
         let settled = purse.settle(end.as_ref().map_err(|error| &**error), (came, ""), record.recorder);

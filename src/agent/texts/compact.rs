@@ -120,8 +120,8 @@ impl Agent {
         sink: &mut dyn FnMut(Event),
     ) -> Result<(), Failure> {
         self.learn_keys();
-        let Self { models, secrets, purse, recorder, conversation, .. } = self;
-        Scribe { models, secrets, purse, recorder: &mut **recorder, cancel, sink }.summarise(
+        let Self { models, secrets, purse, recorder, conversation, tracer, .. } = self;
+        Scribe { models, secrets, purse, recorder: &mut **recorder, cancel, sink, tracer }.summarise(
             conversation,
             provider,
             older,
@@ -139,8 +139,8 @@ impl Agent {
         sink: &mut dyn FnMut(Event),
     ) -> Result<String, Failure> {
         self.learn_keys();
-        let Self { models, secrets, purse, recorder, .. } = self;
-        Scribe { models, secrets, purse, recorder: &mut **recorder, cancel, sink }.written(writer, messages)
+        let Self { models, secrets, purse, recorder, tracer, .. } = self;
+        Scribe { models, secrets, purse, recorder: &mut **recorder, cancel, sink, tracer }.written(writer, messages)
     }
 
     /// Counts as the server does from now on, as far as its way is known.

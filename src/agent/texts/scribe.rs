@@ -5,6 +5,7 @@ use crate::agent::asked::{Asked, Quiet};
 use crate::agent::purse::{Purse, Settled};
 use crate::agent::recorder::Recorder;
 use crate::agent::secrets::Secrets;
+use crate::agent::tracer::{Traced, chat};
 use crate::base::text::counted;
 use crate::model::{Cancel, Fault, Item, Metadata, Models, Provider, Request, Task};
 use crate::proto::{Event, Failure, Message};
@@ -21,6 +22,7 @@ pub(in crate::agent) struct Scribe<'a> {
     pub(in crate::agent) recorder: &'a mut dyn Recorder,
     pub(in crate::agent) cancel: &'a Cancel,
     pub(in crate::agent) sink: &'a mut dyn FnMut(Event),
+    pub(in crate::agent) tracer: &'a Traced,
 }
 
 impl Scribe<'_> {
@@ -62,7 +64,7 @@ impl Scribe<'_> {
         self.secrets.hide_in(&mut request);
         let mut quiet =
             Quiet { cancel: self.cancel, sink: self.sink, purse: self.purse, recorder: &mut *self.recorder };
-        let end = writer.chat(&request, &mut quiet);
+        let end = chat(self.tracer, writer, &mut request, &mut quiet);
         let came = end.as_ref().map_or("", |response| response.text.as_str());
         let (settled, _) = self.purse.settle(end.as_ref().map_err(|error| &**error), (came, ""), self.recorder);
         if let Some(Settled { spent, notices }) = settled {
@@ -147,8 +149,9 @@ impl Shorter<'_> {
 
     fn summarised(&mut self, provider: &dyn Provider, older: &Older, asked: &mut Asked<'_>) -> Result<(), Failure> {
         self.has_run = true;
-        let Asked { secrets, purse, record, cancel, sink, .. } = asked;
-        let mut scribe = Scribe { models: self.models, secrets, purse, recorder: record.recorder, cancel, sink };
+        let Asked { secrets, purse, record, cancel, sink, tracer, .. } = asked;
+        let models = self.models;
+        let mut scribe = Scribe { models, secrets, purse, recorder: record.recorder, cancel, sink, tracer };
         scribe.summarise(self.conversation, provider, older)
     }
 

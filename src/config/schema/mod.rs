@@ -692,6 +692,7 @@ pub const ROWS: &[Row] = &[
         GATEWAY,
     ),
     row("gateway.nats.stream", Kind::Text { empty: true }, "the stream of that server", GATEWAY),
+    row("gateway.traces", Kind::Text { empty: true }, "the file that gets spans of traces; empty: none", GATEWAY),
     row("gateway.limits.connections", Kind::Integer(16, 100_000), "connections at once", GATEWAY),
     row("gateway.limits.tenant_requests", Kind::Integer(1, 1_000_000), "requests of a tenant in a second", GATEWAY),
     row("gateway.limits.user_requests", Kind::Integer(1, 1_000_000), "requests of a user in a second", GATEWAY),

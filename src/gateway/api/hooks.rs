@@ -17,7 +17,7 @@ use crate::gateway::api::runs;
 use crate::gateway::http::call::{Call, Reply};
 use crate::gateway::http::problem::{Answered, Problem};
 use crate::gateway::http::rates;
-use crate::gateway::identity::is_id;
+use crate::gateway::identity::{self, is_id};
 use crate::ledger::{Begun, Key};
 use crate::proto::team::{Identity, TeamRole, TokenKind};
 
@@ -81,6 +81,7 @@ pub fn receive(call: &Call<'_>) -> Answered<Reply> {
         tracing::error!(event = "hook_without_tenant", hook = name, tenant);
         return Err(Problem::new(503, "backend_unavailable", "the webhook's tenant or project isn't there"));
     };
+    let (trace_id, span) = identity::trace(&call.sent.headers)?;
     let who = Identity {
         mode,
         tenant,
@@ -89,11 +90,12 @@ pub fn receive(call: &Call<'_>) -> Answered<Reply> {
         role: TeamRole::Member,
         kind: TokenKind::Service,
         request_id: call.sent.request_id.clone(),
-        trace_id: crate::ledger::uuid_v7(),
+        trace_id,
         run_id: None,
         step_id: None,
         surface_id: None,
         app_id: None,
+        span,
     };
     gateway.check_served(&who.tenant)?;
     let key = Key { kind: "hook", key: format!("{name}:{signature}"), request_hash: signature.clone() };

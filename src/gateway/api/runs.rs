@@ -13,7 +13,7 @@ use crate::gateway::http::problem::{Answered, Problem};
 use crate::gateway::runs::answering;
 use crate::gateway::runs::live::{self, Job, LiveRun};
 use crate::gateway::stream::{self, RunStream};
-use crate::ledger::{Node, uuid_v7};
+use crate::ledger::Node;
 use crate::ops::conversations;
 use crate::proto::team::Identity;
 use crate::schema::Schema;
@@ -50,7 +50,7 @@ pub fn chat(call: &Call<'_>) -> Answered<Reply> {
     }
     let schema = call.body.get("output_schema").map(Value::to_string);
     let place = gateway.running.take(who, None).ok_or_else(Problem::overloaded)?;
-    let run = live::new_run(uuid_v7(), who, place.cancel.clone());
+    let run = live::new_run(&gateway.traces, who, "chat", place.cancel.clone());
     let (steps, received) = mpsc::unbounded_channel();
     let is_async = call.header("prefer").is_some_and(|prefer| prefer.split(',').any(|it| it.trim() == "respond-async"));
     let job = Job {
@@ -171,7 +171,7 @@ pub fn start_unattended(
 ) -> Answered<Reply> {
     let persona = persona(call.gateway, by)?;
     let place = call.gateway.running.take(who, None).ok_or_else(Problem::overloaded)?;
-    let run = live::new_run(uuid_v7(), who, place.cancel.clone());
+    let run = live::new_run(&call.gateway.traces, who, &origin, place.cancel.clone());
     let (steps, received) = mpsc::unbounded_channel::<Progress>();
     let job =
         Job { run, message, model: None, persona, schema: None, origin, can_ask: false, steps, is_async: true, place };

@@ -41,6 +41,7 @@ use super::route::{Needs, Route};
 use super::routes;
 use crate::gateway::identity::request_id;
 use crate::gateway::shares::follow::{self, ShareStream};
+use crate::gateway::traces::{Kind, context};
 use crate::gateway::{DROP_WAIT, END_WAIT, Gateway, ROUTES, stream};
 
 /// Bytes of a request's head.
@@ -227,8 +228,12 @@ async fn answer(gateway: &Arc<Gateway>, router: Router, mut request: Request, pe
     let began = Instant::now();
     let id = request_id(request.headers());
     request.extensions_mut().insert(RequestId(id.clone()));
+    let (trace, parent) = context::enter(request.headers_mut());
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     let kind = (routes::is_raw(&path), path == "/" || path.starts_with("/ui/"));
+    let mut span = (!kind.1 && path != "/health" && path != "/metrics")
+        .then(|| gateway.traces.begin(&trace, parent.as_deref(), Kind::Server, method.to_string()))
+        .flatten();
     let client = match peer {
         Peer::Net(address) => gateway.reach.client(address.ip(), request.headers()),
         Peer::Own => Ok(HERE),
@@ -262,6 +267,9 @@ async fn answer(gateway: &Arc<Gateway>, router: Router, mut request: Request, pe
     let route = response.extensions().get::<Pattern>().map_or("other", |pattern| pattern.0);
     let status = response.status().as_u16();
     gateway.metrics.answered(route, status, began.elapsed());
+    if let Some(span) = &mut span {
+        span.answered((method.as_str(), route), status, &id);
+    }
     let ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
     tracing::info!(event = "request", method = %method, route, status, ms, request_id = id.as_str());
     response

@@ -133,6 +133,7 @@ fn known(
         step_id: ids.step_id,
         surface_id: ids.surface_id,
         app_id: ids.app_id,
+        span: ids.span,
     };
     Ok((Some(holder), Some(identity)))
 }

@@ -7,7 +7,7 @@ use axum::http::HeaderMap;
 use serde_json::json;
 
 use super::http::problem::{Answered, Problem};
-use crate::base::hash;
+use super::traces::context::{Context, TRACEPARENT};
 use crate::ledger::uuid_v7;
 use crate::proto::team::{Identity, Mode};
 
@@ -27,6 +27,8 @@ pub struct Ids {
     pub project: String,
     /// The trace; that of `traceparent` if `X-Trace-Id` is absent, else a new one.
     pub trace_id: String,
+    /// W3C's header for what the request causes.
+    pub span: Option<String>,
     /// The run.
     pub run_id: Option<String>,
     /// The step.
@@ -90,15 +92,13 @@ pub fn ids(headers: &HeaderMap, mode: Mode) -> Answered<Ids> {
     let mandatory = |name, default| needed(name, default, if mode == Mode::Lab { asked } else { mode });
     let (tenant, project) = (mandatory("X-Tenant-Id", "local")?, mandatory("X-Project-Id", "default")?);
     mandatory("X-Request-Id", "made")?;
-    let trace_id = match id(headers, "X-Trace-Id")? {
-        Some(trace_id) => trace_id,
-        None => traceparent(headers).unwrap_or_else(uuid_v7),
-    };
+    let (trace_id, span) = trace(headers)?;
     Ok(Ids {
         mode: asked,
         tenant,
         project,
         trace_id,
+        span,
         run_id: id(headers, "X-Run-Id")?,
         step_id: id(headers, "X-Step-Id")?,
         surface_id: id(headers, "X-Surface-Id")?,
@@ -107,24 +107,17 @@ pub fn ids(headers: &HeaderMap, mode: Mode) -> Answered<Ids> {
     })
 }
 
-/// The trace of W3C's header: `00-<32 digits>-<16 digits>-<2 digits>`.
-fn traceparent(headers: &HeaderMap) -> Option<String> {
-    let text = headers.get("traceparent")?.to_str().ok()?;
-    let parts: Vec<&str> = text.split('-').collect();
-    let is_hex = |part: &str, length: usize| {
-        part.len() == length && part.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
-    };
-    let [version, trace, span, flags] = parts[..] else { return None };
-    let is_valid = version == "00" && is_hex(trace, 32) && is_hex(span, 16) && is_hex(flags, 2);
-    (is_valid && trace.bytes().any(|byte| byte != b'0')).then(|| trace.to_owned())
+/// The span in whose trace a request is.
+fn traced(headers: &HeaderMap) -> Option<Context> {
+    Context::read(headers.get(TRACEPARENT)?.to_str().ok()?)
 }
 
-/// W3C's header for what a run causes, in the trace of its request: each run is a span. `None` if the client's trace has another form.
-pub fn trace_header(who: &Identity) -> Option<String> {
-    let trace = who.trace_id.replace('-', "").to_ascii_lowercase();
-    let is_trace = trace.len() == 32 && trace.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let span = hash::sha256_hex(who.run_id.as_deref().unwrap_or(&who.request_id).as_bytes());
-    is_trace.then(|| format!("00-{trace}-{}-01", &span[..16]))
+/// The trace of a request whose span has begun, by its id and by W3C's header for what it causes.
+pub fn trace(headers: &HeaderMap) -> Answered<(String, Option<String>)> {
+    let context = traced(headers);
+    let named = id(headers, "X-Trace-Id")?;
+    let trace_id = named.or_else(|| context.as_ref().map(|context| context.trace.clone())).unwrap_or_else(uuid_v7);
+    Ok((trace_id, context.map(|context| context.to_string())))
 }
 
 /// The span of the log in which a call or a run happens: each line in it has the ids.

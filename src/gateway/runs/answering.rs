@@ -11,6 +11,7 @@ use serde_json::json;
 use super::chained::{TeamChain, boards};
 use super::live::{Job, LiveRun};
 use super::person::Remote;
+use super::traced::ModelTracer;
 use super::turns::Most;
 use crate::app::{Channel, ChannelKind, Request, Resume, Runtime, Skills};
 use crate::config::Settings;
@@ -18,7 +19,7 @@ use crate::gate::Chain;
 use crate::gateway::Gateway;
 use crate::gateway::http::call::{Progress, Reply};
 use crate::gateway::http::problem::{Answered, Problem};
-use crate::gateway::identity::{log_span, trace_header};
+use crate::gateway::identity::log_span;
 use crate::ledger::{NewRun, RunEnd, Subject};
 use crate::proto::team::{EventDraft, Identity, Mode};
 use crate::proto::tool::Step;
@@ -185,7 +186,7 @@ fn answer(gateway: &Arc<Gateway>, http: &Http, runtime: &mut Runtime, job: Job) 
     }
     runtime.agent_mut().speak_as(job.persona.clone());
     runtime.agent_mut().answer_as(job.schema.clone());
-    runtime.agent_mut().trace_as(trace_header(&run.who));
+    runtime.agent_mut().trace_by(Some(Arc::new(ModelTracer::new(gateway, &run.who))));
     let subject = Subject { kind: "run".into(), id: run.run_id.clone() };
     let chain = Arc::new(TeamChain::new(gateway, run.who.clone(), subject));
     chain.next_step();
@@ -244,6 +245,7 @@ fn end(gateway: &Gateway, job: &Job) {
     if *gateway.stopping.borrow() && state == "cancelled" {
         state = "interrupted";
     }
+    run.trace_end(state, failure.as_ref());
     let message = failure.as_ref().map(|failure| failure.message.clone());
     let row =
         RunEnd { state, text: text.clone(), failure: message, usage: usage.clone(), conversation_id: conversation };
@@ -329,7 +331,7 @@ impl Channel for Http {
         };
         match &message {
             Event::Tool(event) => match &event.step {
-                Step::Requested { .. } => chain.requested(&event.tool),
+                Step::Requested { .. } => chain.requested(&event.tool, Some(&event.id)),
                 Step::Done { outcome, .. } => {
                     // A refusal is written down; the model reads it in the call's result.
                     let _ = chain.ended(&event.tool, None, outcome);

@@ -16,6 +16,7 @@ use crate::gateway::Gateway;
 use crate::gateway::http::problem::{Answered, Problem};
 use crate::gateway::identity::is_id;
 use crate::gateway::state::PERSONAL;
+use crate::gateway::traces::{Kind, Open, names};
 use crate::ledger::{Command, Committed, Judged, LedgerError, Record, Subject, uuid_v7};
 use crate::proto::action::{Action, Decision, PolicyVerdict, Risk};
 use crate::proto::served::Reach;
@@ -89,6 +90,8 @@ struct Under {
     judged: Option<Result<Judged, LedgerError>>,
     /// Time when it was let through.
     began: Option<Instant>,
+    /// Its span.
+    span: Option<Open>,
 }
 
 /// End of a call.
@@ -141,10 +144,17 @@ impl TeamChain {
     }
 
     /// Notes that a call is asked for; its event is written with the first decision.
-    pub fn requested(&self, name: &str) {
+    pub fn requested(&self, name: &str, id: Option<&str>) {
         self.gateway.metrics.tool_calls.fetch_add(1, Ordering::Relaxed);
         let draft = self.draft("action.requested", json!({"action_name": name}));
-        *self.state() = Under { first: vec![draft], ..Under::default() };
+        let operation = (names::EXECUTE_TOOL, name);
+        let (mut span, _) = self.gateway.traces.below(&self.who(), Kind::Internal, operation);
+        if let Some(span) = &mut span {
+            span.set(names::TOOL, name);
+            span.set(names::TOOL_TYPE, "function");
+            id.into_iter().for_each(|id| span.set(names::TOOL_CALL, id));
+        }
+        *self.state() = Under { first: vec![draft], span, ..Under::default() };
     }
 
     /// Looks whether a call would send personal data; such a one is blocked from now on.
@@ -173,6 +183,7 @@ impl TeamChain {
             None => Ok(()),
             Some(problem) => {
                 state.blocked = Some(Blocked { gate: problem.code, why: problem.message.clone() });
+                state.span.iter_mut().for_each(|span| span.fail(problem.code));
                 Err(problem)
             }
         }
@@ -190,10 +201,14 @@ impl TeamChain {
     /// # Errors
     /// It was refused: by a gate, the policy or a person; or the database fails.
     pub fn ended(&self, name: &str, verdict: Option<&PolicyVerdict>, outcome: &Outcome) -> Answered<Ended> {
-        let (judged, began) = {
+        let (judged, began, span) = {
             let mut state = self.state();
-            (state.judged.take(), state.began.take())
+            (state.judged.take(), state.began.take(), state.span.take())
         };
+        if let Some(mut span) = span {
+            outcome.receipt_id.iter().for_each(|id| span.set(names::RECEIPT, id.as_str()));
+            outcome.error.iter().for_each(|error| span.fail(error.code));
+        }
         anchor_receipts(&self.gateway, &self.who);
         let is_denied = outcome.error.as_ref().is_some_and(|error| error.code == "denied");
         if is_denied {

@@ -13,11 +13,15 @@ use super::running::Place;
 use super::turns::Turns;
 use crate::agent::Cancel;
 use crate::gateway::http::call::Progress;
+use crate::gateway::traces::{Kind, Open, Traces, names};
+use crate::ledger::uuid_v7;
 use crate::proto::Failure;
 use crate::proto::team::Identity;
 
 /// Lines of a run that are kept for those who come back, and their bytes. Older ones are replaced by the text so far.
 const LINES_MAX: (usize, usize) = (4_000, 2 * 1024 * 1024);
+/// The agent, as traces name it.
+const AGENT: &str = "reedclaw";
 /// Ended runs whose events are still in memory.
 const ENDED_MAX: usize = 64;
 
@@ -30,6 +34,8 @@ pub struct LiveRun {
     /// Stops it.
     pub cancel: Cancel,
     shown: Mutex<Shown>,
+    /// Its span, until it ends.
+    span: Mutex<Option<Open>>,
     /// Changes with each line.
     pub grown: watch::Sender<u64>,
 }
@@ -49,8 +55,23 @@ pub(super) struct Shown {
 }
 
 impl LiveRun {
-    pub(super) fn new(run_id: String, who: Identity, cancel: Cancel) -> Arc<Self> {
-        Arc::new(Self { run_id, who, cancel, shown: Mutex::default(), grown: watch::Sender::new(0) })
+    pub(super) fn new(run_id: String, who: Identity, cancel: Cancel, span: Option<Open>) -> Arc<Self> {
+        let (span, grown) = (Mutex::new(span), watch::Sender::new(0));
+        Arc::new(Self { run_id, who, cancel, shown: Mutex::default(), span, grown })
+    }
+
+    /// Says in its span how it ended.
+    pub(super) fn trace_end(&self, state: &str, failure: Option<&Failure>) {
+        let Some(mut span) = self.span.lock().take() else { return };
+        let ([read, written, _], conversation) = {
+            let shown = self.shown();
+            (shown.usage, shown.conversation)
+        };
+        span.set(names::STATE, state);
+        span.set(names::INPUT_TOKENS, read);
+        span.set(names::OUTPUT_TOKENS, written);
+        conversation.iter().for_each(|id| span.set(names::CONVERSATION, id.to_string()));
+        failure.iter().for_each(|failure| span.fail(format!("{:?}", failure.kind).to_lowercase()));
     }
 
     pub(super) fn shown(&self) -> MutexGuard<'_, Shown> {
@@ -88,6 +109,7 @@ impl LiveRun {
     }
 
     pub(super) fn over(&self) {
+        drop(self.span.lock().take());
         self.shown().is_over = true;
         self.grown.send_modify(|count| *count = count.wrapping_add(1));
     }
@@ -141,7 +163,14 @@ impl Live {
 }
 
 /// A run that is about to begin.
-pub fn new_run(run_id: String, who: &Identity, cancel: Cancel) -> Arc<LiveRun> {
+pub fn new_run(traces: &Traces, who: &Identity, origin: &str, cancel: Cancel) -> Arc<LiveRun> {
+    let run_id = uuid_v7();
     let who = Identity { run_id: Some(run_id.clone()), ..who.clone() };
-    LiveRun::new(run_id, who, cancel)
+    let (mut span, context) = traces.below(&who, Kind::Internal, (names::INVOKE_AGENT, AGENT));
+    if let Some(span) = &mut span {
+        span.set(names::AGENT, AGENT);
+        span.set(names::ORIGIN, origin);
+    }
+    let who = Identity { span: context.map(|context| context.to_string()), ..who };
+    LiveRun::new(run_id, who, cancel, span)
 }

@@ -7,5 +7,6 @@ pub mod live;
 pub mod person;
 pub mod runners;
 pub mod running;
+mod traced;
 pub mod turns;
 pub mod work;

@@ -663,6 +663,7 @@ mod tests {
             step_id: None,
             surface_id: None,
             app_id: None,
+            span: None,
         };
         let new = NewShare {
             share_id: uuid_v7(),

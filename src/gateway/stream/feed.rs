@@ -321,6 +321,7 @@ mod tests {
             step_id: None,
             surface_id: None,
             app_id: None,
+            span: None,
         };
         let (tail, changed) = (Mutex::new(tail), watch::Sender::new(0));
         Feed { who, epoch: 1, tail, sent: Mutex::default(), changed, poke: Arc::default() }

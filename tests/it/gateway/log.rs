@@ -365,6 +365,7 @@ pub fn someone() -> Identity {
         step_id: None,
         surface_id: text("surface"),
         app_id: text("app"),
+        span: None,
     }
 }
 

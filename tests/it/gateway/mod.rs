@@ -27,6 +27,7 @@ mod sharing;
 mod stores;
 mod streams;
 mod tenants;
+mod traces;
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -258,8 +258,10 @@ fn scenario_49_a_webhook_is_signed_fresh_small_and_counts_once() {
     let gateway = Gateway::start_with(home.path(), &[("HOOK_SECRET", "a long secret of a hook")]);
     let client = gateway.client(&token(home.path(), "anna", "member", &[]));
     let now = jiff::Timestamp::now().as_second();
+    let parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
     let send = |name: &str, signature: &str, body: &str| {
-        gateway.send("POST", &format!("/hooks/{name}"), &[("X-Reedclaw-Signature", signature)], body)
+        let headers = [("X-Reedclaw-Signature", signature), ("traceparent", parent)];
+        gateway.send("POST", &format!("/hooks/{name}"), &headers, body)
     };
     let body = json!({"build": 7}).to_string();
     let good = signature("a long secret of a hook", now, &body);
@@ -281,6 +283,7 @@ fn scenario_49_a_webhook_is_signed_fresh_small_and_counts_once() {
     assert_eq!(stream.expect("answered").2["text"], "A test failed.");
     let asked = server.request(1).raw;
     assert!(asked.contains("Why did it fail?") && asked.contains("build"), "{asked}");
+    assert_eq!(traceparent(&server.request(1).head)[..36], parent[..36], "its sender's trace goes on");
     assert!(!home.path().join("ws/hook.txt").exists(), "nobody is there to say yes");
     assert_eq!(send("builds", &good, &body).code(), "replayed");
     assert_eq!(server.requests(), 2);
@@ -584,6 +587,13 @@ fn scenario_27_an_agents_edit_of_a_moving_canvas_ends_in_the_right_state_once() 
     assert_eq!(verify(home.path()).0, Some(0));
 }
 
+/// W3C's header of a request, by its head.
+pub fn traceparent(head: &str) -> String {
+    let head = head.to_lowercase();
+    let line = head.lines().find_map(|line| line.strip_prefix("traceparent: ").map(str::to_owned));
+    line.unwrap_or_else(|| panic!("no trace in {head}"))
+}
+
 #[test]
 fn scenario_2_a_runs_ids_are_in_its_events_log_lines_and_requests_to_models() {
     const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
@@ -613,15 +623,16 @@ fn scenario_2_a_runs_ids_are_in_its_events_log_lines_and_requests_to_models() {
     for kind in ["action.requested", "action.admitted", "action.completed"] {
         assert_eq!(steps(kind), [costs[0]], "{kind}: {replay}");
     }
-    // The trace goes on to the model: the same for both requests, and the run is the span.
-    let sent = |number: usize| {
-        let raw = server.request(number).head.to_lowercase();
-        let line = raw.lines().find_map(|line| line.strip_prefix("traceparent: ").map(str::to_owned));
-        line.unwrap_or_else(|| panic!("no trace in {raw}"))
-    };
-    let first = sent(1);
-    assert!(first.starts_with(&format!("00-{TRACE}-")) && first.ends_with("-01") && first != parent, "{first}");
-    assert_eq!(sent(2), first);
+    // The trace goes on to the model, and each request is a span of it.
+    let sent = |number: usize| traceparent(&server.request(number).head);
+    let (first, second) = (sent(1), sent(2));
+    for header in [&first, &second] {
+        assert!(
+            header.starts_with(&format!("00-{TRACE}-")) && header.ends_with("-01") && *header != parent,
+            "{header}"
+        );
+    }
+    assert_ne!(first, second);
     // The event of the call names its receipt.
     let receipt = items.iter().find_map(|item| item["body"]["receipt_id"].as_str()).expect("a receipt");
     assert!(anna.get("/receipts?tool=file_list").text.contains(receipt), "{receipt}");

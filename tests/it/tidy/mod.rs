@@ -190,7 +190,7 @@ const ROOMS: &[Room] = &[
         "gateway",
         10,
         &[
-            "base", "proto", "redact", "web", "canvas", "chain", "render", "schema", "turn", "host", "config",
+            "base", "proto", "redact", "web", "canvas", "chain", "render", "schema", "turn", "host", "log", "config",
             "ledger", "receipts", "share", "shell", "store", "gate", "tools", "agent", "app", "ops",
         ],
         "HTTP in front of the same agent, gate and receipts; it knows neither the terminal nor the line editor",

@@ -166,7 +166,7 @@ fn run(doing: &Doing<'_>, action: &Wanted) -> Answered<(u16, Value)> {
     runner.lend_boards(boards(gateway, who));
     let wanted = tool_call(action);
     let chain = Arc::new(TeamChain::new(gateway, who.clone(), action.subject.clone()));
-    chain.requested(&action.name);
+    chain.requested(&action.name, None);
     let planned = runner.preview(&wanted, true);
     let verdict = planned.as_ref().ok().map(|(_, verdict)| verdict);
     // What the policy doesn't let run never reaches the gate's own look at the chain, so the chain is asked here.
