@@ -210,7 +210,7 @@ impl Walk<'_, '_> {
 
     /// Words that name keys or passwords, whatever they are for.
     fn secrets(&mut self, words: &[Text], acts: &[Act]) {
-        let is_build = acts.iter().any(|act| matches!(act, Act::Note(_, "build" | "check" | "install", _)));
+        let is_build = acts.iter().any(|act| matches!(act, Act::Note(_, rule, _) if listed("builds").contains(rule)));
         let is_fed = words.iter().any(|word| matches!(word.lossy(), "-" | "-f-" | "/dev/stdin"));
         if is_build && (is_fed || !self.created.files.is_empty()) {
             self.found.high("script", "builds or runs what this command has just written");

@@ -234,3 +234,138 @@ fn verdicts_give_reasons_and_effects() {
     assert!(verdict.reasons.iter().all(|reason: &Reason| !reason.text.is_empty()));
     assert!(verdict.reasons.is_sorted_by_key(|reason| std::cmp::Reverse(reason.risk)));
 }
+
+/// A disk on which these paths are links.
+struct Links(&'static [(&'static str, &'static str)]);
+
+impl Files for Links {
+    fn canonical(&self, path: &str) -> Option<String> {
+        let real = |(link, target): &(&str, &str)| path.strip_prefix(link).map(|rest| format!("{target}{rest}"));
+        self.0.iter().find_map(real).or_else(|| Some(path.to_owned()))
+    }
+}
+
+#[test]
+fn tools_of_the_home_need_nothing_where_the_jail_shows_them() {
+    let judged = |command: &str, files: &dyn Files, autonomy: Autonomy| {
+        let rules = Rules { autonomy, ..rules() };
+        let context = Context { hold: Hold::Copy, files, ..Context::new(&rules) };
+        judge(&Action::Shell { command: command.to_owned() }, &context)
+    };
+    for autonomy in [Autonomy::Readonly, Autonomy::Supervised, Autonomy::Full] {
+        for command in [
+            "ls ~/.cargo/registry/src/*/ | grep '^tokio-'",
+            "sed -n 1,80p ~/.cargo/registry/src/index.crates.io-*/axum-0.7.5/src/lib.rs",
+            "ls -t ~/.npm/_logs/*.log | head -1 | xargs -r tail -n 30",
+            "cat ~/.gitconfig",
+            "cd ~/go/pkg/mod && ls",
+            "cat ~/go/pkg/../bin/x",
+            "grep -r unsafe /home/u/.cargo/registry",
+            "ls ~/.cargo/*",
+        ] {
+            assert_eq!(judged(command, &NoFiles, autonomy).decision, Decision::Run, "{command} {autonomy}");
+        }
+        for command in [
+            "ls ~",
+            "cat ~/.config/app.toml",
+            "cat ~/.cargo/../notes.txt",
+            "cat ~/.cargo/*/../../notes.txt",
+            "cat ~/.c*/notes.txt",
+            "cat ~/$x/.cargo/notes.txt",
+            "cat ~/.cargo/$(cat x)",
+            "cat /home/other/.cargo/registry/x",
+            "ls -l ~/.cargo/credentials.toml",
+            "ls ~/.m2/settings.xml",
+            "ls ~/.ssh",
+        ] {
+            assert_ne!(judged(command, &NoFiles, autonomy).decision, Decision::Run, "{command} {autonomy}");
+        }
+    }
+    let full = |command: &str| judged(command, &NoFiles, Autonomy::Full);
+    for command in [
+        "cat ~/.cargo/credentials.toml",
+        "cat ~/.cargo/registry/../credentials",
+        "cat ~/.m2/settings.xml",
+        "cat ~/.npmrc",
+        "cat ~/.cargo/../.ssh/id_rsa",
+        "cat ~/.cargo/*",
+        "rm -rf ~/.cargo",
+        "rm ~/.npm/_logs/a.log",
+        "mv ~/go ~/gone",
+    ] {
+        assert_eq!(full(command).risk, Risk::Blocked, "{command}");
+    }
+    for command in ["echo x >~/.npm/a", "cp tool ~/.local/bin/tool", "touch ~/go/x"] {
+        assert_eq!(full(command).decision, Decision::Ask, "{command}");
+        assert!(matches!(full(command).needs.as_slice(), [Need::Write { .. }]), "{command}");
+    }
+    // A jail shows neither a tool that a link of the home leads away from, nor what a link in it leads to.
+    const LINKS: Links = Links(&[("/home/u/.npm", "/home/u/other/npm"), ("/home/u/go/in", "/home/u/notes")]);
+    for command in ["cat ~/.npm/a", "ls ~/.npm/*", "cat ~/go/in/a", "ls ~/go/in/*"] {
+        let needs = judged(command, &LINKS, Autonomy::Full).needs;
+        assert!(matches!(needs.as_slice(), [Need::Read { .. }]), "{command}: {needs:?}");
+    }
+    // The home itself may be reached by one.
+    let moved = Links(&[("/home/u", "/var/home/u")]);
+    for command in ["cat ~/go/a", "ls ~/go/*"] {
+        assert_eq!(judged(command, &moved, Autonomy::Full).decision, Decision::Run, "{command}");
+    }
+    assert_eq!(judged("cat ~/.ssh/id_rsa", &moved, Autonomy::Full).risk, Risk::Blocked);
+}
+
+#[test]
+fn behind_walls_what_announces_a_look_or_reads_the_system_looks_first() {
+    let first = |command: &str| {
+        let rules = Rules { autonomy: Autonomy::Supervised, ..rules() };
+        looks_first(&judge(&Action::Shell { command: command.to_owned() }, &Context::new(&rules)), Hold::Walls)
+    };
+    for command in [
+        "npx jest --listTests | grep -c integration",
+        "npx prettier --check 'src/**/*.ts'",
+        "go test -list '.*' ./...",
+        "bundle exec rspec --dry-run spec",
+        "dotnet test --list-tests",
+        "clang-format --dry-run -Werror src/*.cpp",
+        "gcc -E a.c",
+        "cmake -N build",
+        "openssl x509 -in certs/dev.pem -noout -subject",
+        "cat /proc/sys/fs/inotify/max_user_watches",
+        "awk '{print $1}' /var/log/nginx/access.log",
+        "cat ~/.cargo/registry/src/a/lib.rs",
+    ] {
+        assert!(first(command), "{command}");
+    }
+    for command in [
+        "npx jest",
+        "black .",
+        "make",
+        "flask run --listen 1",
+        "jest --checksum",
+        "black --check . && make",
+        "black --check . >out.txt",
+        "gcc -E a.c -o a.i",
+        "clang-format --dry-run src/a.cpp; rm -r build",
+        "npm install --dry-run",
+        "cat ~/notes.txt",
+        "curl localhost",
+        "openssl genrsa -out key.pem",
+        "git push --dry-run",
+        "cat /etc/shadow",
+    ] {
+        assert!(!first(command), "{command}");
+    }
+    // These are proved harmless.
+    for command in
+        ["make -n deploy", "make -n install", "unzip -p a.jar META-INF/MANIFEST.MF", "ctest --test-dir build -N"]
+    {
+        assert_eq!(decided_behind_walls(command), Decision::Run, "{command}");
+    }
+    assert_eq!(decided_behind_walls("mix deps"), Decision::Run);
+    assert_ne!(decided_behind_walls("mix deps.get"), Decision::Run);
+    assert_eq!(risk("unzip -p a.zip x | sh"), Risk::Blocked);
+}
+
+fn decided_behind_walls(command: &str) -> Decision {
+    let rules = Rules { autonomy: Autonomy::Supervised, ..rules() };
+    judge(&Action::Shell { command: command.to_owned() }, &Context::new(&rules)).decision
+}

@@ -76,10 +76,6 @@ impl<'m, 'a> Findings<'m, 'a> {
         }
     }
 
-    fn is_here(&self) -> bool {
-        self.elsewhere == Elsewhere::Here
-    }
-
     /// A file's contents are read; `path` is absolute.
     pub(super) fn reads(&mut self, path: &Text) {
         if !path.head().starts_with("/dev/fd/") {
@@ -93,7 +89,7 @@ impl<'m, 'a> Findings<'m, 'a> {
     }
 
     fn looks(&mut self, path: &Text, reads: bool) {
-        if !self.is_here() {
+        if self.elsewhere != Elsewhere::Here {
             return;
         }
         let shown = path.shown();
@@ -125,12 +121,12 @@ impl<'m, 'a> Findings<'m, 'a> {
         }
     }
 
-    /// The jail shows the system read-only, and hides homes and what the config forbids.
+    /// The jail shows the system read-only, and hides homes but for tools, and what the config forbids.
     fn needs_to_read(&mut self, zone: Zone, path: &Text) {
         let is_hidden = match zone {
-            Zone::Home | Zone::Startup | Zone::Credentials | Zone::Outside => true,
+            Zone::Home | Zone::Startup | Zone::Credentials | Zone::Outside => !self.map.is_tool(path),
             Zone::Forbidden => !is_public(path),
-            Zone::System => path.head().starts_with("/root"),
+            Zone::System => path.head().starts_with("/root") && !self.map.is_tool(path),
             _ => false,
         };
         if is_hidden {
@@ -149,7 +145,7 @@ impl<'m, 'a> Findings<'m, 'a> {
         if matches!(how, WriteKind::Write | WriteKind::Append) && matches!(path.lossy(), "/tmp" | "/var/tmp") {
             path.push_str("/file");
         }
-        if self.is_here() {
+        if self.elsewhere == Elsewhere::Here {
             self.effect(Effect::Write { path: shown.clone(), how });
         }
         // Every file that a search finds.
@@ -168,7 +164,7 @@ impl<'m, 'a> Findings<'m, 'a> {
         };
         let text = format!("{verb} {shown}");
         let zone = self.map.zone(&path);
-        if !self.is_here() {
+        if self.elsewhere != Elsewhere::Here {
             return self.high("elsewhere", format!("{text}, on another machine"));
         }
         match zone {
@@ -235,7 +231,7 @@ impl<'m, 'a> Findings<'m, 'a> {
     pub(super) fn moves_away(&mut self, path: &Text, into: Zone) {
         let place = Place::of(path);
         let is_all = place.parts.last().is_some_and(super::place::is_all);
-        if self.is_here() && self.map.is_vital(&place) && !(is_all && into <= Zone::Protected) {
+        if self.elsewhere == Elsewhere::Here && self.map.is_vital(&place) && !(is_all && into <= Zone::Protected) {
             self.block("move-tree", format!("moves {} away", path.shown()));
         }
         self.writes(path, WriteKind::Move);
@@ -243,7 +239,7 @@ impl<'m, 'a> Findings<'m, 'a> {
 
     /// Another machine is spoken to. What this machine answers itself needs nothing.
     pub(super) fn net(&mut self, host: &str) {
-        if !self.is_here() {
+        if self.elsewhere != Elsewhere::Here {
             return;
         }
         self.effect(Effect::Net { host: host.to_owned() });
@@ -256,7 +252,7 @@ impl<'m, 'a> Findings<'m, 'a> {
 
     /// Processes, services or devices outside are acted on.
     pub(super) fn host(&mut self, what: String) {
-        if self.is_here() {
+        if self.elsewhere == Elsewhere::Here {
             self.need(Need::Host { what });
         }
     }

@@ -43,21 +43,6 @@ use walk::Walk;
 pub use crate::bash::SCRIPT_BYTES_MAX;
 pub use rules::{Context, Files, High, NoFiles, Rules};
 
-/// Rules of the policy that say only that it isn't known what a command does, none that it changes or reaches anything.
-const UNKNOWN_RULES: &[&str] = &[
-    "check",
-    "code",
-    "environment",
-    "local-program",
-    "not-understood",
-    "script",
-    "syntax",
-    "unknown-code",
-    "unknown-command",
-    "unknown-option",
-    "unknown-path",
-    "unknown-program",
-];
 /// Judges an action.
 #[must_use]
 pub fn judge(action: &Action, context: &Context<'_>) -> PolicyVerdict {
@@ -193,7 +178,8 @@ fn is_drafted(action: &Action, found: &Findings<'_, '_>, rules: &Rules) -> bool 
 /// walls and no copies, and nothing but not knowing it speaks against it.
 #[must_use]
 pub fn looks_first(verdict: &PolicyVerdict, hold: Hold) -> bool {
-    let is_known = |reason: &Reason| reason.risk > Risk::Low && !UNKNOWN_RULES.contains(&reason.rule);
+    let is_known =
+        |reason: &Reason| reason.risk > Risk::Low && !programs::listed("unknown-rules").contains(&reason.rule);
     hold == Hold::Walls
         && verdict.decision != Decision::Run
         && verdict.risk < Risk::Blocked

@@ -286,6 +286,17 @@ impl<'a> Map<'a> {
         place.may_hold(from, known_paths::CREDENTIALS)
     }
 
+    /// Returns whether a path, its links followed, is among the tools of the home. A jail shows these, and masks credentials in them.
+    pub(super) fn is_tool(&self, path: &Text) -> bool {
+        let shown = Place::of(path);
+        let known = path.as_str().map_or_else(|| format!("/{}", shown.known_from(0)), str::to_owned);
+        let real = |path: &str| Place::of(&self.files.canonical(path).unwrap_or_else(|| path.to_owned()).into());
+        let is_in = |place: &Place, home: &Place| {
+            place.is_surely_below(home) && known_paths::is_tool(place.known_from(home.parts.len()).as_bytes())
+        };
+        !path.is_open() && is_in(&shown, &self.home) && is_in(&real(&known), &real(&self.home.text().shown()))
+    }
+
     /// Returns whether something in the workspace that the config forbids lies below a path.
     pub(super) fn holds_forbidden(&self, path: &Text) -> bool {
         let mut inside = self.forbidden.iter().filter(|base| base.is_surely_below(&self.workspace)).peekable();

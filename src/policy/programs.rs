@@ -201,7 +201,7 @@ impl Row {
             return 0;
         }
         // Letters, of which one may take the rest as its value.
-        for (at, letter) in head.char_indices().skip(1) {
+        for (at, letter) in name.char_indices().skip(1) {
             let end = at + letter.len_utf8();
             let is_letter = |option: &&Opt| option.name.strip_prefix('-') == Some(&head[at..end]);
             let Some(option) = self.options.iter().rfind(is_letter) else { continue };

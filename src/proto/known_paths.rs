@@ -341,8 +341,61 @@ pub const STARTUP: &[&str] = &[
     "bin",
 ];
 
-/// Returns whether a path below a home, relative to it, holds keys or passwords. Here and in the other functions small
-/// and capital letters are alike, as they are on some disks.
+/// The parts of a home that hold tools and their settings. The overlay tier, and a first look within bubblewrap and Landlock, show
+/// these of a home, read-only, and nothing else. Credentials with a file of their own are masked as everywhere; the settings of git
+/// and pip are shown as they are.
+pub const TOOLS: &[&str] = &[
+    ".asdf",
+    ".bun",
+    ".cabal",
+    ".cache/go-build",
+    ".cache/pip",
+    ".cache/uv",
+    ".cargo",
+    ".conda",
+    ".config/git",
+    ".config/pip",
+    ".deno",
+    ".dotnet",
+    ".gem",
+    ".ghcup",
+    ".gitconfig",
+    ".gradle",
+    ".julia",
+    ".juliaup",
+    ".linuxbrew",
+    ".local/bin",
+    ".local/lib",
+    ".local/pipx",
+    ".local/share/mise",
+    ".local/share/pipx",
+    ".local/share/pnpm",
+    ".local/share/uv",
+    ".m2",
+    ".nix-profile",
+    ".npm",
+    ".npm-global",
+    ".nuget",
+    ".nvm",
+    ".opam",
+    ".pnpm-store",
+    ".pyenv",
+    ".rbenv",
+    ".rustup",
+    ".sdkman",
+    ".stack",
+    ".terminfo",
+    ".volta",
+    ".yarn",
+    "anaconda3",
+    "go",
+    "mambaforge",
+    "miniconda3",
+    "miniforge3",
+];
+
+/// Returns whether a path below a home, relative to it, holds keys or passwords. Here and in the other functions but
+/// [`is_tool`] small and capital letters are alike, as they are on some disks.
 #[must_use]
 pub fn is_credential(below_home: &[u8]) -> bool {
     holds(CREDENTIALS, below_home) && !is_public_ssh(below_home, b".ssh/")
@@ -359,6 +412,14 @@ pub fn is_system_credential(absolute: &[u8]) -> bool {
 #[must_use]
 pub fn is_startup(below_home: &[u8]) -> bool {
     holds(STARTUP, below_home)
+}
+
+/// Returns whether a path below a home, relative to it, belongs to the tools that a jail shows, and holds no keys or passwords.
+#[must_use]
+pub fn is_tool(below_home: &[u8]) -> bool {
+    let is_below =
+        |name: &&str| below_home.strip_prefix(name.as_bytes()).is_some_and(|rest| matches!(rest, [] | [b'/', ..]));
+    TOOLS.iter().any(is_below) && !is_credential(below_home)
 }
 
 /// Directories that tools fill by themselves, with what they can make again.

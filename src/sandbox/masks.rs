@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::Grant;
-use crate::proto::known_paths::{self, CREDENTIAL_SUFFIXES, CREDENTIALS, SYSTEM_CREDENTIALS};
+use crate::proto::known_paths::{self, CREDENTIAL_SUFFIXES, CREDENTIALS, SYSTEM_CREDENTIALS, TOOLS};
 
 /// The parts of `/run` that a program needs: the resolver's configuration, and on NixOS the programs. The rest are
 /// sockets of services, some of which would start a program outside for any caller.
@@ -138,61 +138,9 @@ pub fn entries_without(directory: &Path, own: &Path) -> Vec<PathBuf> {
     entries.filter(|path| !own.starts_with(path)).collect()
 }
 
-/// The parts of a home that the overlay tier shows, read-only: tools and their needs, and how git signs a commit. Credentials with
-/// a file of their own are masked as everywhere; the settings of git and pip are shown as they are.
-const TOOLS_OF_HOME: &[&str] = &[
-    ".asdf",
-    ".bun",
-    ".cabal",
-    ".cache/go-build",
-    ".cache/pip",
-    ".cache/uv",
-    ".cargo",
-    ".conda",
-    ".config/git",
-    ".config/pip",
-    ".deno",
-    ".dotnet",
-    ".gem",
-    ".ghcup",
-    ".gitconfig",
-    ".gradle",
-    ".julia",
-    ".juliaup",
-    ".linuxbrew",
-    ".local/bin",
-    ".local/lib",
-    ".local/pipx",
-    ".local/share/mise",
-    ".local/share/pipx",
-    ".local/share/pnpm",
-    ".local/share/uv",
-    ".m2",
-    ".nix-profile",
-    ".npm",
-    ".npm-global",
-    ".nuget",
-    ".nvm",
-    ".opam",
-    ".pnpm-store",
-    ".pyenv",
-    ".rbenv",
-    ".rustup",
-    ".sdkman",
-    ".stack",
-    ".terminfo",
-    ".volta",
-    ".yarn",
-    "anaconda3",
-    "go",
-    "mambaforge",
-    "miniconda3",
-    "miniforge3",
-];
-
 /// Returns the parts of these homes that hold tools: the usual places, and directories of `PATH`.
 pub(super) fn tools_of(homes: &[PathBuf], path: Option<&std::ffi::OsStr>) -> Vec<PathBuf> {
-    let usual = homes.iter().flat_map(|home| TOOLS_OF_HOME.iter().map(|name| home.join(name)));
+    let usual = homes.iter().flat_map(|home| TOOLS.iter().map(|name| home.join(name)));
     let on_path = path.into_iter().flat_map(std::env::split_paths).filter(|directory| {
         // A home on PATH doesn't open the home.
         homes.iter().any(|home| directory.starts_with(home) && directory != home)

@@ -62,6 +62,63 @@ fn a_command_that_only_looks_needs_no_question() {
     }
 }
 
+/// Where a jail shows tools of the home and the system anyway, reading them needs no question; credentials among them stay masked.
+#[test]
+fn tools_of_the_home_and_files_of_the_system_are_read_unasked() {
+    let commands = [
+        "ls ~/.cargo/registry/src/*/ | grep ^tokio-",
+        "cat ~/.cargo/registry/src/one/tokio-1/lib.rs",
+        "cat /proc/sys/kernel/ostype",
+        "cat ~/.cargo/credentials.toml",
+        "cat ~/.cargo/registry/key",
+        "cat ~/notes.txt",
+    ];
+    for tier in ["overlay", "landlock"] {
+        let calls: Vec<(&str, Value)> = commands.iter().map(|it| ("shell", json!({"command": it}))).collect();
+        let home = home(&[rounds("please", &calls, "that was it")], &format!("security = {{tier = \"{tier}\"}}"));
+        let registry = home.path().join(".cargo/registry");
+        fs::create_dir_all(registry.join("src/one/tokio-1")).expect("directories");
+        fs::write(registry.join("src/one/tokio-1/lib.rs"), "a library\n").expect("a file");
+        fs::write(home.path().join(".cargo/credentials.toml"), "PRIVATE-TOKEN\n").expect("a file");
+        fs::write(home.path().join("notes.txt"), "PRIVATE-NOTE\n").expect("a file");
+        std::os::unix::fs::symlink("../credentials.toml", registry.join("key")).expect("a link");
+        let results = results(home.path());
+        let seen: Vec<&str> = results[..3].iter().map(output).collect();
+        assert_eq!(seen, ["tokio-1", "a library", "Linux"], "{tier}: {results:?}");
+        for result in &results[3..] {
+            assert!(!result.to_string().contains("PRIVATE") && result["success"] == false, "{tier}: {result}");
+        }
+        assert_eq!(results.len(), commands.len());
+    }
+}
+
+/// A program that builds runs as a look if its options announce one. Whether that is true the kernel decides.
+#[test]
+fn a_command_that_announces_a_look_is_asked_about_only_if_it_changes_something() {
+    let on_path = "PATH=$PWD/bin:$PATH";
+    let (looks, lies) = (format!("{on_path}; black --check a.txt"), format!("{on_path}; jest --listTests"));
+    let (changes, named) = (format!("{on_path}; black a.txt"), format!("{on_path}; black --check a.txt >out.txt"));
+    for autonomy in ["readonly", "supervised"] {
+        let home = scene(&[&looks, &lies, &changes, &named], autonomy);
+        fs::create_dir(work(home.path(), "bin")).expect("a directory");
+        for (name, text) in [("black", "#!/bin/sh\nwc -l <\"$2\"\n"), ("jest", PROGRAMS[1].1)] {
+            let path = work(home.path(), "bin").join(name);
+            fs::write(&path, text).expect("a program");
+            fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("its mode");
+        }
+        let results = results(home.path());
+        assert_eq!((output(&results[0]), &results[0]["success"]), ("2", &json!(true)), "{autonomy}: {results:?}");
+        let is_refused = output(&results[1]).contains("[changing the workspace was refused: ");
+        assert!(is_refused && results[1]["success"] == false, "{autonomy}: {results:?}");
+        // What isn't announced, and a change that the words name, wait for a person.
+        for result in &results[2..] {
+            assert!(result["success"] == false && !output(result).contains('2'), "{autonomy}: {result}");
+        }
+        assert_eq!(fs::read_to_string(work(home.path(), "a.txt")).expect("the file"), "one\ntwo\n");
+        assert!(!work(home.path(), "made.txt").exists() && !work(home.path(), "out.txt").exists());
+    }
+}
+
 #[test]
 fn needs_found_by_a_first_look_are_refused_without_a_person() {
     for autonomy in ["readonly", "supervised"] {

@@ -104,17 +104,10 @@ macro_rules! handlers {
 
 #[rustfmt::skip]
 const HANDLERS: &[(&str, Handler)] = handlers! {
-    files: "cat" => cat, "ls" => ls, "echo" => echo, "printf" => printf, "pwd" => nothing, "name" => name, "path-part" => path_part, "mktemp" => mktemp, "date" => date, "ps" => ps, "test" =>
-        test, "jq" => jq, "tee" => tee, "copy" => copy, "link" => link, "move" => move_files, "remove" => remove,
-        "mode" => mode, "dd" => dd, "tar" => tar, "archive" => archive, "compress" => compress, "find" => find, "fd"
-        => fd, "xargs" => xargs, "parallel" => parallel, "settings" => nothing, "shell" => nothing, "command" =>
-        nothing, "assign" => nothing;
-    machine: "ip" => ip, "systemctl" => systemctl, "service" => service, "bus" => bus, "disk" => disk, "kill" => kill, "kill-name" => kill_name, "later" => later,
-        "fetch" => fetch, "netcat" => netcat, "remote-copy" => remote_copy, "copy-id" => copy_id, "container" => container, "own" => own;
-    develop: "git" => git, "git-names" => git_names, "git-config" => git_config, "git-look" => git_look, "git-change" => git_change, "git-clean"
-        => git_clean, "git-far" => git_far, "make" => make, "go-remote" => go_remote, "packages" => packages, "launcher" => launcher;
-    foreign: "interpreter" => interpreter, "awk" => awk, "sed" => sed, "editor" => editor, "database" => database,
-        "sqlite" => database;
+    files: "cat" => cat, "ls" => ls, "echo" => echo, "printf" => printf, "pwd" => nothing, "name" => name, "path-part" => path_part, "mktemp" => mktemp, "date" => date, "ps" => ps, "test" => test, "jq" => jq, "tee" => tee, "copy" => copy, "link" => link, "move" => move_files, "remove" => remove, "mode" => mode, "dd" => dd, "tar" => tar, "archive" => archive, "compress" => compress, "find" => find, "fd" => fd, "xargs" => xargs, "parallel" => parallel, "settings" => nothing, "shell" => nothing, "command" => nothing, "assign" => nothing;
+    machine: "ip" => ip, "systemctl" => systemctl, "service" => service, "bus" => bus, "disk" => disk, "kill" => kill, "kill-name" => kill_name, "later" => later, "fetch" => fetch, "netcat" => netcat, "remote-copy" => remote_copy, "copy-id" => copy_id, "container" => container, "own" => own;
+    develop: "git" => git, "git-names" => git_names, "git-config" => git_config, "git-look" => git_look, "git-change" => git_change, "git-clean" => git_clean, "git-far" => git_far, "make" => make, "go-remote" => go_remote, "packages" => packages, "launcher" => launcher;
+    foreign: "interpreter" => interpreter, "awk" => awk, "sed" => sed, "editor" => editor, "database" => database, "sqlite" => database;
 };
 
 /// Returns whether words ask for nothing but help or a version: that of the program, or `--script-version`.
@@ -156,10 +149,12 @@ fn base_risk(call: &Call<'_>, parsed: &Parsed<'_>, acts: &mut Vec<Act>) {
         let risk = lowered.map_or(risk, |lowered| risk.min(lowered));
         let is_lowered = risk < Risk::Blocked && row.risk.is_some_and(|(risk, _)| risk == Risk::Blocked);
         let rule = if is_lowered { "system" } else { rule };
+        let says = reason(rule, &what);
+        let rule = if listed("may-look").contains(&rule) && announces_look(parsed) { "announced" } else { rule };
         let is_network = rule == "network" && row.need == RowNeed::Network;
         // Functions that read the words themselves say how bad it is.
         if risk > Risk::Low && !is_network {
-            acts.push(Act::Note(risk, rule, reason(rule, &what)));
+            acts.push(Act::Note(risk, rule, says));
         }
     }
     match row.need {
@@ -174,6 +169,17 @@ fn base_risk(call: &Call<'_>, parsed: &Parsed<'_>, acts: &mut Vec<Act>) {
         }
         _ => {}
     }
+}
+
+/// Returns whether an option announces a look, truly or not (`--dry-run`): such a command looks first, where it can do no more.
+fn announces_look(parsed: &Parsed<'_>) -> bool {
+    let is_one = |word: &Text| {
+        let name = word.head().trim_start_matches('-').split('=').next().unwrap_or_default();
+        let first = name.split(|c: char| c == '-' || c.is_ascii_uppercase()).next().unwrap_or_default();
+        word.head().starts_with('-') && [name, first].iter().any(|it| listed("announces").contains(it))
+    };
+    parsed.words.iter().any(is_one)
+        || parsed.options.iter().any(|(option, _)| option.risk.is_some_and(|(_, rule, _)| rule == "announced"))
 }
 
 pub(super) fn options(call: &Call<'_>, parsed: &Parsed<'_>, acts: &mut Vec<Act>) {
@@ -323,7 +329,7 @@ fn printed(call: &Call<'_>, parsed: &Parsed<'_>) -> Text {
         fed = if chooses { Source::Program } else { fed };
     }
     let speaks = parsed.row.need == RowNeed::Network || parsed.row.risk.is_some_and(|(_, rule)| rule == "network");
-    let decodes = parsed.has("decodes") || matches!(call.name, "zcat" | "bzcat" | "xzcat" | "zstdcat" | "uudecode");
+    let decodes = parsed.has("decodes") || listed("decoders").contains(&call.name);
     let source = match fed {
         _ if speaks => Source::Net,
         Source::Net => fed,

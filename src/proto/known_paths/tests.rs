@@ -56,6 +56,35 @@ fn credentials_are_known_by_their_place_and_public_halves_are_not() {
 }
 
 #[test]
+fn tools_of_a_home_are_known_and_their_credentials_are_none() {
+    for path in
+        [".cargo", ".cargo/registry/src/x/lib.rs", ".npm/_logs/a.log", ".gitconfig", "go/pkg/mod", ".config/git/ignore"]
+    {
+        assert!(is_tool(path.as_bytes()), "{path}");
+    }
+    for path in [
+        "",
+        ".config",
+        ".npmrc",
+        ".Cargo/bin",
+        ".cargo2",
+        "gopher",
+        "work/.cargo",
+        ".cargo/credentials.toml",
+        ".CARGO/credentials.toml",
+        ".config/git/credentials",
+        ".gem/credentials",
+        ".gradle/gradle.properties",
+        ".m2/settings.xml",
+        ".local/share/uv/credentials/a",
+        ".nuget/NuGet/NuGet.Config",
+        "go/mine.kdbx",
+    ] {
+        assert!(!is_tool(path.as_bytes()), "{path}");
+    }
+}
+
+#[test]
 fn startup_files_are_known() {
     for path in [".bashrc", ".BashRC", ".config/systemd/user/x.service", ".local/bin/ls", ".ssh/authorized_keys"] {
         assert!(is_startup(path.as_bytes()), "{path}");
