@@ -361,6 +361,8 @@ fn behind_walls_what_announces_a_look_or_reads_the_system_looks_first() {
         assert_eq!(decided_behind_walls(command), Decision::Run, "{command}");
     }
     assert_eq!(decided_behind_walls("mix deps"), Decision::Run);
+    // Without a sandbox, too.
+    assert_eq!(risk("sqlite3 -readonly a.db 'select 1'"), Risk::Low);
     assert_ne!(decided_behind_walls("mix deps.get"), Decision::Run);
     assert_eq!(risk("unzip -p a.zip x | sh"), Risk::Blocked);
 }

@@ -392,7 +392,7 @@ pub(super) fn database(call: &Call<'_>, parsed: &Parsed<'_>, acts: &mut Vec<Act>
         && codes.iter().all(|text| text.as_str().is_some_and(looks))
         && parsed.options.iter().all(|(option, _)| option.risk.is_none_or(|(risk, ..)| risk == Risk::Low))
     {
-        acts.retain(|act| !matches!(act, Act::Note(Risk::High, "database", _)));
+        acts.retain(|act| !matches!(act, Act::Note(Risk::High, "announced" | "database", _)));
     }
     codes.iter().flat_map(|text| text.split(|c| c == '\n')).for_each(|line| database_line(line.code().trim(), acts));
 }
