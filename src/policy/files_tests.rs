@@ -328,7 +328,6 @@ fn behind_walls_what_announces_a_look_or_reads_the_system_looks_first() {
         "clang-format --dry-run -Werror src/*.cpp",
         "gcc -E a.c",
         "cmake -N build",
-        "openssl x509 -in certs/dev.pem -noout -subject",
         "cat /proc/sys/fs/inotify/max_user_watches",
         "awk '{print $1}' /var/log/nginx/access.log",
         "cat ~/.cargo/registry/src/a/lib.rs",
@@ -349,20 +348,29 @@ fn behind_walls_what_announces_a_look_or_reads_the_system_looks_first() {
         "cat ~/notes.txt",
         "curl localhost",
         "openssl genrsa -out key.pem",
+        // Its answer would be that there are none: a jail hides them.
+        "gpg --list-secret-keys",
         "git push --dry-run",
         "cat /etc/shadow",
     ] {
         assert!(!first(command), "{command}");
     }
-    // These are proved harmless.
-    for command in
-        ["make -n deploy", "make -n install", "unzip -p a.jar META-INF/MANIFEST.MF", "ctest --test-dir build -N"]
-    {
+    for command in ["make -n deploy", "make -n install", "unzip -p a.jar META-INF/MANIFEST.MF"] {
         assert_eq!(decided_behind_walls(command), Decision::Run, "{command}");
     }
-    assert_eq!(decided_behind_walls("mix deps"), Decision::Run);
     // Without a sandbox, too.
     assert_eq!(risk("sqlite3 -readonly a.db 'select 1'"), Risk::Low);
+    // They run what the repository says, so nothing without a sandbox runs them unasked.
+    for command in ["mix deps", "mix deps.tree", "bundle list", "ctest --test-dir build -N", "rake -T", "gulp --tasks"]
+    {
+        assert_eq!(decided_behind_walls(command), Decision::Run, "{command}");
+        for autonomy in [Autonomy::Readonly, Autonomy::Supervised, Autonomy::Full] {
+            let rules = Rules { autonomy, ..rules() };
+            let context = Context { hold: Hold::Nothing, ..Context::new(&rules) };
+            let decision = judge(&Action::Shell { command: command.to_owned() }, &context).decision;
+            assert_ne!(decision, Decision::Run, "{command} {autonomy}");
+        }
+    }
     assert_ne!(decided_behind_walls("mix deps.get"), Decision::Run);
     assert_eq!(risk("unzip -p a.zip x | sh"), Risk::Blocked);
 }
