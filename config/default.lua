@@ -566,6 +566,9 @@ return {
     -- text: postgres://HOST/NAME, or env:NAME for a variable with one: the server itself, if `database` is a pool that changes
     -- connections with each transaction, since hints of other gateways need one that stays. Empty: `database`.
     listen_database = "",
+    -- text: postgres://HOST/NAME, or env:NAME for a variable with one: a replica of the server. Lists and replays of events with the
+    -- header `X-Consistency: eventual` are read there. Empty: all is read from the server itself.
+    read_database = "",
     -- list of NAME=CLASS: actions that need a licence whatever the policy finds in them, such as "shop__pay=money". The classes are
     -- exec, delete, network, money and canvas_purge.
     dangerous = {},

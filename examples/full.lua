@@ -195,6 +195,7 @@ return {
     mode = "saas",
     database = "env:GATEWAY_DATABASE",
     listen_database = "env:GATEWAY_LISTEN_DATABASE",
+    read_database = "env:GATEWAY_READ_DATABASE",
     dangerous = { "shop__pay=money" },
     public_url = "https://team.example",
     node_url = "https://one.team.example",

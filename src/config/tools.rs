@@ -108,6 +108,8 @@ pub struct GatewaySettings {
     pub database: String,
     /// Address of the server at which hints of other gateways are heard; empty: that of the database.
     pub listen_database: String,
+    /// Address of a replica of the server, for reads that may be behind; empty: none.
+    pub read_database: String,
     /// Actions that need a licence, each as `NAME=CLASS`.
     pub dangerous: Vec<String>,
     /// The way by which other machines reach it.
@@ -229,6 +231,7 @@ impl GatewaySettings {
             mode: values.text(&["gateway", "mode"])?,
             database: values.text(&["gateway", "database"])?,
             listen_database: values.text(&["gateway", "listen_database"])?,
+            read_database: values.text(&["gateway", "read_database"])?,
             dangerous: values.words(&["gateway", "dangerous"])?,
             reach: ReachSettings {
                 public_url: values.text(&["gateway", "public_url"])?,

@@ -38,11 +38,11 @@ pub fn database_target(database: &str, origin: &str, env: &Env) -> Result<Target
     Ok(found)
 }
 
-/// Returns the address of the server at which hints are heard, if the settings name one beside the database.
+/// Returns the address of a server that a setting names beside the database, if it does.
 ///
 /// # Errors
 /// It is no address of a server, or its variable isn't set.
-pub fn listen_address(text: &str, env: &Env) -> Result<Option<String>, Failure> {
+pub fn server_address(setting: &str, text: &str, env: &Env) -> Result<Option<String>, Failure> {
     if text.is_empty() {
         return Ok(None);
     }
@@ -52,7 +52,7 @@ pub fn listen_address(text: &str, env: &Env) -> Result<Option<String>, Failure> 
     };
     match found {
         Some(Target::Server(address)) => Ok(Some(address)),
-        _ => Err(Failure::user("gateway.listen_database names no server")
+        _ => Err(Failure::user(format!("{setting} names no server"))
             .hint("it is postgres://HOST/NAME, or env:NAME for a variable with such an address")),
     }
 }
@@ -151,7 +151,7 @@ mod tests {
     fn hints_are_heard_at_a_server_that_the_settings_name() {
         let variable = ("DIRECT".into(), "postgres://anna:secret@db.example/team".into());
         let env: Env = [variable].into_iter().collect();
-        let at = |text: &str| listen_address(text, &env).map_err(|failure| failure.message);
+        let at = |text: &str| server_address("gateway.listen_database", text, &env).map_err(|failure| failure.message);
         assert_eq!(at(""), Ok(None));
         assert_eq!(at("env:DIRECT"), Ok(Some("postgres://anna:secret@db.example/team".to_owned())));
         assert_eq!(at("postgres://db.example/team"), Ok(Some("postgres://db.example/team".to_owned())));

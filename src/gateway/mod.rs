@@ -61,7 +61,7 @@ pub use shares::Picture;
 pub use state::Gateway;
 pub use stream::cursor;
 
-use database::listen_address;
+use database::server_address;
 use guard::{Names, Reach};
 use http::front::{self, Listeners};
 use http::inputs::Schemas;
@@ -141,11 +141,14 @@ pub fn serve(
     check_mode(mode, &options.database)?;
     check_sandbox(mode, &parts)?;
     let passed_on = relay::wanted(&parts.settings.gateway.nats, &parts.env)?;
-    let listen_at = listen_address(&parts.settings.gateway.listen_database, &parts.env)?;
+    let settings = &parts.settings.gateway;
+    let listen_at = server_address("gateway.listen_database", &settings.listen_database, &parts.env)?;
+    let replica = server_address("gateway.read_database", &settings.read_database, &parts.env)?;
     check_dangerous(&parts.settings.gateway.dangerous)?;
     let address = address_in(&options.listen)?;
     let reach = Reach::read(&parts.settings.gateway.reach, mode, address)?;
     let ledger = Arc::new(open(&options.database)?);
+    replica.into_iter().for_each(|address| ledger.follow(Target::Server(address)));
     let _served = ledger.serve().map_err(|error| Failure { kind: FailureKind::Unavailable, ..of_ledger(&error) })?;
     let nodes = ledger.nodes();
     nodes.renew().and_then(|_| nodes.settle_dead()).map_err(|error| of_ledger(&error))?;

@@ -181,6 +181,8 @@ pub struct Ledger {
     /// The place where this gateway listens.
     listening: OnceLock<Listening>,
     health: Health,
+    /// A replica of the server, for reads that may be behind.
+    replica: OnceLock<spine::Replica>,
 }
 
 /// The right to serve a database; a second gateway on the same file doesn't get it. It ends with the process.
@@ -218,6 +220,7 @@ impl Ledger {
             hint: OnceLock::new(),
             listening: OnceLock::new(),
             health: Health::default(),
+            replica: OnceLock::new(),
         })
     }
 

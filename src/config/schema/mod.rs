@@ -647,6 +647,7 @@ pub const ROWS: &[Row] = &[
         GATEWAY,
     ),
     row("gateway.listen_database", Kind::Text { empty: true }, "where hints are heard, if not there", GATEWAY),
+    row("gateway.read_database", Kind::Text { empty: true }, "a replica for reads that may be behind", GATEWAY),
     row("gateway.dangerous", Kind::Lines, "actions that need a licence, each as `NAME=CLASS`", GATEWAY),
     row("gateway.public_url", Kind::Text { empty: true }, "the https address that people open; empty: none", GATEWAY),
     row("gateway.node_url", Kind::Text { empty: true }, "where other gateways reach this one; empty: nowhere", GATEWAY),

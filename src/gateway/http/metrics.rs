@@ -37,6 +37,10 @@ pub struct Metrics {
     pub provider_errors: AtomicU64,
     /// Requests that the database failed.
     pub database_errors: AtomicU64,
+    /// Pages of logs that a replica gave.
+    pub replica_reads: AtomicU64,
+    /// Those that a replica should have given, and the server itself gave.
+    pub replica_misses: AtomicU64,
     /// Questions that calls wait for.
     pub questions_open: AtomicU64,
     requests: Mutex<BTreeMap<(&'static str, u16), u64>>,
@@ -70,6 +74,8 @@ impl Metrics {
             ("reedclaw_tool_denials_total", "Calls of tools that were refused.", &self.tool_denials),
             ("reedclaw_provider_errors_total", "Requests to models that failed.", &self.provider_errors),
             ("reedclaw_db_errors_total", "Requests that the database failed.", &self.database_errors),
+            ("reedclaw_replica_reads_total", "Pages of logs that the replica gave.", &self.replica_reads),
+            ("reedclaw_replica_misses_total", "Pages that the replica couldn't give.", &self.replica_misses),
         ];
         for (name, help, counter) in counters {
             let value = counter.load(Ordering::Relaxed);

@@ -20,6 +20,9 @@ pub(super) const HEADERS: [&str; 10] = [
     "X-User-Id",
 ];
 
+/// Routes that a replica of the database may answer.
+const BEHIND: [&str; 3] = ["/events/list", "/events/replay", "/realtime/timeline/{stream_id}/list"];
+
 const JSON: &str = "application/json";
 const LINES: &str = "application/x-ndjson";
 pub(super) const EVENTS: &str = "text/event-stream";
@@ -78,7 +81,12 @@ fn operation(route: &Route) -> Value {
     let is_known = route.needs != Needs::Nothing;
     let headers = HEADERS.iter().filter(|_| is_known);
     let headers = headers.map(|name| json!({"$ref": format!("#/components/parameters/{name}")}));
-    let parameters: Vec<Value> = in_path.chain(in_query).chain(headers).collect();
+    let may_be_behind = BEHIND.contains(&route.path);
+    let behind = may_be_behind.then(|| {
+        json!({"name": "X-Consistency", "in": "header", "schema": {"type": "string"},
+        "description": "eventual: a replica of the database may answer"})
+    });
+    let parameters: Vec<Value> = in_path.chain(in_query).chain(headers).chain(behind).collect();
     let mut responses: Map<String, Value> =
         route.statuses.iter().map(|status| (status.to_string(), success(route, *status))).collect();
     let error = |description: &str| {

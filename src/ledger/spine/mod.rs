@@ -1,14 +1,16 @@
 //! The event log of each tenant: appended in one transaction under the head's row, so that positions have no gap; read in
-//! pages that are complete prefixes.
+//! pages that are complete prefixes, of a replica of the server for whoever doesn't mind that it is a little behind.
 
 mod batch;
 mod gather;
 pub(in crate::ledger) mod verify;
 
+use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use self::batch::{Batch, Prepared};
-use super::sql::{Begin, Connection, OptionalExtension as _, Pool, Value as Sql, params};
+use super::sql::{Begin, Connection, OptionalExtension as _, Pool, Target, Value as Sql, params};
 
 use super::more::anchor::Anchor;
 use super::row::{COLUMNS, Event};
@@ -20,6 +22,16 @@ pub(super) use gather::Gather;
 
 /// Bytes of an event's content.
 pub(super) const BODY_BYTES_MAX: usize = 64 * 1024;
+
+/// Time for which a replica that failed isn't asked again.
+const AGAIN: Duration = Duration::from_secs(5);
+
+/// A replica of the database's server.
+pub(in crate::ledger) struct Replica {
+    pool: Pool,
+    /// Time of its last failure.
+    failed: Mutex<Option<Instant>>,
+}
 
 /// The version that a stream must have before an append.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -214,6 +226,56 @@ impl Ledger {
     /// The database fails.
     pub fn positions(&self, tenant: &str) -> Result<i64, LedgerError> {
         super::head(&*self.view(tenant)?, tenant)
+    }
+
+    /// Names a replica of the server. Only the first call counts.
+    pub fn follow(&self, replica: Target) {
+        let pool = Pool::new(replica, self.pool.node().to_owned());
+        let _ = self.replica.set(Replica { pool, failed: Mutex::default() });
+    }
+
+    /// Reads events as [`Self::read`] does, from the replica if there is one that has what comes before. Returns whether it was read;
+    /// `None` without one.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn read_behind(
+        &self,
+        who: &Identity,
+        after: i64,
+        filter: &Filter,
+        limit: usize,
+    ) -> Result<(Vec<Event>, Option<bool>), LedgerError> {
+        let Some(replica) = self.replica.get() else { return Ok((self.read(who, after, filter, limit)?, None)) };
+        if replica.failed.lock().is_none_or(|at| at.elapsed() >= AGAIN) {
+            let now = self.head(who)?.1;
+            match replica.read(who, (now, after), filter, limit) {
+                Ok(Some(events)) => return Ok((events, Some(true))),
+                Ok(None) => {}
+                Err(error) => {
+                    *replica.failed.lock() = Some(Instant::now());
+                    tracing::warn!(event = "replica_failed", error = %error);
+                }
+            }
+        }
+        Ok((self.read(who, after, filter, limit)?, Some(false)))
+    }
+}
+
+impl Replica {
+    /// Reads events, unless its log is of another epoch or ends before the position.
+    fn read(
+        &self,
+        who: &Identity,
+        (now, after): (i64, i64),
+        filter: &Filter,
+        limit: usize,
+    ) -> Result<Option<Vec<Event>>, LedgerError> {
+        let connection = self.pool.begin(Begin::Read, &[&who.tenant])?;
+        if epoch(&connection, &who.tenant)? != now || super::head(&connection, &who.tenant)? < after {
+            return Ok(None);
+        }
+        read_in(&connection, &who.tenant, after, filter, limit).map(Some)
     }
 }
 

@@ -4,8 +4,10 @@ use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
 
+use postgres::{Client, NoTls};
 use serde_json::json;
 
+use super::server::Server;
 use super::{Gateway, PATIENCE, home_with, home_with_file, run, token};
 use crate::need;
 
@@ -174,4 +176,61 @@ fn a_webhook_without_its_secret_is_reported_at_the_start() {
     let address = taken.local_addr().expect("an address").to_string();
     let (status, _, err) = run(home.path(), &["gateway", "--listen", &address]);
     assert!(status == Some(1) && !err.contains("BUILD_SECRET"), "{err}");
+}
+
+#[test]
+fn a_replica_that_is_behind_answers_only_who_does_not_mind() {
+    let Some(server) = Server::start() else { return };
+    let first = server.home();
+    let address = fs::read_to_string(first.path().join(super::DATABASE)).expect("its address");
+    let secret = token(first.path(), "anna", "member", &[]);
+    let replica = server.replica();
+    let (_, name) = address.rsplit_once('/').expect("a name");
+    let at_replica = format!("postgres://postgres@{}/{name}", replica.host());
+    let home = home_with(&format!("gateway = {{read_database = \"{at_replica}\"}}"));
+    fs::write(home.path().join(super::DATABASE), &address).expect("the same database");
+    let gateway = Gateway::start(home.path());
+    let client = gateway.client(&secret);
+    let eventual = client.with("X-Consistency", "eventual");
+    let append = |id: &str| {
+        let body = json!({"event_id": id, "event_type": "x.step", "source": "agent", "run_id": "r", "body": {}});
+        let answer = client.post("/events/append", &body);
+        assert_eq!(answer.status, 201, "{answer:?}");
+        answer.json()["last_position"].as_i64().expect("a position")
+    };
+    let seen = |client: &super::Client<'_>, path: &str| -> Vec<String> {
+        let answer = client.get(path);
+        assert_eq!(answer.status, 200, "{answer:?}");
+        let items = answer.json()["items"].clone();
+        items.as_array().expect("items").iter().map(|it| it["event_id"].as_str().expect("an id").to_owned()).collect()
+    };
+    append("one");
+    let (list, replay) = ("/events/list?type=x.step", "/events/replay?run_id=r");
+    super::server::wait_until(|| seen(&eventual, list) == ["one"]);
+    let mut copy = Client::connect(&at_replica, NoTls).expect("the replica");
+    copy.simple_query("SELECT pg_wal_replay_pause()").expect("paused");
+    super::server::wait_until(|| {
+        let state = copy.query_one("SELECT pg_get_wal_replay_pause_state()", &[]).expect("its state");
+        state.get::<_, String>(0) == "paused"
+    });
+    let last = append("two");
+    for path in [list, replay, "/realtime/timeline/run%2Fr/list"] {
+        assert_eq!(seen(&eventual, path), ["one"], "the replica answers {path}");
+        assert_eq!(seen(&client, path), ["one", "two"], "the server answers {path}");
+    }
+    // Whoever has seen more than the replica is answered by the server.
+    append("three");
+    assert_eq!(seen(&eventual, &format!("{list}&after={last}")), ["three"]);
+    let misses = |name: &str| -> u64 {
+        let text = client.get("/metrics").text;
+        let line = text.lines().find_map(|line| line.strip_prefix(name)).expect("a counter").trim().to_owned();
+        line.parse().expect("a number")
+    };
+    let before = misses("reedclaw_replica_misses_total ");
+    assert!(before >= 1 && misses("reedclaw_replica_reads_total ") >= 3);
+    // And if it is away, everybody is.
+    drop(copy);
+    replica.end();
+    assert_eq!(seen(&eventual, list), ["one", "two", "three"]);
+    assert!(misses("reedclaw_replica_misses_total ") > before);
 }

@@ -1,5 +1,7 @@
 //! The event log over HTTP: append, list, replay, the timeline of one stream, and a stream as it grows.
 
+use std::sync::atomic::Ordering;
+
 use serde_json::{Value, json};
 
 use crate::gateway::http::call::{Call, Content, Reply};
@@ -40,6 +42,8 @@ const ENDED: &str = "run.ended";
 const STARTED: &str = "run.started";
 /// The source of the gateway's own events, which no client can claim.
 const ENGINE: &str = "engine";
+/// The header of a client that doesn't mind an answer that is a little behind: `eventual`.
+const CONSISTENCY: &str = "x-consistency";
 /// Events of a page while a run's costs are added up.
 const SUM_PAGE: usize = 1_000;
 
@@ -195,9 +199,24 @@ fn after(call: &Call<'_>) -> Answered<i64> {
     }
 }
 
+/// Reads events; from the replica if the client doesn't mind that it is behind.
+fn pages(call: &Call<'_>, after: i64, filter: &Filter, limit: usize) -> Answered<Vec<Event>> {
+    let (gateway, who) = (call.gateway, call.who()?);
+    if call.header(CONSISTENCY) != Some("eventual") {
+        return Ok(gateway.ledger.read(who, after, filter, limit)?);
+    }
+    let (events, is_behind) = gateway.ledger.read_behind(who, after, filter, limit)?;
+    match is_behind {
+        Some(true) => gateway.metrics.replica_reads.fetch_add(1, Ordering::Relaxed),
+        Some(false) => gateway.metrics.replica_misses.fetch_add(1, Ordering::Relaxed),
+        None => 0,
+    };
+    Ok(events)
+}
+
 fn read(call: &Call<'_>, filter: &Filter) -> Answered<(Vec<Event>, Option<String>)> {
     let (who, limit) = (call.who()?, call.limit()?);
-    let mut events = call.gateway.ledger.read(who, after(call)?, filter, limit + 1)?;
+    let mut events = pages(call, after(call)?, filter, limit + 1)?;
     let has_more = events.len() > limit;
     events.truncate(limit);
     let epoch = call.gateway.ledger.head(who)?.1;
@@ -238,7 +257,7 @@ fn sums(call: &Call<'_>, run: Filter) -> Answered<(Value, bool)> {
     let (mut after, mut is_ours, mut has_ended, mut is_said) = (0, false, false, false);
     let filter = Filter { any_types: vec![COST.into(), STARTED.into(), ENDED.into()], ..run };
     loop {
-        let page = call.gateway.ledger.read(call.who()?, after, &filter, SUM_PAGE)?;
+        let page = pages(call, after, &filter, SUM_PAGE)?;
         let Some(last) = page.last() else { break };
         after = last.position;
         for event in &page {
