@@ -50,6 +50,8 @@ enum Held {
 /// The protected files in a workspace, as they were.
 pub struct Guard {
     held: BTreeMap<PathBuf, Held>,
+    /// What else git keeps for linked work trees: it isn't protected, but without it what is put back serves nothing.
+    of_worktrees: BTreeMap<PathBuf, Held>,
     /// The directories in which there may be such files, and those of them that couldn't be looked into.
     directories: BTreeSet<PathBuf>,
     closed: BTreeSet<PathBuf>,
@@ -79,13 +81,14 @@ impl Guard {
         let since_ns = i64::try_from(now).unwrap_or(i64::MAX) - TICK_NS;
         let Protected { paths, directories, closed, is_whole } = protected(root, limits, &is_protected, None);
         let mut left = ALL_BYTES_MAX;
-        let held = paths.into_iter().filter_map(|path| {
+        let mut look_at = |path: PathBuf| {
             let held = if left == 0 { Held::Unread(root.stamp(&path).ok()??) } else { look(root, &path)? };
             left = left.saturating_sub(held.bytes().map_or(0, <[u8]>::len));
             Some((path, held))
-        });
-        let held = held.collect();
-        Self { held, directories, closed, is_whole, since_ns, limits: limits.clone(), is_protected }
+        };
+        let held: BTreeMap<_, _> = paths.into_iter().filter_map(&mut look_at).collect();
+        let of_worktrees = held.keys().flat_map(|path| left_of_worktree(path)).filter_map(look_at).collect();
+        Self { held, of_worktrees, directories, closed, is_whole, since_ns, limits: limits.clone(), is_protected }
     }
 
     /// Takes what is at these paths now for what has been there: somebody has agreed to it.
@@ -121,6 +124,9 @@ impl Guard {
         paths.dedup();
         let changed: Vec<Changed> = paths.into_iter().filter_map(|path| self.change(root, path)).collect();
         let mut changed = Now { guard: self, root }.without_worktrees(changed);
+        let deleted = changed.iter().filter(|it| it.after.is_none()).flat_map(|it| left_of_worktree(&it.path));
+        let lost: Vec<Changed> = deleted.filter_map(|path| self.lost(root, path)).collect();
+        changed.extend(lost);
         changed.sort_by_key(|it| it.before.is_some());
         changed.extend(closed.difference(&self.closed).filter_map(|path| {
             let stamp = root.stamp(path).ok()??;
@@ -128,6 +134,13 @@ impl Guard {
             Some(Changed { path: path.clone(), before: Some(Held::Unseen), after: Some(after), made: None })
         }));
         (changed, self.is_whole && is_whole)
+    }
+
+    /// The change of a file of a linked work tree that is gone.
+    fn lost(&self, root: &Root, path: PathBuf) -> Option<Changed> {
+        let before = self.of_worktrees.get(&path).cloned();
+        let is_lost = before.is_some() && root.stamp(&path) == Ok(None);
+        is_lost.then_some(Changed { path, before, after: None, made: None })
     }
 
     /// The change of a path, if it has changed.
@@ -329,6 +342,12 @@ impl Held {
             _ => None,
         }
     }
+}
+
+/// The further files that git keeps for a linked work tree, by the path of its `gitdir`.
+fn left_of_worktree(path: &Path) -> impl Iterator<Item = PathBuf> {
+    let directory = path.parent().filter(|_| path.ends_with("gitdir")).map(Path::to_owned);
+    LEFT_OF_WORKTREE.iter().filter_map(move |name| Some(directory.as_ref()?.join(name)))
 }
 
 /// Returns the state of a path; `None` if nothing is there.
@@ -592,6 +611,32 @@ mod tests {
         for path in [".git/worktrees/tree/gitdir", ".git/worktrees/two/file", "two/file", "c/e", "src/config"] {
             assert!(is_there(path), "{path}");
         }
+    }
+
+    /// Only the links between the two were put back, and git had lost the work tree.
+    #[test]
+    fn a_linked_work_tree_that_git_has_lost_is_put_back_as_a_whole() {
+        let (_dir, root) = workspace();
+        for (path, text) in
+            [("HEAD", "ref: refs/heads/one\n"), ("index", "DIRC"), ("logs/HEAD", "x\n"), ("commondir", "../..\n")]
+        {
+            put(&root, &format!(".git/worktrees/tree/{path}"), text);
+        }
+        let guard = Guard::before(&root, &limits(1000), rules(|name, _| name == b".envrc"));
+        put(&root, ".git/worktrees/tree/HEAD", "ref: refs/heads/two\n");
+        fs::remove_file(root.path().join(".git/worktrees/tree/index")).expect("removed");
+        assert_eq!(changes(&guard, &root), Vec::<String>::new(), "git changes those itself");
+        fs::remove_dir_all(root.path().join(".git/worktrees/tree")).expect("removed");
+        let lost = ["HEAD", "commondir", "gitdir", "index", "logs/HEAD"];
+        let mut found = changes(&guard, &root);
+        found.sort();
+        assert_eq!(found, lost.map(|name| format!(".git/worktrees/tree/{name}: deleted")));
+        for change in guard.changed(&root).0 {
+            change.put_back(&root).expect("put back");
+        }
+        assert_eq!(changes(&guard, &root), Vec::<String>::new());
+        let head = fs::read_to_string(root.path().join(".git/worktrees/tree/HEAD")).expect("it");
+        assert_eq!(head, "ref: refs/heads/one\n");
     }
 
     #[test]
