@@ -78,7 +78,7 @@ pub(in crate::agent) fn guarded(
             changed.iter().filter_map(|it| it.put_back(root).err().map(|error| format!("{it} ({error})"))).collect();
     });
     let undo = match set_aside {
-        Ok(()) => "; undo brings back what was there".to_owned(),
+        Ok(()) => "; undo takes this back".to_owned(),
         Err(error) => format!("; what was there couldn't be kept: {error}"),
     };
     let line = match failed.is_empty() {
