@@ -50,7 +50,7 @@ enum Held {
 /// The protected files in a workspace, as they were.
 pub struct Guard {
     held: BTreeMap<PathBuf, Held>,
-    /// What else git keeps for linked work trees: it isn't protected, but without it what is put back serves nothing.
+    /// The other files that git keeps for linked work trees: they aren't protected, but without them what is put back serves nothing.
     of_worktrees: BTreeMap<PathBuf, Held>,
     /// The directories in which there may be such files, and those of them that couldn't be looked into.
     directories: BTreeSet<PathBuf>,
