@@ -490,6 +490,7 @@ fn edits(plan: &Plan) {
             used: &[],
             is_again: false,
             copied: None,
+            new_in_home: Vec::new(),
             jobs: None,
             no_helper: None,
         };

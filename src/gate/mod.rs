@@ -686,7 +686,8 @@ pub fn with_opened(mut verdict: PolicyVerdict, rules: &Rules, hold: Hold) -> Pol
             reason("opened", format!("may change everything in {found}, since {path} isn't there yet"))
         })
         .collect();
-    reasons.extend(unopened(&verdict, rules).map(|path| {
+    let is_made_in_jail = |path: &&Path| hold == Hold::Copy && path.starts_with(&rules.home);
+    reasons.extend(unopened(&verdict, rules).filter(|path| !is_made_in_jail(path)).map(|path| {
         reason("unopened", format!("the sandbox can't open {} for it; your own shell can", path.display()))
     }));
     verdict.reasons.extend(reasons);

@@ -114,10 +114,12 @@ impl Permit {
         (read.collect(), writable(&self.verdict, &self.rules))
     }
 
-    /// Paths outside the workspace that were allowed to be written and can't be opened: what is written there is lost.
+    /// Paths outside the workspace that were allowed to be written and can't be opened, by whether they lie in the home: a jail
+    /// lets a program make those. What is written at the others is lost.
     #[must_use]
-    pub fn lost_paths(&self) -> Vec<PathBuf> {
-        unopened(&self.verdict, &self.rules).map(Path::to_owned).collect()
+    pub fn unopened(&self) -> (Vec<PathBuf>, Vec<PathBuf>) {
+        let paths = unopened(&self.verdict, &self.rules).map(Path::to_owned);
+        paths.partition(|path| path.starts_with(&self.rules.home))
     }
 
     /// Returns whether nobody knows what the command does, so that it may only look.

@@ -28,6 +28,7 @@ mod changes;
 mod changes_tests;
 mod end;
 mod helper;
+mod made;
 mod masks;
 mod missed;
 mod overlay;
@@ -49,6 +50,7 @@ use std::time::{Duration, Instant};
 pub use changes::{Change, ChangeKind, Changes, CollectError, CollectLimits, collect, collect_whole};
 pub use end::{end, end_all};
 pub use helper::enter::{Calls, enter};
+pub use made::MadeInHome;
 pub use masks::{Outside, credentials, entries_without, home_of_user, outside, protected};
 pub use missed::Missed;
 pub use scratch::{Area, Layer};
@@ -162,6 +164,9 @@ pub struct Grant {
     pub homes: Vec<PathBuf>,
     /// The private home and `/tmp` that it is shown, where the overlay tier holds it.
     pub area: Area,
+    /// Paths in a home at which nothing is, and which the program may make: the overlay tier lets it make them in its private
+    /// home, from which [`Sandbox::made_in_home`] names them. That has to be the one of agreed programs.
+    pub new_in_home: Vec<PathBuf>,
     /// Its whole environment; TMPDIR is set by the sandbox.
     pub env: BTreeMap<OsString, OsString>,
     /// Its limits.
@@ -209,6 +214,7 @@ impl Grant {
             network_of: None,
             homes: Vec::new(),
             area: Area::default(),
+            new_in_home: Vec::new(),
             env: BTreeMap::new(),
             limits: Limits::default(),
             descriptors: 3,
@@ -408,6 +414,12 @@ impl Sandbox {
         directory(whole).map(Some)
     }
 
+    /// Finds the file or directory that a program made at a path of a home before it ended: see [`Grant::new_in_home`].
+    #[must_use]
+    pub fn made_in_home(&self, path: &Path, homes: &[PathBuf]) -> Option<MadeInHome> {
+        self.scratch().ok()?.made_in_home(path, homes)
+    }
+
     /// Returns the helper's orders.
     fn spec(&self, grant: &Grant) -> Result<Spec, SandboxError> {
         let workspace = directory(&grant.workspace)?;
@@ -503,6 +515,9 @@ impl Sandbox {
             below: it.below.map(|below| below.map(|path| of(&path))),
         };
         let (homes, tools) = homes_and_tools(grant);
+        for path in &grant.new_in_home {
+            scratch.make_room(path, &grant.homes).map_err(failed)?;
+        }
         Ok(JailWire {
             workspace: of(workspace),
             shown_instead: grant.shown_instead.iter().map(|path| of(path)).collect(),
@@ -518,6 +533,7 @@ impl Sandbox {
             home: shown(area.home),
             homes: homes.iter().map(|home| of(home)).collect(),
             kept_of_home: tools.iter().map(|path| of(path)).collect(),
+            new_in_home: grant.new_in_home.iter().map(|path| of(path)).collect(),
         })
     }
 

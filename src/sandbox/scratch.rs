@@ -7,6 +7,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::made::{self, MadeInHome};
 use super::missed::{self, Missed};
 use super::tmp::Tmp;
 
@@ -19,6 +20,8 @@ const LAYERS: &str = "layers";
 const NOTE: &str = "note";
 /// Names of the directories in an area.
 const HOME: &str = "home";
+/// The home of [`Area::Agreed`] in a session's directory.
+const AGREED_HOME: &str = "areas/agreed/home";
 const TMP: &str = "tmp";
 /// Bytes that one copy may take on the disk, and the share of the free space that it may take: the rest is the person's.
 const COPY_BYTES_MAX: u64 = 16 << 30;
@@ -106,6 +109,21 @@ impl Scratch {
         shown(HOME).and_then(|home| Ok(AreaDirectories { home, tmp: shown(TMP)? }))
     }
 
+    /// Makes the directories around a path of a home, as far as the true home has them, and removes what an earlier program left
+    /// at the path.
+    pub(super) fn make_room(&self, path: &Path, homes: &[PathBuf]) -> io::Result<()> {
+        let Some(below) = below_home(path, homes) else { return Ok(()) };
+        let there = path.ancestors().skip(1).find(|above| above.is_dir());
+        let around = there.and_then(|there| below_home(there, homes)).unwrap_or_default();
+        let home = Path::new(AGREED_HOME);
+        made::make_room(self.held.path(), &home.join(around), &home.join(below))
+    }
+
+    /// Finds the file or directory that a program made at a path of a home in the private one of [`Area::Agreed`].
+    pub(super) fn made_in_home(&self, path: &Path, homes: &[PathBuf]) -> Option<MadeInHome> {
+        MadeInHome::find(self.held.path(), &Path::new(AGREED_HOME).join(below_home(path, homes)?), path)
+    }
+
     /// A name below a folder at which nothing is.
     fn unused(&self, folder: &Path) -> io::Result<PathBuf> {
         DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
@@ -144,6 +162,13 @@ impl Scratch {
         layer.since_ns = changed_ns(&made);
         Ok(layer)
     }
+}
+
+/// A path below one of the homes; `None` for any other path, and for a home.
+fn below_home(path: &Path, homes: &[PathBuf]) -> Option<PathBuf> {
+    let below = homes.iter().find_map(|home| path.strip_prefix(home).ok())?;
+    let is_plain = below.components().all(|part| matches!(part, Component::Normal(_)));
+    (is_plain && below.components().next().is_some()).then(|| below.to_owned())
 }
 
 /// The layers of one copy: what a program changed lies in `upper`. Removed when dropped.

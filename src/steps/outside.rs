@@ -23,13 +23,21 @@ pub struct OpenOutside {
     places: Vec<(Steps, Held)>,
 }
 
+impl OpenOutside {
+    /// The same, with the places of an earlier one.
+    pub fn after(mut self, earlier: Option<Self>) -> Self {
+        self.places.extend(earlier.into_iter().flat_map(|it| it.places));
+        self
+    }
+}
+
 /// One such place.
 enum Held {
     Directory(Open),
     File(Before),
 }
 
-/// Looks at paths outside the workspace, all of which are there, before a command that may write them.
+/// Looks at paths outside the workspace, which are files or directories that are there or files that aren't yet, before a command that may write them.
 pub fn before(here: &Steps, text: &str, paths: &[PathBuf]) -> Result<OpenOutside, StepsError> {
     let mut places = Vec::new();
     let is_below = |path: &PathBuf| paths.iter().any(|other| other != path && path.starts_with(other));

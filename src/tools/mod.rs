@@ -31,6 +31,7 @@ use crate::files::Tree;
 use crate::gate::Permit;
 use crate::proto::action::Action;
 use crate::proto::tool::{FileChange, Outcome, Overdue, OverdueChoice, ToolError};
+use crate::sandbox::MadeInHome;
 
 pub use ask::{DELEGATE_TOOL, Delegate, HELPER_TOOLS};
 pub use canvas::{Boards, CANVAS_TOOLS, Canvases, canvas_tools};
@@ -220,6 +221,8 @@ pub struct Work<'a> {
     pub is_again: bool,
     /// The copy that a command has worked on, for the decision about its changes.
     pub copied: Option<Copied>,
+    /// Files and directories that a command has made in its private home at paths of the home that it was allowed to make.
+    pub new_in_home: Vec<MadeInHome>,
     /// The commands that continue after their calls; `None` before the first command.
     pub jobs: Option<Jobs>,
     /// Reason why no helper can begin.

@@ -285,8 +285,20 @@ impl Shell {
             Hold::Copy | Hold::Walls | Hold::Off | Hold::Nothing => View::Work,
         };
         let (readable, writable) = permit.paths();
+        let new_in_home = match view {
+            View::Copy(_) if self.launcher.has_jail() => self.launcher.may_make(permit.unopened().0),
+            _ => Vec::new(),
+        };
         let variables = variables(permit.arguments());
-        Ok(Terms { network: permit.has_network(), view, readable, writable, variables, ..Terms::default() })
+        Ok(Terms {
+            new_in_home,
+            network: permit.has_network(),
+            view,
+            readable,
+            writable,
+            variables,
+            ..Terms::default()
+        })
     }
 
     /// The same terms, with the loopback of a job that runs: its server can be reached.
@@ -309,6 +321,7 @@ impl Shell {
             Ran::Done(output) => {
                 lost = self.carry(wish, &output);
                 work.copied = self.copied(wish, &bash, &output, work.place.tree.path());
+                work.new_in_home = self.launcher.made_in_home(&wish.terms.new_in_home);
                 (output, Note::None)
             }
             Ran::Stopped(output) => (output, Note::Stopped),
@@ -575,12 +588,13 @@ impl Shell {
                 let names_loopback = permit.names_loopback();
                 let is_by_words = permit.is_by_words();
                 let cwd = permit.cwd();
+                let (in_home, others) = permit.unopened();
+                let is_lost = |path: &PathBuf| !terms.new_in_home.iter().any(|above| path.starts_with(above));
+                let lost: Vec<PathBuf> = others.into_iter().chain(in_home.into_iter().filter(is_lost)).collect();
                 let wish = Wish { command, cwd, terms, limit, in_background, is_alone, names_loopback, is_by_words };
                 let mut outcome = self.command(&wish, work).unwrap_or_else(Outcome::from);
                 if matches!(self.launcher.hold(), Hold::Copy | Hold::Walls) {
-                    permit.lost_paths().iter().for_each(|path| {
-                        add_line(&mut outcome, &format!("[{} {LOST}]", path.display()));
-                    });
+                    lost.iter().for_each(|path| add_line(&mut outcome, &format!("[{} {LOST}]", path.display())));
                 }
                 outcome
             }

@@ -316,11 +316,44 @@ fn a_new_file_in_a_granted_directory_is_undone_without_anything_in_the_workspace
     assert!(!new.exists());
 }
 
+/// It stayed in the jail's private home, which ends with the session.
+#[test]
+fn what_is_agreed_to_right_in_the_home_is_made_there_and_undone() {
+    let commands = [
+        "echo hi > ~/new.txt; mkdir -p ~/deep/er; echo x > ~/deep/er/y; echo z > b.txt",
+        "cat ~/new.txt >> ~/there.txt",
+    ];
+    let home = scene(&commands, "");
+    fs::write(home.path().join("there.txt"), "").expect("a file");
+    let session = session(home.path());
+    session.send(b"?please do\r");
+    session.expect_text("new.txt");
+    session.expect_text("run once [y]");
+    assert!(!session.screen_text().contains("the sandbox can't open"), "{}", session.screen_text());
+    session.send(b"y");
+    session.expect_text(KEEP);
+    session.send(b"y");
+    session.expect_text("there.txt");
+    session.expect_text("run once [y]");
+    session.send(b"y");
+    session.expect_text("that was it");
+    session.expect_prompt();
+    let own = |name: &str| fs::read_to_string(home.path().join(name)).ok();
+    let all = || ["new.txt", "deep/er/y", "there.txt"].map(own);
+    assert_eq!(all(), [Some("hi\n".into()), Some("x\n".into()), Some("hi\n".into())]);
+    session.run(":undo");
+    session.expect_text("Undid step");
+    session.run(":undo");
+    session.expect_text("Undid step");
+    assert_eq!(all(), [None, None, Some(String::new())]);
+    assert_eq!(read(home.path(), "b.txt"), "(no file)");
+}
+
 /// The question named the file, the command succeeded, and the file was in the jail's private home, which ends with the
 /// session: neither the person nor the model learned that.
 #[test]
 fn a_new_file_right_in_the_home_is_declared_lost_unless_the_users_own_shell_writes_it() {
-    let home = scene(&["echo hi > ~/new.txt", "echo hi >> ~/there.txt"], "");
+    let home = scene(&["echo hi > ~/new.txt", "echo hi >> ~/there.txt"], "security = {tier = 'bubblewrap'}");
     fs::write(home.path().join("there.txt"), "").expect("a file");
     let session = session(home.path());
     session.send(b"?please do\r");

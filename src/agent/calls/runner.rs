@@ -626,7 +626,7 @@ impl ToolRunner {
             wait_until(self.changed_at.map(|at| at + OWN_CHANGES));
         }
         let outside = self.options.gate.opened_by(&ticket);
-        let Ok(outside) = self.keeper.before_outside(&ticket.call().action, &outside, *person, *sink) else {
+        let Ok(mut outside) = self.keeper.before_outside(&ticket.call().action, &outside, *person, *sink) else {
             return Err(Box::new(self.options.gate.refuse(ticket, "no", NOT_UNDOABLE)));
         };
         let ToolRunnerOptions { registry, gate, root, bench, spill, limits, memory, .. } = &mut self.options;
@@ -646,6 +646,7 @@ impl ToolRunner {
             used: &self.used,
             is_again: self.is_again,
             copied: None,
+            new_in_home: Vec::new(),
             jobs: self.jobs.clone(),
             no_helper,
         };
@@ -654,10 +655,9 @@ impl ToolRunner {
             Err(why) => ToolError::new("bench", why, "file tools work on; tell the user").into(),
         };
         self.jobs = work.jobs.take();
-        let copied = work.copied.take();
-        if let Some(outside) = outside {
-            self.keeper.after_outside(outside, &mut outcome, *sink);
-        }
+        let (copied, made) = (work.copied.take(), std::mem::take(&mut work.new_in_home));
+        self.keeper.place_in_home(permit.action(), &made, &mut outside, (&mut outcome, *sink));
+        self.keeper.after_outside(outside, &mut outcome, *sink);
         if let Some(path) = permit.arguments().get("path").and_then(Value::as_str).map(PathBuf::from) {
             self.used.retain(|known| *known != path);
             self.used.push(path);

@@ -15,6 +15,7 @@ use crate::proto::Event;
 use crate::proto::action::Action;
 use crate::proto::tool::{OWN_HEADING, Outcome};
 use crate::redact::Redactor;
+use crate::sandbox::MadeInHome;
 use crate::steps::{Adopted, Before, Incoming, Job, Open, OpenOutside, Record, State, StepReport, Steps, StepsError};
 use crate::tools::Jobs;
 
@@ -247,14 +248,46 @@ impl Keeper {
         }
     }
 
-    /// Looks at them after it, and says in the outcome what it changed there.
+    /// Moves what a command made in its private home to its place, which is looked at before, as those in `open` were.
+    pub(in crate::agent) fn place_in_home(
+        &self,
+        action: &Action,
+        made: &[MadeInHome],
+        open: &mut Option<OpenOutside>,
+        (outcome, sink): (&mut Outcome, &mut dyn FnMut(Event)),
+    ) {
+        let Action::Shell { command } = action else { return };
+        let mut report = |note: String| {
+            outcome.output.push_str(&format!("\n{note}"));
+            sink(Event::Notice(note));
+        };
+        for it in made {
+            let place = it.place().display();
+            if let Err(error) = it.make_place() {
+                report(format!("[what the command made can't be moved to {place}: {error}]"));
+                continue;
+            }
+            let steps = self.steps.as_ref().filter(|_| self.has_undo);
+            let text = || self.redactor.redact(command).text;
+            match steps.map(|steps| steps.before_outside(&text(), &[it.place().to_owned()])) {
+                None => {}
+                Some(Ok(before)) => *open = Some(before.after(open.take())),
+                Some(Err(error)) => report(format!("[undo can't take back {place}: {error}]")),
+            }
+            if let Err(error) = it.move_to_place() {
+                report(format!("[not all that the command made could be moved to {place}: {error}]"));
+            }
+        }
+    }
+
+    /// Looks at the paths outside after a command, and says in the outcome what it changed there.
     pub(in crate::agent) fn after_outside(
         &mut self,
-        open: OpenOutside,
+        open: Option<OpenOutside>,
         outcome: &mut Outcome,
         sink: &mut dyn FnMut(Event),
     ) {
-        let Some(steps) = &mut self.steps else { return };
+        let Some((steps, open)) = self.steps.as_mut().zip(open) else { return };
         match steps.after_outside(open) {
             Ok((_, paths)) if paths.is_empty() => {}
             Ok((made, paths)) => {

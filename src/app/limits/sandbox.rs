@@ -188,6 +188,7 @@ pub(in crate::app) fn launcher(
     let (start, hold, layer, whole_of) = (chosen.clone(), chosen.clone(), chosen.clone(), chosen.clone());
     let (env, place) = (env.clone(), workspace.to_owned());
     let apart_from = place.clone();
+    let (made, homes) = (chosen.clone(), grant.homes.clone());
     let failed = |error: sandbox::SandboxError| format!("{}; {}", error.message, error.hint);
     Launcher::new(
         move |program, arguments, terms: &Terms| {
@@ -207,6 +208,7 @@ pub(in crate::app) fn launcher(
             grant.masked.extend(others_workspaces(&env, &place));
             grant.readable.extend(terms.readable.iter().cloned());
             grant.writable.extend(terms.writable.iter().cloned());
+            grant.new_in_home.clone_from(&terms.new_in_home);
             grant.env.extend(terms.variables.iter().map(|(name, value)| (name.into(), value.clone())));
             if start.get().tier() == Tier::Landlock && grant.whole.is_some() {
                 // Nothing is mounted in the directory, so git finds them where they are.
@@ -230,6 +232,7 @@ pub(in crate::app) fn launcher(
     )
     .in_whole(move || whole_of.whole(whole.as_ref()?, &apart_from))
     .with_outside(move |path| sandbox::outside(&seen, path))
+    .with_homes(move |path| made.get().made_in_home(path, &homes))
     .on_bench(bench.is_some())
 }
 

@@ -95,6 +95,8 @@ pub(in crate::sandbox) struct JailWire {
     pub(in crate::sandbox) homes: Vec<PathWire>,
     /// The parts of the homes that a program sees.
     pub(in crate::sandbox) kept_of_home: Vec<PathWire>,
+    /// Paths in the homes that it may make.
+    pub(in crate::sandbox) new_in_home: Vec<PathWire>,
 }
 
 /// A directory of ours that a program sees.

@@ -66,9 +66,10 @@ impl Closed {
     pub(super) fn of(spec: &Spec) -> Self {
         let jail = spec.jail.as_ref();
         let workspace = jail.map(|jail| jail.workspace.path());
+        let new = jail.into_iter().flat_map(|jail| paths(&jail.new_in_home));
         Self {
             workspace: spec.cwd.path(),
-            open: workspace.into_iter().chain(paths(&spec.writable)).collect(),
+            open: workspace.into_iter().chain(paths(&spec.writable)).chain(new).collect(),
             homes: jail.map(|jail| paths(&jail.homes).collect()).unwrap_or_default(),
             tools: jail.map(|jail| paths(&jail.kept_of_home).collect()).unwrap_or_default(),
         }

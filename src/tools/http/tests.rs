@@ -76,6 +76,7 @@ fn request(tool: &Http, method: &str, url: &str, is_stopped: &(dyn Fn() -> bool 
         used: &[],
         is_again: false,
         copied: None,
+        new_in_home: Vec::new(),
         jobs: None,
         no_helper: None,
     };

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use crate::proto::action::Hold;
-use crate::sandbox::{Area, Layer, Outside, View};
+use crate::sandbox::{Area, Layer, MadeInHome, Outside, View};
 
 /// On which terms a program starts.
 #[derive(Clone, Debug, Default)]
@@ -19,6 +19,8 @@ pub struct Terms {
     pub readable: Vec<PathBuf>,
     /// Paths outside the workspace that it may write, directly.
     pub writable: Vec<PathBuf>,
+    /// Paths in a home at which nothing is, and which it may make. What it made is moved there when it has ended.
+    pub new_in_home: Vec<PathBuf>,
     /// Its private home and `/tmp`; a program that gets more than its copy has that of agreed programs.
     pub area: Area,
     /// A process started earlier whose loopback it shares.
@@ -31,7 +33,7 @@ impl Terms {
     /// Returns whether the program gets more than its copy of the workspace: the network, or a path outside.
     #[must_use]
     pub fn is_wide(&self) -> bool {
-        self.network || !self.readable.is_empty() || !self.writable.is_empty()
+        self.network || !self.readable.is_empty() || !self.writable.is_empty() || !self.new_in_home.is_empty()
     }
 }
 
@@ -43,6 +45,9 @@ type MakeLayer = dyn Fn(Option<&str>) -> Result<Arc<Layer>, String> + Send + Syn
 /// Way in which a jail shows a path outside of the workspace.
 type LookOutside = dyn Fn(&Path) -> Option<Outside> + Send + Sync;
 
+/// Finds the file or directory that a program made at a path of a home before it ended.
+type FindMade = dyn Fn(&Path) -> Option<MadeInHome> + Send + Sync;
+
 /// Starts programs for a model.
 #[derive(Clone)]
 pub struct Launcher {
@@ -50,6 +55,7 @@ pub struct Launcher {
     hold: Arc<dyn Fn() -> Hold + Send + Sync>,
     layer: Arc<MakeLayer>,
     outside: Arc<LookOutside>,
+    made_in_home: Arc<FindMade>,
     /// Jobs work on copies too.
     is_bench: bool,
     /// The directory of a bench in which programs work where layers can't be mounted.
@@ -97,6 +103,7 @@ impl Launcher {
             hold: Arc::new(hold),
             layer: Arc::new(layer),
             outside: Arc::new(|_| None),
+            made_in_home: Arc::new(|_| None),
             is_bench: false,
             whole: Arc::new(|| None),
         }
@@ -124,6 +131,12 @@ impl Launcher {
     #[must_use]
     pub fn with_outside(self, outside: impl Fn(&Path) -> Option<Outside> + Send + Sync + 'static) -> Self {
         Self { outside: Arc::new(outside), ..self }
+    }
+
+    /// The same, with what finds what a program made in a home.
+    #[must_use]
+    pub fn with_homes(self, made: impl Fn(&Path) -> Option<MadeInHome> + Send + Sync + 'static) -> Self {
+        Self { made_in_home: Arc::new(made), ..self }
     }
 
     /// The same for the bench of a git session: what goes on as a job works on a copy of it, too.
@@ -167,6 +180,23 @@ impl Launcher {
     #[must_use]
     pub fn outside(&self, path: &Path) -> Option<Outside> {
         (self.outside)(path)
+    }
+
+    /// The paths of a home, outermost ones, that a program may make in its private one: nothing that is closed to each program is
+    /// below or above them.
+    #[must_use]
+    pub fn may_make(&self, paths: Vec<PathBuf>) -> Vec<PathBuf> {
+        let is_free = |path: &PathBuf| self.outside(path).is_some();
+        let mut free: Vec<PathBuf> = paths.into_iter().filter(is_free).collect();
+        free.sort();
+        free.dedup_by(|path, above| path.starts_with(above));
+        free
+    }
+
+    /// The files and directories that a program, which has ended, made of those that it was allowed to make in a home.
+    #[must_use]
+    pub fn made_in_home(&self, allowed: &[PathBuf]) -> Vec<MadeInHome> {
+        allowed.iter().filter_map(|path| (self.made_in_home)(path)).collect()
     }
 
     /// Layers for a copy of the workspace. If its changes are to be taken over, `command` is noted in a git session, where a crash

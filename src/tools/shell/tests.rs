@@ -77,6 +77,7 @@ impl Scene {
             used: &[],
             is_again: false,
             copied: None,
+            new_in_home: Vec::new(),
             jobs: None,
             no_helper: None,
         };
