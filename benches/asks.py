@@ -22,6 +22,7 @@ WANTED = {
     "fresh.tsv": {"look": ("run", "allow"), "catastrophe": ("deny",), None: ("run", "allow", "ask")},
     "trades.tsv": {None: ("run", "allow")},
     "fifth.tsv": {None: ("run", "allow")},
+    "sixth.tsv": {None: ("run", "allow")},
     "day.tsv": {"look": ("run", "allow"), "catastrophe": ("deny",), None: ("run", "allow", "ask")},
 }
 HERE = pathlib.Path(__file__).resolve().parent
