@@ -5,7 +5,7 @@ const PAGE = 500;
 /** Positions that are looked through at once, and how often for one answer. */
 const WINDOW = 5_000;
 const WINDOWS_MAX = 10;
-/** So many events make an answer. */
+/** Events that make an answer, unless more are wanted. */
 const LEAST = 100;
 
 /** The events of a filter after one position and up to another, oldest first. */
@@ -21,13 +21,13 @@ async function between(after, until, filter) {
 }
 
 /** The newest events that pass a filter, up to a position (the log's head by default), newest first; that position, and the one
- * down to which all of them are there. */
-export async function newest(filter, until = null) {
+ * down to which all of them are there. Without a filter as many positions are read as events are wanted at `least`. */
+export async function newest(filter, until = null, least = LEAST) {
   const head = until ?? (await api('GET', '/status')).positions;
   let from = head;
   const events = [];
-  for (let count = 0; from > 0 && events.length < LEAST && count < WINDOWS_MAX; count += 1) {
-    const after = Math.max(0, from - (filter ? WINDOW : LEAST));
+  for (let count = 0; from > 0 && events.length < least && count < WINDOWS_MAX; count += 1) {
+    const after = Math.max(0, from - (filter ? WINDOW : least));
     events.push(...(await between(after, from, filter)).reverse());
     from = after;
   }
