@@ -33,13 +33,13 @@ WIDE = "{connections = 16384, tenant_requests = 100000, user_requests = 100000, 
 class Gateway:
     """A gateway in a home of its own."""
 
-    def __init__(self, program, limits=WIDE, database=None, more=""):
+    def __init__(self, program, limits=WIDE, database=None, more="", own=""):
         self.program, self.place = program, tempfile.TemporaryDirectory()
         config = Path(self.place.name, ".config/reedclaw")
         config.mkdir(parents=True)
         Path(self.place.name, "ws").mkdir()
         Path(config, "config.lua").write_text(
-            f'return {{workspace_dir = "{self.place.name}/ws", gateway = {{limits = {limits}}}, {more}}}\n')
+            f'return {{workspace_dir = "{self.place.name}/ws", gateway = {{limits = {limits}, {own}}}, {more}}}\n')
         self.environment = {"HOME": self.place.name, "PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
         if database:
             self.environment["REEDCLAW_GATEWAY_DATABASE"] = database
@@ -244,27 +244,29 @@ def bench_append(gateway, options):
 
 
 def bench_pair(gateway, options):
-    """Appends of one client and the least requests, at this program and at another one (`--other`) by turns: what else the machine does
-    is in both, and least in the shortest times."""
+    """Appends of one client, actions and the least requests, at this program and at another one (`--other`) by turns: what else the
+    machine does is in both, and least in the shortest times. The other one may have more settings (`--own`)."""
     if not options.other:
         return {"--other": "not named"}
-    other = Gateway(options.other)
+    other = Gateway(options.other, own=options.own)
     other.start()
     both = []
+    action = {"action_name": "time", "subject_type": "run", "subject_id": "run-1", "args": {}}
     for name, one in [("program", gateway), ("other", other)]:
         client = Client(one, one.token("appender"))
-        both.append((name, client, client.request("POST", "/events/append", event(1)), client.request("GET", "/health"), [], []))
+        asked = {"append": ("POST", "/events/append", event(1)), "action": ("POST", "/actions/execute", action), "/health": ("GET", "/health")}
+        both.append((name, client, [(client.request(*request), []) for request in asked.values()]))
     until, turn = CLOCK() + options.seconds, 0
     while CLOCK() < until:
-        for _, client, append, health, appends, healths in both if turn % 2 else reversed(both):
-            [client.exchange(append) for _ in range(3)]
-            appends.extend(timed(lambda _: client.exchange(append), 60, 40, 1e9))
-            healths.extend(timed(lambda _: client.exchange(health), 60, 20, 1e9))
+        for _, client, requests in both if turn % 2 else reversed(both):
+            for request, times in requests:
+                [client.exchange(request) for _ in range(3)]
+                times.extend(timed(lambda _: client.exchange(request), 60, 20, 1e9))
         turn += 1
     other.end()
     shortest = lambda times: {f"p{part}, us": round(1e6 * sorted(times)[len(times) * part // 100]) for part in (5, 10, 25, 50)}
-    return {name: {"append": shortest(appends), "/health": shortest(healths), "count": len(appends)}
-            for name, _, _, _, appends, healths in both}
+    return {name: {**{kind: shortest(times) for kind, (_, times) in zip(asked, requests)}, "count": len(requests[0][1])}
+            for name, _, requests in both}
 
 
 def bench_action(gateway, options):
@@ -499,7 +501,81 @@ def bench_nodes(gateway, options):
         manage("stop", server)
 
 
-BENCHES = {"append": bench_append, "action": bench_action, "read": bench_read, "canvas": bench_canvas, "streams": bench_streams, "pair": bench_pair,
+MANY = """local callers, at = {{}}, 0
+for line in io.lines("{file}") do
+  local tenant, token = line:match("(%S+) (%S+)")
+  callers[#callers + 1] = {{["X-Tenant-Id"] = tenant, ["Authorization"] = "Bearer " .. token, ["Content-Type"] = "application/json"}}
+end
+local body = [==[{body}]==]
+request = function()
+  at = at % #callers + 1
+  return wrk.format("POST", "/events/append", callers[at], body)
+end
+"""
+
+
+def bench_tenants(gateway, options):
+    """Appends of 16 clients to the log of one tenant, and by turns to those of a thousand."""
+    if not shutil.which("wrk"):
+        return {"wrk": "not installed"}
+    names = [f"tenant-{number}" for number in range(1000)]
+    [gateway.run("tenant", "add", name, "--mode", "lab") for name in names]
+    [gateway.run("member", "add", name, "writer") for name in names]
+    callers = [f'{name} {gateway.run("token", "create", "--user", "writer", "--tenant", name)}' for name in names]
+    counts = {"one": 0, "a thousand": 0}
+    took = dict.fromkeys(counts, 0.0)
+    for _ in range(max(2, int(options.seconds))):
+        for name, chosen in [("one", callers[:1]), ("a thousand", callers)]:
+            file, script = (Path(gateway.place.name, it) for it in ("callers", "many.lua"))
+            file.write_text("\n".join(chosen))
+            script.write_text(MANY.format(file=file, body=json.dumps(event(1))))
+            began = CLOCK()
+            said = subprocess.run(["wrk", "-t1", "-c16", "-d1s", "--timeout", "30s", "-s", str(script), f"http://{gateway.host}"],
+                                  capture_output=True, text=True, check=True).stdout
+            took[name] += CLOCK() - began
+            assert "Non-2xx" not in said and "Socket errors" not in said, said
+            counts[name] += sum(int(line.split()[0]) for line in said.splitlines() if "requests in" in line)
+    return {f"{name}, events a second": counts[name] / took[name] for name in counts}
+
+
+def delivered(writer, reader, token, seconds):
+    """Times from the request of an append until a stream, at the same gateway or another one, has its frame."""
+    client = Client(writer, token)
+    host, port = reader.host.rsplit(":", 1)
+    stream = socket.create_connection((host, int(port)), timeout=60)
+    stream.sendall(f"GET /sse/tenant?topics=timeline HTTP/1.1\r\nHost: {reader.host}\r\nAuthorization: Bearer {token}\r\n\r\n".encode())
+    taken = b""
+    while b"caught_up" not in taken:
+        taken += stream.recv(1 << 16)
+
+    def act(number):
+        assert client.ask("POST", "/events/append", {**event(number), "event_id": f"{reader.host}-{number}"})[0] == 201
+        taken = b""
+        while f"{reader.host}-{number}".encode() not in taken:
+            taken += stream.recv(1 << 16)
+
+    return spread(timed(act, seconds, each_second=20))
+
+
+def bench_across(gateway, options):
+    """An append until a stream at the same gateway and at another one of the same PostgreSQL has its frame."""
+    place = tempfile.TemporaryDirectory()
+    os.chmod(place.name, 0o711)
+    manage = lambda *words: subprocess.run([ROOT / "tests/postgres/server.sh", *words], check=True, text=True, stdout=subprocess.PIPE,
+                                           stderr=subprocess.DEVNULL).stdout.strip()
+    address = manage("start", f"{place.name}/server", "synced")
+    try:
+        both = [Gateway(options.program, database=address) for _ in range(2)]
+        [each.start() for each in both]
+        token = both[0].token("reader")
+        result = {name: delivered(both[0], reader, token, options.seconds) for name, reader in [("the same gateway", both[0]), ("another one", both[1])]}
+        [each.end() for each in both]
+        return result
+    finally:
+        manage("stop", f"{place.name}/server")
+
+
+BENCHES = {"append": bench_append, "across": bench_across, "tenants": bench_tenants, "action": bench_action, "read": bench_read, "canvas": bench_canvas, "streams": bench_streams, "pair": bench_pair,
            "http": bench_http, "fair": bench_fair, "verify": bench_verify, "postgres": bench_postgres, "nodes": bench_nodes}
 
 
@@ -510,6 +586,7 @@ def main(benches, about):
     parser.add_argument("--streams", type=int, default=1_000)
     parser.add_argument("--events", type=int, default=1_000_000, help="events of the log that verify checks")
     parser.add_argument("--other", help="another program, for pair")
+    parser.add_argument("--own", default="", help="more settings of the gateway of that program, such as 'traces = true'")
     parser.add_argument("--only", default=",".join(benches))
     parser.add_argument("--name")
     options = parser.parse_args()

@@ -341,6 +341,60 @@ class Browser:
             time.sleep(0.02)
 
 
+def signed_in(gateway, options, browser):
+    """Opens the console; returns the seconds until its first screen."""
+    code = subprocess.run(["script", "-qec", f"{options.program} gateway pair --user drawer", "/dev/null"], env=gateway.environment,
+                          stdin=subprocess.DEVNULL, capture_output=True, text=True).stdout
+    code = code.split("#pair=")[1].split()[0].strip("\x1b[m")[:14]
+    began = CLOCK()
+    browser.call("Page.navigate", url=f"http://{gateway.host}/ui/#pair={code}")
+    browser.until("document.body.innerText.includes('Waiting for you')")
+    return CLOCK() - began
+
+
+def bench_timeline(gateway, options):
+    """The console's timeline with 10,000 events: scrolled to the end until all are there, and then scrolled by 200 pixels a frame, without
+    and with 50 new events a second."""
+    if not shutil.which("chromium"):
+        return {"chromium": "not installed"}
+    client = Client(gateway, gateway.token("drawer"))
+    events = lambda count: {"events": [event(number) for number in range(count)]}
+    for _ in range(52):
+        assert client.ask("POST", "/events/append", events(200))[0] == 201
+    place = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+    browser = Browser(place.name)
+    try:
+        signed_in(gateway, options, browser)
+        browser.eval("location.hash = '#/timeline'")
+        count = "document.querySelectorAll('[data-entry]').length"
+        browser.until(f"{count} >= 100")
+        began = CLOCK()
+        while browser.eval(count) < 10_000:
+            assert CLOCK() - began < 300, browser.eval(count)
+            browser.eval("scrollTo(0, document.body.scrollHeight)")
+            time.sleep(0.02)
+        result = {"until 10,000 rows are there, s": CLOCK() - began, "height, px": browser.eval("document.body.scrollHeight")}
+        frames = """new Promise((done) => { let [last, step, times] = [0, 200, []]; scrollTo(0, 0); const next = (now) => {
+            if (last) times.push(now - last); last = now; scrollBy(0, step);
+            times.length < 600 ? requestAnimationFrame(next) : done(times); }; requestAnimationFrame(next); })"""
+        for name, rate in [("alone", 0), ("with 50 events a second", 50)]:
+            is_over = threading.Event()
+            def append():
+                while not is_over.wait(1 / rate):
+                    client.ask("POST", "/events/append", events(1))
+            writer = threading.Thread(target=append) if rate else None
+            writer and writer.start()
+            times = browser.eval(frames)
+            is_over.set()
+            writer and writer.join()
+            result[name] = {**spread([each / 1000 for each in times]), "frames a second": 1000 * len(times) / sum(times),
+                            "frames over 20 ms, of 600": sum(each > 20 for each in times)}
+        return result
+    finally:
+        browser.process.kill()
+        browser.process.wait()
+
+
 def bench_page(gateway, options):
     """A command on a canvas until Chromium has drawn its atom; and the console's first load."""
     if not shutil.which("chromium"):
@@ -352,13 +406,7 @@ def bench_page(gateway, options):
     place = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
     browser = Browser(place.name)
     try:
-        code = subprocess.run(["script", "-qec", f"{options.program} gateway pair --user drawer", "/dev/null"], env=gateway.environment,
-                              stdin=subprocess.DEVNULL, capture_output=True, text=True).stdout
-        code = code.split("#pair=")[1].split()[0].strip("\x1b[m")[:14]
-        began = CLOCK()
-        browser.call("Page.navigate", url=f"http://{gateway.host}/ui/#pair={code}")
-        browser.until("document.body.innerText.includes('Waiting for you')")
-        loaded = CLOCK() - began
+        loaded = signed_in(gateway, options, browser)
         browser.eval("location.hash = '#/canvas/page'")
         browser.until("document.querySelectorAll('.atom').length === 1")
         # The page notes by its own clock, which has the same origin as the wall clock here.
@@ -383,7 +431,7 @@ def bench_page(gateway, options):
         browser.process.wait()
 
 
-BENCHES = {"canvas": bench_canvas, "flow": bench_flow, "delta": bench_delta, "share": bench_share, "page": bench_page}
+BENCHES = {"canvas": bench_canvas, "flow": bench_flow, "delta": bench_delta, "share": bench_share, "page": bench_page, "timeline": bench_timeline}
 
 if __name__ == "__main__":
     main(BENCHES, __doc__)
