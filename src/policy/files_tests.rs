@@ -55,6 +55,27 @@ fn changes_on_a_copy_are_rated_by_their_paths() {
     }
 }
 
+/// As root, as in most containers, a new directory right in the home was a path of the system, which nobody could agree to.
+#[test]
+fn roots_home_is_a_home_for_root_and_the_systems_for_others() {
+    let as_root = Rules { home: "/root".to_owned(), workspace: "/root/work".to_owned(), ..rules() };
+    let risk_for = |rules: &Rules, command: &str| {
+        judge(&Action::Shell { command: command.to_owned() }, &Context { can_ask: true, ..Context::new(rules) }).risk
+    };
+    for asked in ["mkdir ~/new", "cp a /root/notes/b", "echo x > ../x", "ls ~", "cat /root/notes"] {
+        assert_eq!(risk_for(&as_root, asked), Risk::High, "{asked}");
+    }
+    for blocked in
+        ["rm -rf /root", "rm -rf ~", "rm -rf /root/*", "echo x >> ~/.bashrc", "cat ~/.ssh/id_rsa", "mkdir /etc/new"]
+    {
+        assert_eq!(risk_for(&as_root, blocked), Risk::Blocked, "{blocked}");
+    }
+    let near = Rules { home: "/".to_owned(), ..as_root.clone() };
+    for rules in [&rules(), &near, &Rules { home: "/root/u".to_owned(), ..as_root }] {
+        assert_eq!(risk_for(rules, "mkdir /root/new"), Risk::Blocked, "{}", rules.home);
+    }
+}
+
 #[test]
 fn a_readable_directory_is_read_and_never_written() {
     let further = vec!["/home/u/lib".to_owned(), "/tmp/build".to_owned()];

@@ -213,7 +213,7 @@ impl<'a> Map<'a> {
         }
         let is_system =
             is_one_of(place.parts.first(), listed("system")) || place.parts.is_empty() || is_system_below_var(place);
-        if is_system {
+        if is_system && !(self.rules.home == "/root" && place.is_surely_below(&self.home)) {
             return Zone::System;
         }
         if place.is_below(&self.home) || is_one_of(place.parts.first(), &["home"]) { Zone::Home } else { Zone::Outside }
