@@ -320,7 +320,7 @@ fn a_new_file_in_a_granted_directory_is_undone_without_anything_in_the_workspace
 #[test]
 fn what_is_agreed_to_right_in_the_home_is_made_there_and_undone() {
     let commands = [
-        "echo hi > ~/new.txt; mkdir -p ~/deep/er; echo x > ~/deep/er/y; echo z > b.txt",
+        "echo hi > ~/new.txt; mkdir -p ~/deep/er; echo x > ~/deep/er/y; mkdir ~/deep/er/.git; echo z > b.txt",
         "cat ~/new.txt >> ~/there.txt",
     ];
     let home = scene(&commands, "");
@@ -341,12 +341,16 @@ fn what_is_agreed_to_right_in_the_home_is_made_there_and_undone() {
     let own = |name: &str| fs::read_to_string(home.path().join(name)).ok();
     let all = || ["new.txt", "deep/er/y", "there.txt"].map(own);
     assert_eq!(all(), [Some("hi\n".into()), Some("x\n".into()), Some("hi\n".into())]);
+    session.expect_text("/deep/er/.git as it is]");
     session.run(":undo");
     session.expect_text("Undid step");
     session.run(":undo");
     session.expect_text("Undid step");
     assert_eq!(all(), [None, None, Some(String::new())]);
     assert_eq!(read(home.path(), "b.txt"), "(no file)");
+    session.run(":redo");
+    session.expect_text("Redid step");
+    assert_eq!((own("new.txt"), own("deep/er/y")), (Some("hi\n".into()), Some("x\n".into())));
 }
 
 /// The question named the file, the command succeeded, and the file was in the jail's private home, which ends with the

@@ -277,6 +277,9 @@ impl Keeper {
             if let Err(error) = it.move_to_place() {
                 report(format!("[not all that the command made could be moved to {place}: {error}]"));
             }
+            if steps.is_some() && it.place().join(".git").symlink_metadata().is_ok() {
+                report(format!("[undo leaves {place}/.git as it is]"));
+            }
         }
     }
 
