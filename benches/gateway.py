@@ -8,6 +8,7 @@ them wait, at one gateway and at two. Needs Python 3.9; wrk is used if it is ins
 """
 import argparse
 import asyncio
+import contextlib
 import http.client
 import json
 import os
@@ -397,18 +398,31 @@ gen_random_uuid()::text, 'alone', '2026-01-01T00:00:00.000Z', '{body}', repeat('
 """
 
 
+@contextlib.contextmanager
+def postgres():
+    """A server of its own: its address, and a directory that lasts as long."""
+    with tempfile.TemporaryDirectory() as place:
+        os.chmod(place, 0o711)
+        manage = lambda *words: subprocess.run([ROOT / "tests/postgres/server.sh", *words], check=True, text=True, stdout=subprocess.PIPE,
+                                               stderr=subprocess.DEVNULL).stdout.strip()
+        address = manage("start", f"{place}/server", "synced")
+        try:
+            yield address, place
+        finally:
+            manage("stop", f"{place}/server")
+
+
 def bench_postgres(gateway, options):
     """Appends to PostgreSQL beside pgbench with the same transactions."""
     programs = sorted(Path("/usr/lib/postgresql").glob("*/bin/pgbench"))
     if not programs or not shutil.which("wrk"):
         return {"pgbench, wrk": "not installed"}
-    place = tempfile.TemporaryDirectory()
-    os.chmod(place.name, 0o711)
-    server = f"{place.name}/server"
-    manage = lambda *words: subprocess.run([ROOT / "tests/postgres/server.sh", *words], check=True, text=True, stdout=subprocess.PIPE,
-                                           stderr=subprocess.DEVNULL).stdout.strip()
-    address = manage("start", server, "synced")
-    query = lambda text: subprocess.run([programs[-1].with_name("psql"), "-qtA", address, "-c", text], check=True, text=True,
+    with postgres() as (address, place):
+        return beside_pgbench(options, address, place, programs[-1])
+
+
+def beside_pgbench(options, address, place, pgbench):
+    query = lambda text: subprocess.run([pgbench.with_name("psql"), "-qtA", address, "-c", text], check=True, text=True,
                                         stdout=subprocess.PIPE).stdout.strip()
     one = Gateway(options.program, database=address)
     try:
@@ -418,14 +432,14 @@ def bench_postgres(gateway, options):
         result.update(bench_one(client, options))
         query("INSERT INTO head VALUES ('alone', 0, ''); INSERT INTO stream VALUES ('alone', 'run/run-1', 0)")
         for clients, size in [(1, 1), (2, 1), (4, 1), (16, 1), (4, 200)]:
-            script = Path(place.name, f"append-{size}.sql")
+            script = Path(place, f"append-{size}.sql")
             script.write_text(TRANSACTION.format(size=size, most=size - 1, body=json.dumps(event(1)["body"])))
             ours, alone = [], []
             for _ in range(max(2, int(options.seconds))):
                 requests, took = load([one], token, "/events/append", {"events": [event(n) for n in range(size)]}, clients, 1)
                 ours.append(requests * size / took)
                 before = int(query("SELECT position FROM head WHERE tenant = 'alone'"))
-                subprocess.run([programs[-1], "-n", "-M", "prepared", f"-c{clients}", "-j1", "-T1", "-f", str(script), address], check=True,
+                subprocess.run([pgbench, "-n", "-M", "prepared", f"-c{clients}", "-j1", "-T1", "-f", str(script), address], check=True,
                                capture_output=True)
                 alone.append(int(query("SELECT position FROM head WHERE tenant = 'alone'")) - before)
             ours, alone = statistics.median(ours), statistics.median(alone)
@@ -433,7 +447,6 @@ def bench_postgres(gateway, options):
         return result
     finally:
         one.end()
-        manage("stop", server)
 
 
 class SlowModel:
@@ -471,13 +484,8 @@ def bench_nodes(gateway, options):
     """Runs of the agent whose model lets them wait, at one gateway with its usual limit of runs at once, and at two of one database."""
     if not shutil.which("wrk"):
         return {"wrk": "not installed"}
-    place = tempfile.TemporaryDirectory()
-    os.chmod(place.name, 0o711)
-    server = f"{place.name}/server"
-    manage = lambda *words: subprocess.run([ROOT / "tests/postgres/server.sh", *words], check=True, text=True, stdout=subprocess.PIPE,
-                                           stderr=subprocess.DEVNULL).stdout.strip()
-    address, result = manage("start", server, "synced"), {}
-    try:
+    result = {}
+    with postgres() as (address, _):
         for seconds in [0.2, 1.0]:
             model = SlowModel(seconds)
             more = f'models = {{slow = {{endpoint = "{model.address}"}}}}, memory = {{auto = false}}, context = {{project = false}}'
@@ -496,9 +504,7 @@ def bench_nodes(gateway, options):
                 "runs a second": rates, "ratio of the medians": two / one, "asked": model.asked,
                 "processors that the gateways use": (sum(each.cpu_s() for each in both) - cpu) / (CLOCK() - began)}
             [each.end() for each in both]
-        return result
-    finally:
-        manage("stop", server)
+    return result
 
 
 MANY = """local callers, at = {{}}, 0
@@ -559,20 +565,13 @@ def delivered(writer, reader, token, seconds):
 
 def bench_across(gateway, options):
     """An append until a stream at the same gateway and at another one of the same PostgreSQL has its frame."""
-    place = tempfile.TemporaryDirectory()
-    os.chmod(place.name, 0o711)
-    manage = lambda *words: subprocess.run([ROOT / "tests/postgres/server.sh", *words], check=True, text=True, stdout=subprocess.PIPE,
-                                           stderr=subprocess.DEVNULL).stdout.strip()
-    address = manage("start", f"{place.name}/server", "synced")
-    try:
+    with postgres() as (address, _):
         both = [Gateway(options.program, database=address) for _ in range(2)]
         [each.start() for each in both]
         token = both[0].token("reader")
         result = {name: delivered(both[0], reader, token, options.seconds) for name, reader in [("the same gateway", both[0]), ("another one", both[1])]}
         [each.end() for each in both]
-        return result
-    finally:
-        manage("stop", f"{place.name}/server")
+    return result
 
 
 BENCHES = {"append": bench_append, "across": bench_across, "tenants": bench_tenants, "action": bench_action, "read": bench_read, "canvas": bench_canvas, "streams": bench_streams, "pair": bench_pair,
