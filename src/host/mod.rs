@@ -12,7 +12,9 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rustix::time::{ClockId, clock_gettime};
 
 pub use authorities::{Authorities, certificate_problem};
 pub use clipboard::copy_to_clipboard;
@@ -42,6 +44,12 @@ pub fn now_unix_ms() -> i64 {
 #[must_use]
 pub fn now_unix_ns() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
+}
+
+/// Returns the time since the machine was started, the time included in which it was suspended.
+#[must_use]
+pub fn boot_time() -> Duration {
+    clock_gettime(ClockId::Boottime).try_into().unwrap_or_default()
 }
 
 /// Returns the machine's name.
