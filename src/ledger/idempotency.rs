@@ -106,6 +106,16 @@ impl Keys<'_> {
         })
     }
 
+    /// Notes that nobody knows how a request ended: it isn't done again.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn mark(&self, who: &Identity, key: &Key) -> Result<(), LedgerError> {
+        let sql = "UPDATE idempotency SET state = 'unknown', status = NULL, response = NULL \
+                   WHERE tenant = ?1 AND kind = ?2 AND key = ?3";
+        self.0.write(&who.tenant, |it| Ok(it.execute(sql, params![who.tenant, key.kind, key.key])?)).map(drop)
+    }
+
     /// Marks requests that an earlier process began and never finished; returns how many.
     ///
     /// # Errors

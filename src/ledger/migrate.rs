@@ -7,7 +7,7 @@ use super::sql::{Connection, Pool, Target, params};
 use super::{LedgerError, now_text, uuid_v7};
 
 /// The steps to the schema that this program reads and writes; their number is its version.
-const SCHEMAS: [&str; 11] = [
+const SCHEMAS: [&str; 12] = [
     include_str!("schema.sql"),
     include_str!("schema-2.sql"),
     include_str!("schema-3.sql"),
@@ -19,15 +19,17 @@ const SCHEMAS: [&str; 11] = [
     include_str!("schema-9.sql"),
     include_str!("schema-10.sql"),
     include_str!("schema-11.sql"),
+    include_str!("schema-12.sql"),
 ];
 /// The same on PostgreSQL: the first of them has version 6.
-const SCHEMAS_SERVER: [&str; 6] = [
+const SCHEMAS_SERVER: [&str; 7] = [
     include_str!("schema-pg.sql"),
     include_str!("schema-pg-7.sql"),
     include_str!("schema-pg-8.sql"),
     include_str!("schema-pg-9.sql"),
     include_str!("schema-pg-10.sql"),
     include_str!("schema-pg-11.sql"),
+    include_str!("schema-pg-12.sql"),
 ];
 /// The version of the first of them.
 const SERVER_FIRST: usize = 6;

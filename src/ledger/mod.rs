@@ -7,6 +7,7 @@ mod auth;
 mod canvas;
 mod idempotency;
 mod ids;
+mod leases;
 mod migrate;
 mod more;
 mod permits;
@@ -29,12 +30,14 @@ use self::sql::{Begin, Connection, Held, OptionalExtension as _, Pool, params};
 
 use crate::base::canonical::{CanonicalError, canonical};
 use crate::base::time::utc_ms;
+use crate::proto::team::Lease;
 
 pub use crate::chain::Span;
 pub use auth::{ACCESS_MS, Accounts, Caller, NewToken, Paired, REFRESH_MS, TokenRow, Who};
 pub use canvas::{Canvases, Command, Committed, Snapshot};
 pub use idempotency::{Begun, Key, Keys};
 pub use ids::{random_text, uuid_v7, uuids_v7};
+pub use leases::{Leases, OnLost, Work};
 pub use more::archive::{self, Archive, Put};
 pub use more::artifacts::{Artifact, Artifacts};
 pub use more::backends::{self, Backend, Backends, Unfit};
@@ -108,6 +111,17 @@ pub enum LedgerError {
     /// The actor may not do this to this object.
     #[error("{0}")]
     Forbidden(String),
+    /// Another gateway works in the workspace; as far as it is known, which one.
+    #[error("another gateway works in this project now")]
+    Elsewhere(Option<Box<Node>>),
+    /// The gateway's right to work in a workspace ran out, and another one may work there.
+    #[error("this gateway was away for so long that another one may work in the project {project} now; ask again")]
+    LeaseLost {
+        /// The project.
+        project: String,
+        /// The lease that it had.
+        lease: Lease,
+    },
     /// The database fails.
     #[error("the database fails: {0}")]
     Database(String),
@@ -180,6 +194,8 @@ pub struct Ledger {
     hint: OnceLock<Hint>,
     /// The place where this gateway listens.
     listening: OnceLock<Listening>,
+    /// The workspaces in which this gateway works.
+    tenures: leases::Tenures,
     health: Health,
     /// A replica of the server, for reads that may be behind.
     replica: OnceLock<spine::Replica>,
@@ -219,6 +235,7 @@ impl Ledger {
             boards: more::boards::Boards::default(),
             hint: OnceLock::new(),
             listening: OnceLock::new(),
+            tenures: leases::Tenures::default(),
             health: Health::default(),
             replica: OnceLock::new(),
         })
@@ -360,6 +377,12 @@ impl Ledger {
         Nodes(self)
     }
 
+    /// The leases of workspaces.
+    #[must_use]
+    pub fn leases(&self) -> Leases<'_> {
+        Leases(self)
+    }
+
     /// Files of canvases.
     #[must_use]
     pub fn artifacts(&self) -> Artifacts<'_> {
@@ -429,6 +452,7 @@ impl Ledger {
         });
         match &written {
             Err(LedgerError::Database(_)) => self.health.failed(),
+            Err(error @ LedgerError::LeaseLost { .. }) => self.leases().refused(tenant, error),
             Ok((_, true)) => self.health.wrote(),
             _ => {}
         }

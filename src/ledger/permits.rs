@@ -283,6 +283,7 @@ pub(super) fn at_terminal(tenant: &str, mode: Mode) -> Identity {
         surface_id: None,
         app_id: None,
         span: None,
+        lease: None,
     }
 }
 

@@ -33,6 +33,8 @@ pub struct Event {
     pub actor: String,
     /// The ids and times that may be absent, by name.
     pub ids: Vec<(&'static str, String)>,
+    /// The number of the lease of the workspace, of work under one.
+    pub fence: Option<i64>,
     /// Time when it was stored, by the database's clock.
     pub recorded_at: String,
     /// Its content, canonical JSON.
@@ -46,12 +48,12 @@ pub struct Event {
 /// The columns, in the order in which [`Event::from_row`] reads them.
 pub(super) const COLUMNS: &str = "tenant, position, event_id, stream, stream_version, event_type, source, project, actor, \
      recorded_at, body, previous_hash, hash, run_id, step_id, trace_id, request_id, surface_id, app_id, causation_id, \
-     correlation_id, occurred_at";
+     correlation_id, occurred_at, fence";
 
 /// Number of [`COLUMNS`].
-pub(super) const WIDTH: usize = 22;
+pub(super) const WIDTH: usize = 23;
 
-/// Names of columns that may be empty; they end [`COLUMNS`].
+/// Names of columns with a text that may be absent; in [`COLUMNS`] only the fence comes after them.
 pub(super) const OPTIONAL: [&str; 9] = [
     "run_id",
     "step_id",
@@ -88,6 +90,7 @@ impl Event {
             previous_hash: row.get(11)?,
             hash: row.get(12)?,
             ids,
+            fence: row.get(13 + OPTIONAL.len())?,
         })
     }
 
@@ -107,6 +110,7 @@ impl Event {
             project: text("project")?,
             actor: text("actor")?,
             ids,
+            fence: value["fence"].as_i64(),
             recorded_at: text("recorded_at")?,
             body: super::stored_text(value.get("body")?).ok()?,
             previous_hash: text("previous_hash")?,
@@ -156,6 +160,9 @@ impl Event {
         for (name, value) in &self.ids {
             fields.insert((*name).into(), value.clone().into());
         }
+        if let Some(fence) = self.fence {
+            fields.insert("fence".into(), fence.into());
+        }
         fields
     }
 
@@ -186,6 +193,7 @@ impl Event {
             cause,
             correlation,
             occurred,
+            self.fence.map_or(Sql::Null, Sql::Int),
         ]
     }
 
@@ -241,8 +249,8 @@ impl Event {
             id("correlation_id"),
             own("event_id", &self.event_id),
             own("event_type", &self.event_type),
-            id("occurred_at"),
         ];
+        let fence = self.fence.map(|fence| format!(",\"fence\":{fence}")).unwrap_or_default();
         let third =
             [id("request_id"), id("run_id"), own("source", &self.source), id("step_id"), own("stream", &self.stream)];
         let last = [id("surface_id"), own("tenant", &self.tenant), id("trace_id")];
@@ -255,7 +263,7 @@ impl Event {
             }
             text + end
         };
-        let first = written(&first, ",\"position\":");
+        let first = written(&first, &fence) + &written(&[id("occurred_at")], ",\"position\":");
         let second = written(&[own("project", &self.project)], ",\"recorded_at\":");
         let third = written(&third, ",\"stream_version\":");
         [first.replacen(',', "{", 1), second, third, written(&last, "}")]
@@ -285,6 +293,7 @@ mod tests {
             project: text("project"),
             actor: text("actor"),
             ids: OPTIONAL.into_iter().map(|name| (name, text(name))).collect(),
+            fence: Some(12),
             recorded_at: text("now"),
             body: "{}".into(),
             previous_hash: "0".repeat(64),
@@ -292,6 +301,7 @@ mod tests {
         };
         for count in (0..=OPTIONAL.len()).rev() {
             event.ids.truncate(count);
+            event.fence = event.fence.filter(|_| count > 2);
             let mut fields = event.fields();
             fields.insert("body_sha256".into(), "abc".into());
             let written = event.canonical(&event.pieces("abc")).concat();

@@ -137,6 +137,17 @@ pub struct Identity {
     pub app_id: Option<String>,
     /// W3C's header `traceparent` for what it causes: its trace, and its own span there.
     pub span: Option<String>,
+    /// The lease of the workspace that it works in, if several gateways could.
+    pub lease: Option<Lease>,
+}
+
+/// The right of one gateway to work in a project's workspace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lease {
+    /// The machine that has the workspace, or the number that stands for all machines.
+    pub machine: i64,
+    /// Its number: the next gateway that has the right gets a higher one.
+    pub fence: i64,
 }
 
 /// An event that somebody wants in the log.

@@ -96,6 +96,7 @@ pub fn receive(call: &Call<'_>) -> Answered<Reply> {
         surface_id: None,
         app_id: None,
         span,
+        lease: None,
     };
     gateway.check_served(&who.tenant)?;
     let key = Key { kind: "hook", key: format!("{name}:{signature}"), request_hash: signature.clone() };

@@ -89,6 +89,18 @@ impl Problem {
         Self::new(401, "unauthenticated", message).header("WWW-Authenticate", "Bearer")
     }
 
+    /// Another gateway of the same database has `what`: the request goes on there, and if that can't be, this refusal names that one.
+    #[must_use]
+    pub fn is_elsewhere(what: &str, node: Option<Node>) -> Self {
+        let message = match node.as_ref().and_then(|node| node.address.as_ref()) {
+            Some(address) => format!("the {what} is at the gateway that listens at {address}"),
+            None => format!("the {what} isn't at this gateway: another one of the same database has it"),
+        };
+        let context =
+            json!({"node_id": node.as_ref().map(|node| &node.id), "address": node.as_ref().map(|node| &node.address)});
+        Self::new(503, "workspace_elsewhere", message).context(context).header("Retry-After", "5").elsewhere(node)
+    }
+
     /// Adds facts.
     #[must_use]
     pub fn context(mut self, context: Value) -> Self {
@@ -157,6 +169,10 @@ impl From<LedgerError> for Problem {
             LedgerError::InProgress(state) => Self::new(409, "in_progress", message).context(json!({"state": state})),
             LedgerError::AlreadyAnswered(by) => Self::new(409, "already_answered", message).context(json!({"by": by})),
             LedgerError::OtherCall => Self::new(409, "conflict", message),
+            LedgerError::Elsewhere(node) => Self::is_elsewhere("project's workspace", node.map(|node| *node)),
+            LedgerError::LeaseLost { lease, .. } => {
+                Self::new(409, "conflict", message).context(json!({"fence": lease.fence}))
+            }
             LedgerError::Time(_) => Self::body(message),
             LedgerError::Late => Self::new(410, "question_expired", message),
             LedgerError::Invalid(_) => Self::new(422, "schema_invalid", message),

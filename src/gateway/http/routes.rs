@@ -134,6 +134,7 @@ fn known(
         surface_id: ids.surface_id,
         app_id: ids.app_id,
         span: ids.span,
+        lease: None,
     };
     Ok((Some(holder), Some(identity)))
 }

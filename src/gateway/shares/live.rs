@@ -664,6 +664,7 @@ mod tests {
             surface_id: None,
             app_id: None,
             span: None,
+            lease: None,
         };
         let new = NewShare {
             share_id: uuid_v7(),

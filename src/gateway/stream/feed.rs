@@ -322,6 +322,7 @@ mod tests {
             surface_id: None,
             app_id: None,
             span: None,
+            lease: None,
         };
         let (tail, changed) = (Mutex::new(tail), watch::Sender::new(0));
         Feed { who, epoch: 1, tail, sent: Mutex::default(), changed, poke: Arc::default() }

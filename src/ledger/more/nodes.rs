@@ -13,6 +13,9 @@ use crate::ledger::{Ledger, LedgerError, Listening, now_ms};
 
 /// Milliseconds of silence after which a gateway is dead.
 const LEASE_MS: i64 = 15_000;
+/// Time before the end of a lease from which on its gateway doesn't count on it: for a call to begin, and for clocks that don't run
+/// equally fast.
+const MARGIN: Duration = Duration::from_secs(1);
 /// Interval at which a gateway reports that it lives.
 const RENEW: Duration = Duration::from_secs(5);
 /// Time in which at most one hint is sent.
@@ -62,6 +65,8 @@ impl Nodes<'_> {
     /// The database fails.
     pub fn renew(&self) -> Result<usize, LedgerError> {
         let pool = &self.0.pool;
+        // Before it is sent: the database counts from later on.
+        let safe_until = host::boot_time() + Duration::from_millis(LEASE_MS.unsigned_abs()) - MARGIN;
         let transaction = pool.begin(Begin::Write, &[])?;
         let now = now_ms(&transaction)?;
         let is_server = pool.target().is_server();
@@ -78,6 +83,7 @@ impl Nodes<'_> {
                    SET until_ms = ?2, address = ?3, started_ms = ?4, url = ?5, loopback = ?6";
         transaction.execute(sql, params![pool.node(), until, address, since, url, loopback])?;
         transaction.finish()?;
+        self.0.leases().renewed(safe_until)?;
         Ok(dead)
     }
 
@@ -166,6 +172,8 @@ impl Nodes<'_> {
     /// # Errors
     /// The database fails.
     pub fn settle_dead(&self) -> Result<(), LedgerError> {
+        // First, so that nothing of theirs comes after what tells of their end.
+        self.0.leases().end_left()?;
         self.0.keys().mark_unknown()?;
         self.0.safety().settle_left()?;
         self.0.questions().close_left()?;
@@ -276,7 +284,7 @@ fn live(ledger: &Ledger, hints: &Receiver<()>) {
         }
         if renewed.elapsed() >= RENEW {
             renewed = Instant::now();
-            if let Err(error) = ledger.nodes().live_on()
+            if let Err(error) = ledger.nodes().live_on().and_then(|()| ledger.leases().let_idle_go())
                 && reports.is_due()
             {
                 tracing::warn!(event = "lease_failed", error = %error);

@@ -177,13 +177,16 @@ impl Safety<'_> {
                 body: json!({"action_name": action, "why": "the gateway ended while it ran"}),
                 ..EventDraft::default()
             };
-            self.settle_one(who, id, &draft)?;
+            self.settle_unknown(who, id, &draft)?;
         }
         Ok(left.len())
     }
 
-    /// Settles a call that another process left, unless somebody has done so meanwhile.
-    fn settle_one(&self, who: &Identity, id: &str, draft: &EventDraft) -> Result<(), LedgerError> {
+    /// Settles a call whose end nobody knows, unless somebody has done so meanwhile.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn settle_unknown(&self, who: &Identity, id: &str, draft: &EventDraft) -> Result<(), LedgerError> {
         self.0.write(&who.tenant, |transaction| {
             if release(transaction, who, id, true)? {
                 append_in(transaction, who, std::slice::from_ref(draft), None)?;

@@ -8,7 +8,7 @@ use crate::base::hash;
 use crate::ledger::row::{COLUMNS, Event, Pieces, WIDTH};
 use crate::ledger::sql::{Connection, Query, Value as Sql};
 use crate::ledger::{LedgerError, stored_text, utc_ms, uuids_v7};
-use crate::proto::team::{EventDraft, Identity};
+use crate::proto::team::{EventDraft, Identity, Lease};
 
 /// Names of one query; a longer list is asked for in pieces.
 const NAMES_MAX: usize = 64;
@@ -22,6 +22,8 @@ pub struct Prepared {
     is_named: bool,
     /// The client has named the stream.
     is_placed: bool,
+    /// The machine of the lease under which its work is done.
+    machine: Option<i64>,
 }
 
 impl Prepared {
@@ -51,13 +53,15 @@ impl Prepared {
             project: who.project.clone(),
             actor: who.user.clone(),
             ids: ids(who, draft),
+            fence: who.lease.map(|lease| lease.fence),
             recorded_at: String::new(),
             body,
             previous_hash: String::new(),
             hash: String::new(),
         };
         let pieces = event.pieces(&hash::sha256_hex(event.body.as_bytes()));
-        Ok(Self { event, pieces, is_named: draft.event_id.is_some(), is_placed: draft.stream.is_some() })
+        let machine = who.lease.map(|lease| lease.machine);
+        Ok(Self { event, pieces, is_named: draft.event_id.is_some(), is_placed: draft.stream.is_some(), machine })
     }
 
     /// The tenant in whose log it comes.
@@ -105,6 +109,17 @@ struct Log {
     streams: HashMap<String, i64>,
     /// Events that the batch names and the log has.
     known: HashMap<String, Known>,
+    /// The leases that the batch names and this gateway has, by project and machine: their fences.
+    leases: HashMap<(String, i64), i64>,
+}
+
+/// Names of a tenant's log that a batch needs to know about.
+#[derive(Default)]
+struct Wanted<'a> {
+    streams: BTreeSet<&'a str>,
+    events: BTreeSet<&'a str>,
+    /// By project and machine.
+    leases: BTreeSet<(&'a str, i64)>,
 }
 
 /// An event that a draft names.
@@ -124,19 +139,20 @@ impl<'c> Batch<'c> {
         connection: &'c Connection,
         appends: impl Iterator<Item = (&'a [Prepared], Option<&'a Expected>)>,
     ) -> Result<Self, LedgerError> {
-        let mut wanted: BTreeMap<&str, (BTreeSet<&str>, BTreeSet<&str>)> = BTreeMap::new();
+        let mut wanted: BTreeMap<&str, Wanted<'_>> = BTreeMap::new();
         for (drafts, expected) in appends {
             for draft in drafts {
-                let (streams, names) = wanted.entry(&draft.event.tenant).or_default();
+                let Wanted { streams, events, leases } = wanted.entry(&draft.event.tenant).or_default();
                 streams.insert(&draft.event.stream);
                 streams.extend(expected.map(|expected| expected.stream.as_str()));
-                names.extend(draft.is_named.then_some(draft.event.event_id.as_str()));
-                names.extend(draft.event.id("causation_id"));
+                events.extend(draft.is_named.then_some(draft.event.event_id.as_str()));
+                events.extend(draft.event.id("causation_id"));
+                leases.extend(draft.machine.map(|machine| (draft.event.project.as_str(), machine)));
             }
         }
         let (mut logs, mut now_ms) = (BTreeMap::new(), 0);
-        for (tenant, (streams, names)) in wanted {
-            let log = Log::read(connection, tenant, streams, names, &mut now_ms)?;
+        for (tenant, wanted) in wanted {
+            let log = Log::read(connection, tenant, wanted, &mut now_ms)?;
             logs.insert(tenant.to_owned(), log);
         }
         Ok(Self { connection, recorded_at: utc_ms(now_ms), logs, rows: Vec::new() })
@@ -145,7 +161,8 @@ impl<'c> Batch<'c> {
     /// Takes one append into the batch: all of its events, or none.
     ///
     /// # Errors
-    /// A stream has another version than expected, an id was used for another event, or a cause isn't in the log.
+    /// A stream has another version than expected, an id was used for another event, a cause isn't in the log, or the work's lease
+    /// is lost.
     pub fn take(&mut self, drafts: Vec<Prepared>, expected: Option<&Expected>) -> Result<Vec<Stored>, LedgerError> {
         let mark = self.rows.len();
         let committed = self.take_all(drafts, expected);
@@ -159,8 +176,11 @@ impl<'c> Batch<'c> {
         let mut stored = Vec::with_capacity(drafts.len());
         let mut is_checked = false;
         for draft in drafts {
-            let Prepared { mut event, pieces, is_named, is_placed } = draft;
+            let Prepared { mut event, pieces, is_named, is_placed, machine } = draft;
             let log = self.logs.get_mut(&event.tenant).ok_or(LedgerError::NotFound)?;
+            if let Some((machine, fence)) = machine.zip(event.fence) {
+                check_lease(log, event.project.clone(), Lease { machine, fence })?;
+            }
             if let Some(there) = log.known.get(&event.event_id).filter(|_| is_named) {
                 let there = match there {
                     Known::Stored(there) => there,
@@ -249,8 +269,7 @@ impl Log {
     fn read<'a>(
         connection: &Connection,
         tenant: &'a str,
-        streams: BTreeSet<&'a str>,
-        names: BTreeSet<&'a str>,
+        wanted: Wanted<'a>,
         now_ms: &mut i64,
     ) -> Result<Self, LedgerError> {
         let in_pieces = |names: BTreeSet<&'a str>, sql: &str| -> Vec<Query<'a>> {
@@ -261,15 +280,22 @@ impl Log {
             };
             names.chunks(NAMES_MAX).map(piece).collect()
         };
-        let streams = in_pieces(streams, "SELECT stream, version FROM stream WHERE tenant = ? AND stream");
-        let events = in_pieces(names, &format!("SELECT {COLUMNS} FROM event WHERE tenant = ? AND event_id"));
+        let streams = in_pieces(wanted.streams, "SELECT stream, version FROM stream WHERE tenant = ? AND stream");
+        let events = in_pieces(wanted.events, &format!("SELECT {COLUMNS} FROM event WHERE tenant = ? AND event_id"));
         // As one query: a server needs about as long for each as for what it asks.
         let clock = connection.clock();
         let head = format!("SELECT ({clock}), h.position, h.hash FROM (SELECT 1) o LEFT JOIN head h ON h.tenant = ?1");
         let mut queries = vec![Query { sql: head, values: vec![Sql::Text(tenant)] }];
         let first_event = queries.len() + streams.len();
-        queries.extend(streams.into_iter().chain(events));
-        let (mut head, mut streams, mut known) = (None, HashMap::new(), HashMap::new());
+        let first_lease = first_event + events.len();
+        let leases = wanted.leases.into_iter().map(|(project, machine)| Query {
+            sql: "SELECT project, machine, fence FROM workspace_lease \
+                  WHERE tenant = ? AND project = ? AND machine = ? AND node = ?"
+                .to_owned(),
+            values: vec![Sql::Text(tenant), Sql::Text(project), Sql::Int(machine), Sql::Text(connection.node())],
+        });
+        queries.extend(streams.into_iter().chain(events).chain(leases));
+        let (mut head, mut streams, mut known, mut leases) = (None, HashMap::new(), HashMap::new(), HashMap::new());
         connection.query_all(&queries, &mut |query, row| {
             match query {
                 0 => {
@@ -277,6 +303,7 @@ impl Log {
                     head = row.get::<Option<i64>>(1)?.zip(row.get::<Option<String>>(2)?);
                 }
                 _ if query < first_event => drop(streams.insert(row.get(0)?, row.get(1)?)),
+                _ if query >= first_lease => drop(leases.insert((row.get(0)?, row.get(1)?), row.get(2)?)),
                 _ => {
                     let event = Event::from_row(row)?;
                     known.insert(event.event_id.clone(), Known::Stored(Box::new(event)));
@@ -288,7 +315,7 @@ impl Log {
             Some(head) => head,
             None => (0, genesis(connection, tenant)?),
         };
-        Ok(Self { position, hash, streams, known })
+        Ok(Self { position, hash, streams, known, leases })
     }
 }
 
@@ -314,6 +341,15 @@ fn duplicate(there: &Event, draft: &Event, is_placed: bool) -> Result<Stored, Le
     }
     let (event_id, position, stream_version) = (there.event_id.clone(), there.position, there.stream_version);
     Ok(Stored { event_id, position, stream_version, is_duplicate: true })
+}
+
+/// Refuses the events of work whose workspace another gateway may work in by now.
+fn check_lease(log: &Log, project: String, lease: Lease) -> Result<(), LedgerError> {
+    let place = (project, lease.machine);
+    match log.leases.get(&place) {
+        Some(fence) if *fence == lease.fence => Ok(()),
+        _ => Err(LedgerError::LeaseLost { project: place.0, lease }),
+    }
 }
 
 fn check_version(log: &Log, expected: &Expected) -> Result<(), LedgerError> {

@@ -154,7 +154,7 @@ impl Ledger {
     ///
     /// # Errors
     /// A stream has another version than expected, an id was used for another event, a cause isn't in the log, a body is
-    /// too long or has numbers that can't be stored, or the database fails.
+    /// too long or has numbers that can't be stored, the lease of the work is lost, or the database fails.
     pub fn append(
         &self,
         who: &Identity,
@@ -178,7 +178,8 @@ impl Ledger {
         if let Some(hint) = self.hint.get() {
             grown.tenants.iter().for_each(|tenant| hint(tenant));
         }
-        stored.unwrap_or_else(|| Err(LedgerError::Database("an append got no answer".into())))
+        let stored = stored.unwrap_or_else(|| Err(LedgerError::Database("an append got no answer".into())));
+        stored.inspect_err(|error| self.leases().refused(&who.tenant, error))
     }
 
     /// Commits of appended events by this process, and how many events there were in them.

@@ -366,6 +366,7 @@ pub fn someone() -> Identity {
         surface_id: text("surface"),
         app_id: text("app"),
         span: None,
+        lease: None,
     }
 }
 

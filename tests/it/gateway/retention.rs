@@ -148,9 +148,9 @@ fn a_tenants_own_time_counts_and_the_mode_gives_the_usual_one() {
 fn a_schema_of_an_older_program_is_brought_up_to_date() {
     let home = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a place");
     let path = home.path().join("gateway.db");
-    assert_eq!(Ledger::migrate(Target::File(path.clone()), true), Ok((0, 11)));
-    assert_eq!(Ledger::migrate(Target::File(path.clone()), false), Ok((0, 11)));
-    assert_eq!(Ledger::migrate(Target::File(path), false), Ok((11, 11)));
+    assert_eq!(Ledger::migrate(Target::File(path.clone()), true), Ok((0, 12)));
+    assert_eq!(Ledger::migrate(Target::File(path.clone()), false), Ok((0, 12)));
+    assert_eq!(Ledger::migrate(Target::File(path), false), Ok((12, 12)));
     let Some(server) = Server::start() else { return };
     let address = server.database();
     drop(Ledger::open_at(Target::Server(address.clone())).expect("a database"));
@@ -158,7 +158,8 @@ fn a_schema_of_an_older_program_is_brought_up_to_date() {
     let mut client = postgres::Client::connect(&address, postgres::NoTls).expect("the server");
     client
         .batch_execute(
-            "DROP TABLE anchor; DROP TABLE relay; DROP TABLE machine; ALTER TABLE node DROP COLUMN address, DROP COLUMN started_ms, \
+            "DROP TABLE anchor; DROP TABLE relay; DROP TABLE machine; DROP TABLE workspace_lease; \
+             ALTER TABLE event DROP COLUMN fence; ALTER TABLE node DROP COLUMN address, DROP COLUMN started_ms, \
              DROP COLUMN url, DROP COLUMN loopback; \
              ALTER TABLE instance DROP COLUMN timeline; DROP TABLE budget_rule; DROP TABLE budget_spent; \
              ALTER TABLE reservation DROP COLUMN hour; CREATE TABLE budget_limit (tenant TEXT NOT NULL, kind TEXT NOT NULL, \
@@ -168,15 +169,15 @@ fn a_schema_of_an_older_program_is_brought_up_to_date() {
         .expect("the older schema");
     let refused = Ledger::open_at(Target::Server(address.clone())).err().expect("it is refused").to_string();
     assert!(refused.contains("reedclaw gateway migrate"), "{refused}");
-    assert_eq!(Ledger::migrate(Target::Server(address.clone()), true), Ok((6, 11)));
-    assert_eq!(Ledger::migrate(Target::Server(address.clone()), false), Ok((6, 11)));
+    assert_eq!(Ledger::migrate(Target::Server(address.clone()), true), Ok((6, 12)));
+    assert_eq!(Ledger::migrate(Target::Server(address.clone()), false), Ok((6, 12)));
     let ledger = Ledger::open_at(Target::Server(address.clone())).expect("a database");
     live(&ledger, 0);
     let budget = ledger.safety().budget(&someone()).expect("limits");
     let sums: Vec<_> = budget.iter().map(|it| (it.name.as_str(), it.span.word(), it.limit, it.spent)).collect();
     assert_eq!(sums, [("calls", "total", 7, 3)], "limits and what was used are kept");
     drop(ledger);
-    client.batch_execute("UPDATE schema_version SET version = 12").expect("a newer program");
+    client.batch_execute("UPDATE schema_version SET version = 13").expect("a newer program");
     let refused = Ledger::open_at(Target::Server(address)).err().expect("it is refused").to_string();
-    assert!(refused.contains("version 12"), "{refused}");
+    assert!(refused.contains("version 13"), "{refused}");
 }
