@@ -589,6 +589,10 @@ return {
     question_timeout = 120,
     -- 1 to 64: runs of the agent at once.
     runs_max = 8,
+    -- "node" or "shared": where the workspaces of projects lie if gateways on several machines share a database. "node": each
+    -- machine has its own. "shared": their directory (reedclaw-workspaces beside the data directory) is the same one, on a file system
+    -- that all machines mount; then one gateway at a time works in a project. All gateways of a database need the same word.
+    workspaces = "node",
     -- true or false: whoever started a call doesn't answer its question.
     four_eyes = false,
     -- Another sign-in whose tokens (JSON Web Tokens, RS256 or ES256) count beside the gateway's own. Only the user's name is taken

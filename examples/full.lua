@@ -205,6 +205,7 @@ return {
     behind_tls_proxy = true,
     question_timeout = 60,
     runs_max = 4,
+    workspaces = "shared",
     four_eyes = true,
     auth = { issuer = "https://sign-in.example", audience = "reedclaw", jwks = "~/.config/reedclaw/sign-in-keys.json" },
     nats = { url = "nats://127.0.0.1:4222", stream = "EVENTS" },

@@ -118,6 +118,8 @@ pub struct GatewaySettings {
     pub question_timeout_s: u64,
     /// Runs of the agent at once.
     pub runs_max: u64,
+    /// `true` if the workspaces of projects lie on a file system that all machines share.
+    pub shares_workspaces: bool,
     /// `true` if whoever started a call may not answer its question.
     pub four_eyes: bool,
     /// The sign-in whose tokens count, beside our own.
@@ -243,6 +245,7 @@ impl GatewaySettings {
             },
             question_timeout_s: values.integer(&["gateway", "question_timeout"])?,
             runs_max: values.integer(&["gateway", "runs_max"])?,
+            shares_workspaces: values.text(&["gateway", "workspaces"])? == "shared",
             four_eyes: values.bool(&["gateway", "four_eyes"])?,
             auth: AuthSettings {
                 issuer: values.text(&["gateway", "auth", "issuer"])?,

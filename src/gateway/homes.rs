@@ -35,6 +35,8 @@ const PROJECTS_MAX: usize = 1_000;
 const DIRECTORY: &str = "tenants";
 /// The beginning of the name of the file with the number of a machine, which ends with the database's id.
 const MACHINE: &str = "gateway-machine-";
+/// The number that stands for all machines where they share the workspaces.
+const ALL_MACHINES: i64 = -1;
 /// Conversations of a machine: the ids of the next machine's begin above.
 const CONVERSATIONS_MAX: i64 = 1_000_000_000;
 
@@ -104,6 +106,8 @@ pub struct Homes {
     database: String,
     /// The number of this machine among those that share the database.
     machine: i64,
+    /// `true` if all machines have the workspaces of projects on one file system.
+    shares_workspaces: bool,
     open: Mutex<Open>,
 }
 
@@ -115,7 +119,8 @@ impl Homes {
         let tenants = state_directory(&parts.env).map(|state| state.join(DIRECTORY).join(name_of(database)));
         let places = tenants.zip(app::team_workspaces(&parts.env));
         let (machines, database) = (Arc::new(machines), database.to_owned());
-        let mut homes = Self { machines, places, database, machine: 0, open: Mutex::default() };
+        let shares_workspaces = parts.settings.gateway.shares_workspaces;
+        let mut homes = Self { machines, places, database, machine: 0, shares_workspaces, open: Mutex::default() };
         homes.machine = homes.known_machine().unwrap_or(0);
         homes
     }
@@ -159,6 +164,16 @@ impl Homes {
     pub fn id_here(&self, id: i64) -> Result<i64, i64> {
         let (machine, conversation) = (id / CONVERSATIONS_MAX, id % CONVERSATIONS_MAX);
         if machine == self.machine { Ok(conversation) } else { Err(machine) }
+    }
+
+    /// The number of the machine that has the workspace of the caller's project, or the one that stands for all. The workspace of a
+    /// machine's own user is always its own.
+    #[must_use]
+    pub fn machine_of(&self, who: &Identity) -> i64 {
+        match self.shares_workspaces && !is_machines((&who.tenant, &who.project)) {
+            true => ALL_MACHINES,
+            false => self.machine,
+        }
     }
 
     /// The home of the caller's project, which is made if it isn't there.

@@ -272,6 +272,8 @@ fn meet_neighbours(gateway: &Arc<Gateway>, listen_at: Option<String>) -> std::io
     let grow =
         |feeds: Weak<Feeds>| move |tenant: Option<&str>| feeds.upgrade().iter().for_each(|feeds| feeds.grown(tenant));
     let (here, heard) = (grow(Arc::downgrade(&gateway.feeds)), grow(Arc::downgrade(&gateway.feeds)));
+    let running = Arc::clone(&gateway.running);
+    gateway.ledger.leases().on_lost(Box::new(move |tenant, project, lease| running.stop_under(tenant, project, lease)));
     let neighbours = nodes::meet(&gateway.ledger, listen_at, move || heard(None))?.map(Arc::new);
     let there = neighbours.as_ref().map(Arc::downgrade);
     gateway.ledger.on_append(Box::new(move |tenant| {

@@ -27,7 +27,7 @@ use super::traces::Traces;
 use crate::agent::ToolRunner;
 use crate::app::{self, ChannelKind, RunnerOf};
 use crate::gate::Ceiling;
-use crate::ledger::Ledger;
+use crate::ledger::{Ledger, Work};
 use crate::ops::estop;
 use crate::proto::team::{Identity, Mode};
 
@@ -130,6 +130,16 @@ impl Gateway {
         });
         let built = built.map_err(|failure| Problem::new(503, "database_unavailable", failure.message))?;
         Ok(built.runner)
+    }
+
+    /// Begins work in the workspace of the caller's project: the caller as its events name them, and the value that ends it.
+    ///
+    /// # Errors
+    /// Another gateway works there, or the database fails.
+    pub(super) fn work_in(&self, who: &Identity) -> Answered<(Identity, Option<Work>)> {
+        let begun = self.ledger.leases().begin(who, self.homes.machine_of(who))?;
+        let (lease, work) = begun.unzip();
+        Ok((Identity { lease, ..who.clone() }, work))
     }
 
     /// The home of the agents of the caller's project.

@@ -657,6 +657,12 @@ pub const ROWS: &[Row] = &[
     row("gateway.behind_tls_proxy", Kind::Bool, "other machines reach it only by a proxy that encrypts", GATEWAY),
     row("gateway.question_timeout", Kind::Integer(1, 3_600), "seconds that a question waits for a person", GATEWAY),
     row("gateway.runs_max", Kind::Integer(1, 64), "runs of the agent at once", GATEWAY),
+    row(
+        "gateway.workspaces",
+        Kind::Choice(TEAM_WORKSPACES),
+        "whether each machine has workspaces of its own, or all share them",
+        GATEWAY,
+    ),
     row("gateway.hooks.NAME.secret_env", Kind::VariableName, "the variable with the secret of a webhook", GATEWAY),
     row(
         "gateway.hooks.NAME.question",
@@ -766,6 +772,8 @@ const BENCHES: &[&str] = &["off", "copy", "shared"];
 const MERGES: &[&str] = &["squash", "merge", "rebase"];
 /// The modes of the gateway.
 const TEAM_MODES: &[&str] = &["lab", "saas", "enterprise"];
+/// The places of its workspaces.
+const TEAM_WORKSPACES: &[&str] = &["node", "shared"];
 const AUTHORS: &[&str] = &["user", "model"];
 /// The refusal for a project that sets something of the gateway.
 const GATEWAY: Project = Not("say who reaches this machine, or who answers");

@@ -15,7 +15,7 @@ use crate::gateway::runs::chained::class_named;
 use crate::host;
 use crate::ops;
 use crate::proto::Role;
-use crate::proto::team::Mode;
+use crate::proto::team::{Mode, TeamRole};
 use crate::receipts::{self, Check};
 use crate::tools::{Registry, Spec, canvas_tools};
 
@@ -55,6 +55,10 @@ pub fn status(call: &Call<'_>) -> Answered<Reply> {
     let streams = gateway.streams.count();
     // That of this machine's user is nothing to other tenants, and where theirs lie, neither.
     let workspace = (who.tenant == "local").then(|| app::workspace_dir(&gateway.parts.settings, &gateway.parts.env));
+    let leases = (who.role == TeamRole::Admin).then(|| {
+        let lease = |(project, fence): (String, i64)| json!({"project": project, "fence": fence});
+        gateway.ledger.leases().here(&who.tenant).into_iter().map(lease).collect::<Vec<_>>()
+    });
     let (positions, kill_switches) = (gateway.ledger.head(who)?.0, gateway.ledger.safety().kill_switches(who)?);
     Ok(Reply::ok(json!({
         "positions": positions, "kill_switches": kill_switches, "console": crate::web::version(),
@@ -63,7 +67,7 @@ pub fn status(call: &Call<'_>) -> Answered<Reply> {
             "skew_ms": skew_ms.filter(|skew| skew.abs() > SKEW_MS)},
         "nats": gateway.passing.word(), "streams": streams, "queue": gateway.work.waiting(), "running": gateway.running.count(),
         "estop": gateway.stopped().is_some(), "receipts": {"valid": is_valid, "last_seq": last_seq},
-        "provider": gateway.parts.settings.default_model, "workspace": workspace.map(|path| path.display().to_string()),
+        "leases": leases, "provider": gateway.parts.settings.default_model, "workspace": workspace.map(|path| path.display().to_string()),
     })))
 }
 
@@ -77,6 +81,7 @@ pub fn metrics(call: &Call<'_>) -> Answered<Reply> {
         lag: gateway.feeds.lag(),
         waiting: gateway.work.waiting(),
         batches: gateway.ledger.batches(),
+        leases: gateway.ledger.leases().count(),
     };
     Ok(Reply::text("text/plain; version=0.0.4", gateway.metrics.text(now)))
 }

@@ -13,7 +13,7 @@ use crate::gateway::http::problem::{Answered, Problem};
 use crate::gateway::runs::answering;
 use crate::gateway::runs::live::{self, Job, LiveRun};
 use crate::gateway::stream::{self, RunStream};
-use crate::ledger::Node;
+use crate::ledger::Work;
 use crate::ops::conversations;
 use crate::proto::team::Identity;
 use crate::schema::Schema;
@@ -49,8 +49,9 @@ pub fn chat(call: &Call<'_>) -> Answered<Reply> {
         return Err(Problem::new(422, "schema_invalid", format!("output_schema: {error}")));
     }
     let schema = call.body.get("output_schema").map(Value::to_string);
-    let place = gateway.running.take(who, None).ok_or_else(Problem::overloaded)?;
-    let run = live::new_run(&gateway.traces, who, "chat", place.cancel.clone());
+    let (who, work) = gateway.work_in(who)?;
+    let place = gateway.running.take(&who, None).ok_or_else(Problem::overloaded)?;
+    let run = live::new_run(&gateway.traces, &who, "chat", place.cancel.clone());
     let (steps, received) = mpsc::unbounded_channel();
     let is_async = call.header("prefer").is_some_and(|prefer| prefer.split(',').any(|it| it.trim() == "respond-async"));
     let job = Job {
@@ -64,6 +65,7 @@ pub fn chat(call: &Call<'_>) -> Answered<Reply> {
         steps,
         is_async,
         place,
+        work,
     };
     answering::begin(gateway, conversation, job)?;
     if call.body["stream"] == true {
@@ -78,7 +80,7 @@ fn here(call: &Call<'_>, id: i64) -> Answered<i64> {
         Ok(id) => return Ok(id),
         Err(machine) => machine,
     };
-    Err(elsewhere("conversation", call.gateway.ledger.nodes().at_machine(machine)?))
+    Err(Problem::is_elsewhere("conversation", call.gateway.ledger.nodes().at_machine(machine)?))
 }
 
 /// The system prompt of a persona; `None` for the models' own.
@@ -121,22 +123,12 @@ pub fn cancel(call: &Call<'_>) -> Answered<Reply> {
     let row = gateway.ledger.runs().get(who, id)?;
     match gateway.live.run(who, id) {
         Some(run) => run.cancel.cancel(),
-        None if row["state"] == RUNNING => return Err(elsewhere("run", gateway.ledger.runs().node(who, id)?)),
+        None if row["state"] == RUNNING => {
+            return Err(Problem::is_elsewhere("run", gateway.ledger.runs().node(who, id)?));
+        }
         None => {}
     }
     Ok(Reply::ok(json!({"run_id": id, "state": row["state"]})))
-}
-
-/// Another gateway of the same database has it: the request goes on there, and if that can't be, the refusal names that one.
-fn elsewhere(what: &str, node: Option<Node>) -> Problem {
-    let message = match node.as_ref().and_then(|node| node.address.as_ref()) {
-        Some(address) => format!("the {what} is at the gateway that listens at {address}"),
-        None => format!("the {what} isn't at this gateway: another one of the same database has it"),
-    };
-    let context =
-        json!({"node_id": node.as_ref().map(|node| &node.id), "address": node.as_ref().map(|node| &node.address)});
-    let problem = Problem::new(503, "workspace_elsewhere", message).context(context).header("Retry-After", "5");
-    problem.elsewhere(node)
 }
 
 /// `GET /sse/runs/{run_id}`: the events of a run from the client's cursor on, or from its beginning.
@@ -151,7 +143,7 @@ pub fn live(call: &Call<'_>) -> Answered<Reply> {
     // It is only in the database: its text, and its end.
     let row = call.gateway.ledger.runs().get(who, id)?;
     let event = match row["state"].as_str() {
-        Some(RUNNING) => return Err(elsewhere("run", call.gateway.ledger.runs().node(who, id)?)),
+        Some(RUNNING) => return Err(Problem::is_elsewhere("run", call.gateway.ledger.runs().node(who, id)?)),
         Some("answered") => "answered",
         Some("cancelled") => "cancelled",
         _ => "failed",
@@ -164,7 +156,7 @@ pub fn live(call: &Call<'_>) -> Answered<Reply> {
 /// A run that a webhook starts: no person is asked.
 pub fn start_unattended(
     call: &Call<'_>,
-    who: &Identity,
+    (who, work): (&Identity, Option<Work>),
     message: String,
     origin: String,
     by: Option<String>,
@@ -173,8 +165,8 @@ pub fn start_unattended(
     let place = call.gateway.running.take(who, None).ok_or_else(Problem::overloaded)?;
     let run = live::new_run(&call.gateway.traces, who, &origin, place.cancel.clone());
     let (steps, received) = mpsc::unbounded_channel::<Progress>();
-    let job =
-        Job { run, message, model: None, persona, schema: None, origin, can_ask: false, steps, is_async: true, place };
+    let (model, schema, can_ask, is_async) = (None, None, false, true);
+    let job = Job { run, message, model, persona, schema, origin, can_ask, steps, is_async, place, work };
     answering::begin(call.gateway, None, job)?;
     Ok(Reply::later(received, Duration::ZERO))
 }

@@ -22,6 +22,8 @@ pub struct Gauges {
     pub waiting: usize,
     /// Commits of appended events, and the events.
     pub batches: (u64, u64),
+    /// Workspaces that other gateways leave to this one.
+    pub leases: usize,
 }
 
 /// The counters.
@@ -90,6 +92,7 @@ impl Metrics {
                 now.lag.unsigned_abs(),
             ),
             ("reedclaw_queue_depth", "Requests that wait for a thread.", now.waiting as u64),
+            ("reedclaw_workspace_leases", "Workspaces that only this gateway works in.", now.leases as u64),
             ("reedclaw_questions_open", "Questions that calls wait for.", self.questions_open.load(Ordering::Relaxed)),
         ];
         for (name, help, value) in gauges {

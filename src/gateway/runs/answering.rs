@@ -20,7 +20,7 @@ use crate::gateway::Gateway;
 use crate::gateway::http::call::{Progress, Reply};
 use crate::gateway::http::problem::{Answered, Problem};
 use crate::gateway::identity::log_span;
-use crate::ledger::{NewRun, RunEnd, Subject};
+use crate::ledger::{LedgerError, NewRun, RunEnd, Subject};
 use crate::proto::team::{EventDraft, Identity, Mode};
 use crate::proto::tool::Step;
 use crate::proto::wire::Line;
@@ -34,6 +34,8 @@ const PARKED: Duration = Duration::from_secs(5 * 60);
 /// Conversations that wait there for their next question.
 const PARKED_MAX: usize = 64;
 
+/// The state of a run that its gateway couldn't bring to an end.
+const INTERRUPTED: &str = "interrupted";
 /// The flag of a tenant whose texts may be used to train models.
 const TRAINING: &str = "train_ok";
 
@@ -241,25 +243,46 @@ fn end(gateway: &Gateway, job: &Job) {
         (shown.end.clone(), shown.text.clone(), usage, shown.receipts.clone(), shown.conversation)
     };
     let interrupted = Failure::internal("it ended without an answer");
-    let (mut state, failure) = end.unwrap_or(("failed", Some(interrupted)));
+    let (mut state, mut failure) = end.unwrap_or(("failed", Some(interrupted)));
     if *gateway.stopping.borrow() && state == "cancelled" {
-        state = "interrupted";
+        state = INTERRUPTED;
     }
-    run.trace_end(state, failure.as_ref());
     let message = failure.as_ref().map(|failure| failure.message.clone());
     let row =
         RunEnd { state, text: text.clone(), failure: message, usage: usage.clone(), conversation_id: conversation };
-    if let Err(error) = gateway.ledger.runs().end(&run.who, &run.run_id, &row) {
-        tracing::error!(event = "run_end_not_stored", why = error.to_string());
+    let lost = store_end(gateway, run, row);
+    if let Some(problem) = &lost {
+        (state, failure) = (INTERRUPTED, Some(Failure::refused(problem.message.clone())));
     }
+    run.trace_end(state, failure.as_ref());
     run.over();
     let value = json!({"run_id": run.run_id, "conversation_id": conversation, "state": state, "text": text,
         "usage": usage, "receipts": receipts});
-    let done = match failure {
-        None => Ok(Reply::ok(value)),
-        Some(failure) => Err(of_failure(&failure).context(value)),
+    let done = match (lost, failure) {
+        (Some(problem), _) => Err(problem.context(value)),
+        (None, None) => Ok(Reply::ok(value)),
+        (None, Some(failure)) => Err(of_failure(&failure).context(value)),
     };
     let _ = job.steps.send(Progress::Done(Box::new(done)));
+}
+
+/// Stores the end of a run. If another gateway may work in its workspace by now, it is interrupted, which is returned, and its end is
+/// no more of the workspace's work.
+fn store_end(gateway: &Gateway, run: &LiveRun, row: RunEnd) -> Option<Problem> {
+    let (ledger, who) = (&gateway.ledger, &run.who);
+    let ended = ledger.leases().check(who).and_then(|()| ledger.runs().end(who, &run.run_id, &row));
+    let (lost, ended) = match ended {
+        Err(error @ LedgerError::LeaseLost { .. }) => {
+            let row = RunEnd { state: INTERRUPTED, failure: Some(error.to_string()), ..row };
+            let who = Identity { lease: None, ..who.clone() };
+            (Some(error.into()), ledger.runs().end(&who, &run.run_id, &row))
+        }
+        ended => (None, ended),
+    };
+    if let Err(error) = ended {
+        tracing::error!(event = "run_end_not_stored", why = error.to_string());
+    }
+    lost
 }
 
 /// The error of a run that failed.
@@ -325,7 +348,12 @@ impl Channel for Http {
             Event::Thought(text) => Event::Thought(redact(&text)),
             Event::Notice(text) => Event::Notice(redact(&text)),
             Event::Answered { text, shortfall } => held(schema.as_ref(), redact(&text), shortfall),
-            Event::Cancelled { text } => Event::Cancelled { text: redact(&text) },
+            Event::Cancelled { text } => match self.gateway.ledger.leases().check(&run.who) {
+                Err(error @ LedgerError::LeaseLost { .. }) => {
+                    Event::Failed { text: redact(&text), failure: Failure::refused(error.to_string()) }
+                }
+                _ => Event::Cancelled { text: redact(&text) },
+            },
             Event::Failed { text, failure } => Event::Failed { text: redact(&text), failure },
             other => other,
         };
@@ -342,7 +370,7 @@ impl Channel for Http {
             // The answer of a model has come: what it wants is called in the same step.
             Event::Usage(spent) => {
                 chain.next_step();
-                note_cost(&self.gateway, run, &chain.who(), spent);
+                note_cost(&self.gateway, run, chain, spent);
             }
             _ => {}
         }
@@ -395,7 +423,7 @@ fn show(gateway: &Gateway, run: &LiveRun, event: &Event) {
 }
 
 /// Writes down what a request to a model cost.
-fn note_cost(gateway: &Gateway, run: &LiveRun, who: &Identity, spent: &Spent) {
+fn note_cost(gateway: &Gateway, run: &LiveRun, chain: &TeamChain, spent: &Spent) {
     let (read, written) = (spent.usage.total_in(), spent.usage.total_out());
     let pico = spent.cost.map_or(0, |cost| cost.pico());
     {
@@ -414,7 +442,13 @@ fn note_cost(gateway: &Gateway, run: &LiveRun, who: &Identity, spent: &Spent) {
         body,
         ..EventDraft::default()
     };
-    if let Err(error) = gateway.ledger.safety().use_budget(who, &draft, whole(pico), tokens) {
+    let note = |who: &Identity| gateway.ledger.safety().use_budget(who, &draft, whole(pico), tokens);
+    // It costs as much if another gateway has the workspace by now.
+    let noted = match note(&chain.who()) {
+        Err(LedgerError::LeaseLost { .. }) => note(&chain.who_at_end()),
+        noted => noted,
+    };
+    if let Err(error) = noted {
         tracing::error!(event = "cost_not_stored", why = error.to_string());
     }
 }

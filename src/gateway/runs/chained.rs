@@ -28,6 +28,8 @@ use crate::tools::{Boards, Canvases};
 
 /// Longest time after which new receipts' end is written into the log.
 const ANCHOR_EVERY: Duration = Duration::from_millis(receipts::ANCHOR_EVERY_MS.unsigned_abs());
+/// The gate that blocks a call whose workspace another gateway may work in.
+const WORKSPACE: &str = "workspace_elsewhere";
 /// Bytes of the operations that a model reads of a conflict; of more it reads the canvas again.
 const SINCE_BYTES_MAX: usize = 8 * 1024;
 
@@ -119,6 +121,13 @@ impl TeamChain {
         Identity { step_id: self.step.lock().clone(), ..self.who.clone() }
     }
 
+    /// The caller, for what is to be written down whether the gateway still has the workspace or not.
+    pub fn who_at_end(&self) -> Identity {
+        let is_lost = self.gateway.ledger.leases().is_lost(&self.who);
+        let who = self.who();
+        Identity { lease: who.lease.filter(|_| !is_lost), ..who }
+    }
+
     /// Begins the next step of a run.
     pub fn next_step(&self) {
         *self.step.lock() = Some(uuid_v7());
@@ -199,7 +208,7 @@ impl TeamChain {
     /// Writes down how a call ended.
     ///
     /// # Errors
-    /// It was refused: by a gate, the policy or a person; or the database fails.
+    /// It was refused: by a gate, the policy or a person; another gateway works in the workspace now; or the database fails.
     pub fn ended(&self, name: &str, verdict: Option<&PolicyVerdict>, outcome: &Outcome) -> Answered<Ended> {
         let (judged, began, span) = {
             let mut state = self.state();
@@ -209,12 +218,48 @@ impl TeamChain {
             outcome.receipt_id.iter().for_each(|id| span.set(names::RECEIPT, id.as_str()));
             outcome.error.iter().for_each(|error| span.fail(error.code));
         }
-        anchor_receipts(&self.gateway, &self.who);
+        let reservation = judged.as_ref().and_then(|judged| judged.as_ref().ok()?.reservation.clone());
         let is_denied = outcome.error.as_ref().is_some_and(|error| error.code == "denied");
         if is_denied {
             self.gateway.metrics.tool_denials.fetch_add(1, Ordering::Relaxed);
-            return Err(self.denied(name, verdict, judged, outcome));
         }
+        let ended = match self.check_lease() {
+            Err(problem) => Err(problem),
+            Ok(()) if is_denied => Err(self.denied(name, verdict, judged, outcome)),
+            Ok(()) => self.settled(name, judged, began, outcome),
+        };
+        // Also if only the database knew that when the end was to be written.
+        if ended.is_err() && self.gateway.ledger.leases().is_lost(&self.who) {
+            self.settle_unknown(name, reservation.as_deref());
+            self.check_lease()?;
+        }
+        anchor_receipts(&self.gateway, &self.who_at_end());
+        ended
+    }
+
+    /// Refuses to go on without the workspace.
+    fn check_lease(&self) -> Answered<()> {
+        Ok(self.gateway.ledger.leases().check(&self.who)?)
+    }
+
+    /// Settles a call that another gateway's work has overtaken: nobody knows what it has done.
+    fn settle_unknown(&self, name: &str, reservation: Option<&str>) {
+        let why = "another gateway may work in the workspace since it ran";
+        let draft = self.draft("action.unknown", json!({"action_name": name, "why": why}));
+        let settled = reservation.map(|id| self.gateway.ledger.safety().settle_unknown(&self.who_at_end(), id, &draft));
+        if let Some(Err(error)) = settled {
+            tracing::error!(event = "action_not_settled", why = error.to_string());
+        }
+    }
+
+    /// Writes down the end of a call that ran.
+    fn settled(
+        &self,
+        name: &str,
+        judged: Option<Result<Judged, LedgerError>>,
+        began: Option<Instant>,
+        outcome: &Outcome,
+    ) -> Answered<Ended> {
         let judged = judged.transpose()?;
         let mut event_ids = judged.as_ref().map(|judged| judged.event_ids.clone()).unwrap_or_default();
         event_ids.extend(self.told_first()?);
@@ -319,6 +364,10 @@ impl Chain for TeamChain {
         if let Some(blocked) = self.state().blocked.clone() {
             return Err(blocked);
         }
+        if let Err(error) = self.gateway.ledger.leases().check(&self.who) {
+            self.gateway.metrics.blocked(WORKSPACE);
+            return Err(Blocked { gate: WORKSPACE, why: error.to_string() });
+        }
         if let Some(blocked) = self.holds_personal(&call.action, &call.arguments.to_string()) {
             return Err(blocked);
         }
@@ -328,6 +377,7 @@ impl Chain for TeamChain {
         let judged = self.ask(&call.tool, Some(verdict), record);
         let blocked = match &judged {
             Ok(judged) => judged.block().map(|(gate, reason, _)| Blocked { gate: gate.word(), why: reason.to_owned() }),
+            Err(error @ LedgerError::LeaseLost { .. }) => Some(Blocked { gate: WORKSPACE, why: error.to_string() }),
             Err(error) => Some(Blocked { gate: "kill_switch", why: error.to_string() }),
         };
         if !is_held {
@@ -475,7 +525,7 @@ impl Canvases for CallersBoards {
 /// A problem as a model reads it; of a conflict it reads what has changed.
 fn of_problem(problem: Problem) -> ToolError {
     let hint = match problem.code {
-        "conflict" => {
+        "conflict" if problem.details.beside.contains_key("head_rev") => {
             let beside = &problem.details.beside;
             let since = beside.get("recovery_ops").cloned().unwrap_or_default();
             let rev = beside.get("head_rev").cloned().unwrap_or_default();

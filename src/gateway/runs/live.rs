@@ -14,7 +14,7 @@ use super::turns::Turns;
 use crate::agent::Cancel;
 use crate::gateway::http::call::Progress;
 use crate::gateway::traces::{Kind, Open, Traces, names};
-use crate::ledger::uuid_v7;
+use crate::ledger::{Work, uuid_v7};
 use crate::proto::Failure;
 use crate::proto::team::Identity;
 
@@ -132,6 +132,8 @@ pub struct Job {
     pub is_async: bool,
     #[expect(dead_code, reason = "the place is free again when the job is dropped")]
     pub place: Place,
+    #[expect(dead_code, reason = "the work in the workspace ends when the job is dropped")]
+    pub work: Option<Work>,
 }
 
 /// Runs, and the conversations that are live.

@@ -100,7 +100,7 @@ impl Remote {
                 () => self.gateway.stopped().or_else(|| self.killed(tool)),
             };
             if let Some(why) = stopped {
-                if let Err(error) = ledger.questions().close(who, id, &why) {
+                if let Err(error) = ledger.questions().close(&self.chain.who_at_end(), id, &why) {
                     tracing::warn!(event = "question_not_closed", why = error.to_string());
                 }
                 return Answer::Unanswered(why);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::agent::Cancel;
-use crate::proto::team::Identity;
+use crate::proto::team::{Identity, Lease};
 
 /// Calls and runs at once, those that wait for a person included.
 const RUNNING_MAX: usize = 64;
@@ -24,6 +24,8 @@ struct Entry {
     project: String,
     /// The action; none for a run with many.
     action: Option<String>,
+    /// The lease of the workspace.
+    lease: Option<Lease>,
     cancel: Cancel,
 }
 
@@ -55,6 +57,7 @@ impl Running {
             tenant: who.tenant.clone(),
             project: who.project.clone(),
             action: action.map(str::to_owned),
+            lease: who.lease,
             cancel: cancel.clone(),
         };
         entries.insert(number, entry);
@@ -76,6 +79,11 @@ impl Running {
             };
             entry.action.is_some() && entry.tenant == who.tenant && is_covered
         });
+    }
+
+    /// Stops the actions and runs under a lease that is lost.
+    pub fn stop_under(&self, tenant: &str, project: &str, lease: Lease) {
+        self.stop_where(|it| it.tenant == tenant && it.project == project && it.lease == Some(lease));
     }
 
     /// Stops everything.

@@ -14,6 +14,7 @@ mod door;
 mod engine;
 mod gates;
 mod history;
+mod leases;
 mod limits;
 mod log;
 mod nats;

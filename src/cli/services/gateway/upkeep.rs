@@ -134,6 +134,15 @@ pub(super) fn status(matches: &ArgMatches, at: &Stores) -> Result<u8, Failure> {
         rows.push(vec![shown(&tenant["tenant"]), shown(&tenant["mode"]), tenant["positions"].to_string()]);
     }
     print_table(&rows);
+    let leases = found["leases"].as_array().filter(|leases| !leases.is_empty());
+    if let Some(leases) = leases {
+        let mut rows = vec![["tenant", "project", "works at", "number"].map(str::to_owned).to_vec()];
+        let names = ["tenant", "project", "node_id"];
+        rows.extend(leases.iter().map(|lease| {
+            names.iter().map(|name| shown(&lease[*name])).chain([lease["fence"].to_string()]).collect::<Vec<_>>()
+        }));
+        print_table(&rows);
+    }
     Ok(code)
 }
 
@@ -154,11 +163,14 @@ fn state(ledger: &Ledger) -> Result<Value, Failure> {
     if ledger.engine() == "sqlite" {
         nodes.retain(|node| !node["figures"].is_null());
     }
-    let mut tenants = Vec::new();
+    let (mut tenants, mut leases) = (Vec::new(), Vec::new());
     for (tenant, mode) in ledger.accounts().tenants().map_err(failed)? {
         let positions = ledger.positions(&tenant).map_err(failed)?;
+        for (project, node, fence) in ledger.leases().list(&tenant).map_err(failed)? {
+            leases.push(json!({"tenant": tenant, "project": project, "node_id": node, "fence": fence}));
+        }
         tenants.push(json!({"tenant": tenant, "mode": mode, "positions": positions}));
     }
     let database = json!({"kind": ledger.engine(), "place": ledger.place(), "ok": is_well, "lag_ms": lag_ms});
-    Ok(json!({"database": database, "nodes": nodes, "tenants": tenants}))
+    Ok(json!({"database": database, "nodes": nodes, "tenants": tenants, "leases": leases}))
 }

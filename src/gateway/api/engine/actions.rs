@@ -123,11 +123,17 @@ fn tool_call(action: &Wanted) -> ToolCall {
 
 /// Starts an action on a thread of its own, which outlives the connection; the answer comes with its end or its question.
 fn start(gateway: &Arc<Gateway>, who: Identity, action: Wanted, key: Option<Key>, wait: Duration) -> Answered<Reply> {
-    let place = gateway.running.take(&who, Some(&action.name));
-    let Some(place) = place else {
-        let forgotten = key.as_ref().map(|key| gateway.ledger.keys().answer(&who, key, None));
-        forgotten.transpose()?;
-        return Err(Problem::overloaded());
+    let begun = gateway.work_in(&who).and_then(|(who, work)| {
+        let place = gateway.running.take(&who, Some(&action.name)).ok_or_else(Problem::overloaded)?;
+        Ok((who, work, place))
+    });
+    let (who, work, place) = match begun {
+        Ok(begun) => begun,
+        Err(problem) => {
+            let forgotten = key.as_ref().map(|key| gateway.ledger.keys().answer(&who, key, None));
+            forgotten.transpose()?;
+            return Err(problem);
+        }
     };
     let (steps, received) = mpsc::unbounded_channel();
     let gateway = Arc::clone(gateway);
@@ -139,11 +145,16 @@ fn start(gateway: &Arc<Gateway>, who: Identity, action: Wanted, key: Option<Key>
         if let Some(key) = &key {
             let answer = done.as_ref().ok().map(|(status, value)| (*status, value.to_string()));
             let answer = answer.as_ref().map(|(status, text)| (*status, text.as_str()));
-            if let Err(error) = gateway.ledger.keys().answer(&who, key, answer) {
+            let stored = match answer.is_none() && gateway.ledger.leases().is_lost(&who) {
+                true => gateway.ledger.keys().mark(&who, key),
+                false => gateway.ledger.keys().answer(&who, key, answer),
+            };
+            if let Err(error) = stored {
                 tracing::error!(event = "answer_not_stored", why = error.to_string());
             }
         }
         let _ = steps.send(Progress::Done(Box::new(done.map(|(status, value)| Reply::json(status, value)))));
+        drop(work);
     };
     let started = std::thread::Builder::new().name("gw-action".into()).spawn(job);
     started.map_err(|_| Problem::overloaded())?;
