@@ -24,6 +24,9 @@ use crate::host::{self, Authorities};
 
 /// Time that a connection may take.
 const CONNECT: Duration = Duration::from_secs(5);
+/// Time after which a server takes back the transaction of a client that stands still: shorter than a gateway's lease, so that what is
+/// locked is free by the time when others go on.
+const STILL: &str = "10s";
 /// The role that has no right to anything but what requests need.
 pub const ROLE: &str = "reedclaw_app";
 /// The channel of hints.
@@ -57,6 +60,8 @@ impl Server {
         let all = quoted(&tenants.join(","));
         let _ =
             write!(sql, "SELECT set_config('lock_timeout', '5s', true), set_config('reedclaw.tenants', {all}, true)");
+        // A gateway that stands still in the middle of a transaction holds up the others for this long.
+        let _ = write!(sql, ", set_config('idle_in_transaction_session_timeout', '{STILL}', true)");
         // As one statement: each costs the server about as much as a small query.
         if begin != Begin::Owner {
             let _ = write!(sql, ", set_config('role', '{ROLE}', true)");
