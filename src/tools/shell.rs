@@ -497,7 +497,7 @@ impl Shell {
             looked(missed.as_deref(), &errors, &printed, (workspace, cwd), is_failed)
         } else {
             let by_words = missed.is_none() && !wish.terms.network;
-            tried(&missed.unwrap_or_default(), &outside, is_failed, wish.names_loopback)
+            tried(&missed.unwrap_or_default(), &outside, (is_failed, wish.names_loopback), self.launcher.has_jail())
                 .or_else(|| is_failed.then(|| refused(&errors, &printed, cwd, by_words, &outside)).flatten())
         };
         Some(Copied { command: wish.command.to_owned(), layer, refused })

@@ -353,6 +353,25 @@ fn what_is_agreed_to_right_in_the_home_is_made_there_and_undone() {
     assert_eq!((own("new.txt"), own("deep/er/y")), (Some("hi\n".into()), Some("x\n".into())));
 }
 
+/// A script that wrote right into the home seemed to have done it, and nobody was asked.
+#[test]
+fn what_a_script_makes_right_in_the_home_is_asked_about_and_made_there() {
+    let home = scene(&["sh put.sh"], "");
+    fs::write(work(home.path(), "put.sh"), "mkdir -p ~/made/x && echo hi > ~/made/x/f\n").expect("a script");
+    let session = session(home.path());
+    session.send(b"?please do\r");
+    session.expect_text("it tried to write");
+    session.expect_text("run once [y]");
+    assert!(!home.path().join("made").exists());
+    session.send(b"y");
+    session.expect_text("that was it");
+    session.expect_prompt();
+    assert_eq!(fs::read_to_string(home.path().join("made/x/f")).ok(), Some("hi\n".to_owned()));
+    session.run(":undo");
+    session.expect_text("Undid step 1");
+    assert!(!home.path().join("made/x").exists());
+}
+
 /// The question named the file, the command succeeded, and the file was in the jail's private home, which ends with the
 /// session: neither the person nor the model learned that.
 #[test]

@@ -9,6 +9,7 @@ use super::super::missed::Missed;
 use super::watch::memory;
 use crate::files::normal;
 use crate::proto::HeldCall;
+use crate::proto::known_paths::is_tool;
 use crate::sandbox::helper::wire::{Spec, paths};
 
 /// Longest path that is read.
@@ -56,6 +57,8 @@ pub(super) const CHANGES: &[(i64, Option<usize>, usize, bool)] = &[
 /// The parts of the file system that a program can't write.
 pub(super) struct Closed {
     open: Vec<PathBuf>,
+    /// New paths of the homes that it may make, with the directories around them.
+    new: Vec<PathBuf>,
     /// The directory where the program works, which may lie in a private place.
     workspace: PathBuf,
     homes: Vec<PathBuf>,
@@ -66,10 +69,11 @@ impl Closed {
     pub(super) fn of(spec: &Spec) -> Self {
         let jail = spec.jail.as_ref();
         let workspace = jail.map(|jail| jail.workspace.path());
-        let new = jail.into_iter().flat_map(|jail| paths(&jail.new_in_home));
+        let new: Vec<PathBuf> = jail.into_iter().flat_map(|jail| paths(&jail.new_in_home)).collect();
         Self {
             workspace: spec.cwd.path(),
-            open: workspace.into_iter().chain(paths(&spec.writable)).chain(new).collect(),
+            open: workspace.into_iter().chain(paths(&spec.writable)).collect(),
+            new,
             homes: jail.map(|jail| paths(&jail.homes).collect()).unwrap_or_default(),
             tools: jail.map(|jail| paths(&jail.kept_of_home).collect()).unwrap_or_default(),
         }
@@ -89,7 +93,8 @@ impl Closed {
     /// Returns whether a program that writes there is refused, or writes into a private directory that stands for the
     /// true one.
     fn closes(&self, path: &Path) -> bool {
-        if self.open.iter().any(|open| path.starts_with(open)) {
+        let is_new = |new: &PathBuf| path.starts_with(new) || new.starts_with(path);
+        if self.open.iter().any(|open| path.starts_with(open)) || self.new.iter().any(is_new) {
             return false;
         }
         let is_plain = |path: &Path| !path.as_os_str().as_bytes().iter().any(u8::is_ascii_control);
@@ -101,7 +106,9 @@ impl Closed {
             // Settings and caches of programs, which they find in every home, and tools, which they can't change.
             Some(below) => {
                 let is_hidden = below.iter().any(|part| part.as_bytes().starts_with(b"."));
-                let is_tool = self.tools.iter().any(|tool| path.starts_with(tool));
+                // One that isn't there yet is made in the private home, where the program finds it again.
+                let is_tool =
+                    self.tools.iter().any(|tool| path.starts_with(tool)) || is_tool(below.as_os_str().as_bytes());
                 below.iter().next().is_some() && !is_hidden && !is_tool && is_plain(path) && !is_cache(path)
             }
             None => !PRIVATE.iter().any(|it| path.starts_with(it)) && is_plain(path) && !is_cache(path),
@@ -147,6 +154,7 @@ mod tests {
     fn a_workspace_in_a_private_place_is_closed_unless_it_is_open() {
         let mut closed = Closed {
             open: Vec::new(),
+            new: vec!["/home/u/new/deep".into()],
             workspace: "/tmp/project".into(),
             homes: vec!["/home/u".into()],
             tools: Vec::new(),
@@ -158,6 +166,10 @@ mod tests {
             ("/dev/null", false),
             ("/srv/x", true),
             ("/home/u/x", true),
+            ("/home/u/go/pkg/mod/a", false),
+            ("/home/u/new", false),
+            ("/home/u/new/deep/a", false),
+            ("/home/u/new/other", true),
         ] {
             assert_eq!(closed.closes(Path::new(path)), is_closed, "{path}");
         }

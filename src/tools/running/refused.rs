@@ -68,12 +68,12 @@ pub struct Refusal {
 
 /// Returns the attempts that the kernel saw, the network first: a host by its name if one was looked up. A port of its own
 /// loopback at which nothing listened counts only for a command that failed and `names_loopback`: tests try such ports
-/// on purpose.
+/// on purpose. `has_jail` says whether it may make new paths of the home in a private one.
 pub(in crate::tools) fn tried(
     missed: &[Missed],
     outside: &dyn Fn(&Path) -> Option<Outside>,
-    is_failed: bool,
-    names_loopback: bool,
+    (is_failed, names_loopback): (bool, bool),
+    has_jail: bool,
 ) -> Option<Refusal> {
     let names: Vec<&str> =
         missed.iter().filter_map(|it| if let Missed::Name(name) = it { Some(&**name) } else { None }).collect();
@@ -96,13 +96,15 @@ pub(in crate::tools) fn tried(
         found.map(|path| (format!("it tried to connect to {}", in_sentence(&path)), Need::Socket { path }))
     };
     let write = || {
-        let found =
-            missed.iter().find_map(|it| if let Missed::Write(path) = it { to_write(path, outside) } else { None });
+        let found = missed
+            .iter()
+            .find_map(|it| if let Missed::Write(path) = it { to_write(path, outside, has_jail) } else { None });
         found.map(|path| (format!("it tried to write {}", in_sentence(&path)), Need::Write { path }))
     };
     let removal = || {
-        let found =
-            missed.iter().find_map(|it| if let Missed::Remove(path) = it { to_write(path, outside) } else { None });
+        let found = missed
+            .iter()
+            .find_map(|it| if let Missed::Remove(path) = it { to_write(path, outside, false) } else { None });
         let found = found.filter(|path| Path::new(path).symlink_metadata().is_ok());
         found.map(|path| {
             let path = in_sentence(&path);
@@ -183,13 +185,18 @@ fn service(path: &Path, outside: &dyn Fn(&Path) -> Option<Outside>) -> Option<St
     found.metadata().is_ok_and(|data| data.file_type().is_socket()).then(|| found.to_str().map(str::to_owned))?
 }
 
-/// A path outside that a command may be offered to write: the user can, and it is there or its directory is.
-fn to_write(path: &Path, outside: &dyn Fn(&Path) -> Option<Outside>) -> Option<String> {
+/// A path outside that a command may be offered to write: the user can, and it is there or its directory is, or it is a new one of the
+/// home that a jail lets it make.
+fn to_write(path: &Path, outside: &dyn Fn(&Path) -> Option<Outside>, has_jail: bool) -> Option<String> {
     use nix::unistd::{AccessFlags, access};
-    outside(path)?;
-    let place = if path.symlink_metadata().is_ok() { path } else { path.parent()? };
-    // A whole home isn't opened, so a new file right in it can't be.
-    outside(place)?;
+    let is_hidden = outside(path)? == Outside::Hidden;
+    let mut place = if path.symlink_metadata().is_ok() { path } else { path.parent()? };
+    if has_jail && is_hidden && place != path {
+        place = path.ancestors().find(|above| above.is_dir())?;
+    } else {
+        // A whole home isn't opened, so a new file right in it can't be.
+        outside(place)?;
+    }
     access(place, AccessFlags::W_OK).ok()?;
     path.to_str().map(str::to_owned)
 }
@@ -333,7 +340,7 @@ mod tests {
         let outside = |path: &Path| (!path.ends_with("secret.sock")).then_some(Outside::Hidden);
         let socket = |path: &Path| Missed::Socket(path.to_owned());
         let name = |name: &str| Missed::Name(name.to_owned());
-        let found = |missed: &[Missed]| tried(missed, &outside, false, true).map(|it| (it.line, it.need));
+        let found = |missed: &[Missed]| tried(missed, &outside, (false, true), false).map(|it| (it.line, it.need));
         let network = |host: &str| Some(Need::Network { host: host.to_owned() });
         let address = Missed::Address("192.0.2.1:443".parse().expect("an address"));
         assert_eq!(found(&[]), None);
@@ -344,8 +351,8 @@ mod tests {
         assert_eq!(found(&[address]), Some(("it tried to reach 192.0.2.1:443".into(), network("192.0.2.1:443"))));
         let own = [Missed::Address("127.0.0.1:3000".parse().expect("an address"))];
         assert_eq!(found(&own), None, "the command ended well");
-        assert_eq!(tried(&own, &outside, true, false), None, "its words don't name this machine");
-        let needed = tried(&own, &outside, true, true).map(|it| (it.line, it.need));
+        assert_eq!(tried(&own, &outside, (true, false), false), None, "its words don't name this machine");
+        let needed = tried(&own, &outside, (true, true), false).map(|it| (it.line, it.need));
         let line = "no program listens at 127.0.0.1:3000 in the sandbox".to_owned();
         assert_eq!(needed, Some((line, network("127.0.0.1:3000"))));
         let path = service.display().to_string();
@@ -362,7 +369,10 @@ mod tests {
                 needed
             );
         }
-        assert_eq!(found(&[write(&top.join("no/directory"))]), None);
+        let deep = top.join("no/directory");
+        assert_eq!(found(&[write(&deep)]), None);
+        let made = tried(&[write(&deep)], &outside, (false, true), true).and_then(|it| it.need);
+        assert_eq!(made, Some(Need::Write { path: deep.display().to_string() }));
         let remove = |path: PathBuf| found(&[Missed::Remove(path)]);
         let (line, need) = remove(file.clone()).expect("a refusal");
         assert!(need.is_none() && line.contains(&format!("delete or move {},", file.display())), "{line}");
