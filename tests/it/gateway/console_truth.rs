@@ -258,8 +258,7 @@ fn the_timeline_shows_the_newest_of_a_type_and_leads_to_older_ones() {
     browser.press("Older");
     browser.wait(&format!("{count} >= 200"));
     // At the end of the list older ones come by themselves.
-    browser.eval("scrollTo(0, document.body.scrollHeight)");
-    browser.wait(&format!("{count} >= 752"));
+    browser.wait(&format!("(scrollTo(0, document.body.scrollHeight), {count} >= 752)"));
     browser.wait("[...document.querySelectorAll('[data-entry]')].at(-1).innerText.startsWith('1 ·')");
     let choose = |browser: &mut Browser, kind: &str| {
         browser.eval(&format!(
