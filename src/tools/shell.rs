@@ -56,6 +56,8 @@ const NO_JOBS_HINT: &str = "start it and use it within one command; what is left
 /// Note for the model about a path that couldn't be opened.
 const LOST: &str =
     "can't be opened to a sandbox: nothing was written there outside of it; the user can run this in their own shell";
+/// Note for the model about a new path of the home that stays in the private one.
+const NOT_PLACED: &str = "was made in the sandbox alone, since the command was refused something";
 /// Messages of programs that want a terminal, or a password from one.
 const WANTS_TERMINAL: &[&str] = &[
     "a terminal is required",
@@ -316,12 +318,12 @@ impl Shell {
         started: Instant,
         work: &mut Work<'_>,
     ) -> Outcome {
-        let mut lost = None;
+        let (mut lost, mut made) = (None, Vec::new());
         let (output, note) = match ran {
             Ran::Done(output) => {
                 lost = self.carry(wish, &output);
                 work.copied = self.copied(wish, &bash, &output, work.place.tree.path());
-                work.new_in_home = self.launcher.made_in_home(&wish.terms.new_in_home);
+                made = self.launcher.made_in_home(&wish.terms.new_in_home);
                 (output, Note::None)
             }
             Ran::Stopped(output) => (output, Note::Stopped),
@@ -334,6 +336,11 @@ impl Shell {
         };
         let mut outcome = outcome(&output, &note, started.elapsed());
         lost.into_iter().for_each(|note| add_line(&mut outcome, note));
+        if work.copied.as_ref().is_some_and(Copied::lacks_something) {
+            // With that it may run again, from the start.
+            made.drain(..).for_each(|it| add_line(&mut outcome, &format!("[{} {NOT_PLACED}]", it.place().display())));
+        }
+        work.new_in_home = made;
         outcome
     }
 

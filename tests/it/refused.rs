@@ -353,6 +353,28 @@ fn what_is_agreed_to_right_in_the_home_is_made_there_and_undone() {
     assert_eq!((own("new.txt"), own("deep/er/y")), (Some("hi\n".into()), Some("x\n".into())));
 }
 
+/// What the first run has made isn't in the way of the second one.
+#[test]
+fn a_command_that_runs_again_makes_its_path_of_the_home_anew() {
+    let home = scene(&["mkdir ~/made && cp ~/there.txt ~/made/a && sh put.sh"], "");
+    fs::write(home.path().join("there.txt"), "old\n").expect("a file");
+    fs::create_dir(home.path().join("other")).expect("a directory");
+    fs::write(work(home.path(), "put.sh"), "echo x > ~/other/new.txt\n").expect("a script");
+    let session = session(home.path());
+    session.send(b"?please do\r");
+    session.expect_text("run once [y]");
+    session.send(b"y");
+    session.expect_text("writing");
+    session.expect_text("other/new.txt");
+    session.expect_text("run once [y]");
+    assert!(!home.path().join("made").exists());
+    session.send(b"y");
+    session.expect_text("that was it");
+    session.expect_prompt();
+    let own = |name: &str| fs::read_to_string(home.path().join(name)).ok();
+    assert_eq!((own("made/a"), own("other/new.txt")), (Some("old\n".into()), Some("x\n".into())));
+}
+
 /// A script that wrote right into the home seemed to have done it, and nobody was asked.
 #[test]
 fn what_a_script_makes_right_in_the_home_is_asked_about_and_made_there() {

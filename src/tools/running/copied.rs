@@ -41,6 +41,13 @@ pub struct Copied {
     pub refused: Option<Refusal>,
 }
 
+impl Copied {
+    /// Returns whether the command was refused something that it may be given.
+    pub(in crate::tools) fn lacks_something(&self) -> bool {
+        self.refused.as_ref().is_some_and(|refusal| refusal.need.is_some())
+    }
+}
+
 /// Changes as they are shown.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Shown {
