@@ -499,13 +499,17 @@ impl Shell {
         let (errors, printed) = (strip_controls(&output.err), strip_controls(&output.out));
         let cwd = output.cwd.as_deref().unwrap_or(wish.cwd);
         let outside = |path: &Path| self.launcher.outside(path);
+        let granted =
+            |path: &Path| wish.terms.readable.iter().chain(&wish.terms.writable).any(|open| path.starts_with(open));
+        // What it was given refused it for a reason of its own.
+        let closed = |path: &Path| outside(path).filter(|_| !granted(path));
         let missed = layer.missed();
         let refused = if matches!(wish.terms.view, View::First(_)) {
             looked(missed.as_deref(), &errors, &printed, (workspace, cwd), is_failed)
         } else {
             let by_words = missed.is_none() && !wish.terms.network;
             tried(&missed.unwrap_or_default(), &outside, (is_failed, wish.names_loopback), self.launcher.has_jail())
-                .or_else(|| is_failed.then(|| refused(&errors, &printed, cwd, by_words, &outside)).flatten())
+                .or_else(|| is_failed.then(|| refused(&errors, &printed, cwd, by_words, &closed)).flatten())
         };
         Some(Copied { command: wish.command.to_owned(), layer, refused })
     }

@@ -2,6 +2,7 @@
 //! opened by a yes for nothing else. The built executable with a scripted model, in a session and without one.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use serde_json::{Value, json};
@@ -351,6 +352,23 @@ fn what_is_agreed_to_right_in_the_home_is_made_there_and_undone() {
     session.run(":redo");
     session.expect_text("Redid step");
     assert_eq!((own("new.txt"), own("deep/er/y")), (Some("hi\n".into()), Some("x\n".into())));
+}
+
+/// A second question offered to read the file, which wouldn't have helped.
+#[test]
+fn a_granted_file_that_its_mode_closes_is_not_offered_once_more() {
+    let home = scene(&["cp a.txt ../other/closed.txt"], "");
+    let closed = home.path().join("other/closed.txt");
+    fs::create_dir(home.path().join("other")).expect("a directory");
+    fs::write(&closed, "old\n").expect("a file");
+    fs::set_permissions(&closed, fs::Permissions::from_mode(0o444)).expect("a mode");
+    let session = session(home.path());
+    session.send(b"?please do\r");
+    session.expect_text("run once [y]");
+    session.send(b"y");
+    session.expect_text("that was it");
+    assert!(!session.screen_text().contains("was refused"), "{}", session.screen_text());
+    assert_eq!(fs::read_to_string(&closed).ok(), Some("old\n".to_owned()));
 }
 
 /// What the first run has made isn't in the way of the second one.
