@@ -82,10 +82,13 @@ impl Estop {
         let odd =
             |path: &Path, what: &str| Err(Stopped { why: format!("tools are stopped: {} {what}", path.display()) });
         match self.directory.metadata() {
-            // A directory that was never made holds no stop.
-            Err(problem) if problem.kind() == io::ErrorKind::NotFound && self.directory.symlink_metadata().is_err() => {
-                return Ok(());
-            }
+            Err(problem) if problem.kind() == io::ErrorKind::NotFound => match self.directory.symlink_metadata() {
+                // A directory that was never made holds no stop.
+                Err(_) => return Ok(()),
+                // It was made just now, maybe by a stop.
+                Ok(data) if data.is_dir() => return self.check(),
+                Ok(_) => return odd(&self.directory, &format!("can't be looked at: {problem}")),
+            },
             Err(problem) => return odd(&self.directory, &format!("can't be looked at: {problem}")),
             Ok(data) if !data.is_dir() => return odd(&self.directory, "is not a directory"),
             Ok(data) if data.uid() != nix::unistd::geteuid().as_raw() => {
