@@ -322,7 +322,7 @@ fn programs_without_a_page_answer_with_their_help_and_change_nothing() {
     };
     let session = start("return {}");
     let text = format!(
-        "#!/bin/sh\necho 'Polishes all the widgets'\ntouch {mark}\n[ -e {secret} ] && echo 'Usage: with secrets'\necho 'Usage: \
+        "#!/bin/sh\necho 'Polishes all the widgets'\ntouch {mark}\n[ -e {secret} ] && echo 'Usage: with xylophones'\necho 'Usage: \
         frobnicate [OPTIONS]\n\n  --gloss=N  Set how shiny widgets become'\n",
         mark = mark.display(),
         secret = session.home().join("secret").display(),
@@ -334,7 +334,11 @@ fn programs_without_a_page_answer_with_their_help_and_change_nothing() {
     session.expect_text("Set how shiny widgets become · frobnicate --help");
     expect_lines(&session);
     session.press(Key::Escape);
-    ask(&session, "secrets");
+    session.expect_prompt();
+    // What the first question got is no answer to this one.
+    session.press(Key::Ctrl('l'));
+    session.expect("an empty screen", |screen| !screen.contents().contains("answers that"));
+    ask(&session, "xylophones");
     session.expect_text("nothing on this machine answers that");
     for config in ["return {manual = {help = false}}", "return {security = {sandbox = 'off'}}"] {
         let session = start(config);
