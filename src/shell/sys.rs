@@ -274,8 +274,8 @@ pub fn replace_standard(source: BorrowedFd, target: i32) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Lets go of the pages of the program's own file that this process has mapped and never changes; each comes back when
-/// it is needed. For a process that mostly waits from now on.
+/// Lets go of the pages of the program's own file and of its libraries that this process has mapped and never changes; each
+/// comes back when it is needed. For a process that mostly waits from now on.
 pub fn release_program_pages() {
     // SAFETY: only `dl_iterate_phdr` calls this, with what the loader knows of one mapped object.
     unsafe extern "C" fn release(
@@ -286,6 +286,11 @@ pub fn release_program_pages() {
         // SAFETY: the loader hands over a valid object with `dlpi_phnum` headers. Only segments without write access
         // are given to madvise: nothing of them is held in memory alone, so they are read again from the file.
         unsafe {
+            // The program itself has no name here; the kernel's own code for clocks, which is in no file, has no path.
+            let name = std::ffi::CStr::from_ptr((*object).dlpi_name).to_bytes();
+            if !name.is_empty() && !name.starts_with(b"/") {
+                return 0;
+            }
             let page = usize::try_from(libc::sysconf(libc::_SC_PAGESIZE)).unwrap_or(4096).max(1);
             let headers = std::slice::from_raw_parts((*object).dlpi_phdr, usize::from((*object).dlpi_phnum));
             for header in headers.iter().filter(|it| it.p_type == libc::PT_LOAD && it.p_flags & libc::PF_W == 0) {
@@ -295,8 +300,7 @@ pub fn release_program_pages() {
                 let _ = libc::madvise(start as *mut libc::c_void, length, libc::MADV_DONTNEED);
             }
         }
-        // The first object is the program; the libraries stay.
-        1
+        0
     }
     // SAFETY: the callback matches the declared type and keeps no pointer.
     unsafe { libc::dl_iterate_phdr(Some(release), std::ptr::null_mut()) };
