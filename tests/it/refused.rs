@@ -371,7 +371,7 @@ fn a_granted_file_that_its_mode_closes_is_not_offered_once_more() {
     assert_eq!(fs::read_to_string(&closed).ok(), Some("old\n".to_owned()));
 }
 
-/// What the first run has made isn't in the way of the second one.
+/// A second run found the directory of the first one in its way.
 #[test]
 fn a_command_that_runs_again_makes_its_path_of_the_home_anew() {
     let home = scene(&["mkdir ~/made && cp ~/there.txt ~/made/a && sh put.sh"], "");
