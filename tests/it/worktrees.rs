@@ -165,3 +165,42 @@ fn a_work_tree_outside_the_workspace_is_refused_with_its_path() {
         assert!(!out.exists() && !work(home.path(), ".git/worktrees").exists(), "{tier}");
     }
 }
+
+/// In a linked work tree and in a submodule git found no repository, since its directory lies outside of the workspace.
+#[test]
+fn git_reads_the_repository_of_a_workspace_that_is_a_linked_work_tree_or_a_submodule() {
+    for tier in TIERS {
+        let commands = ["git log --format=%s && git status --short && git diff", "git commit -qam two"];
+        for kind in ["tree", "module"] {
+            let home = scene(&commands, &format!("security = {{tier = \"{tier}\"}}"));
+            let (at, main) = (home.path().join("work"), home.path().join("main"));
+            fs::remove_dir_all(&at).expect("it goes");
+            fs::create_dir(&main).expect("a directory");
+            git(&main, &["init", "-qb", "main"]);
+            fs::write(main.join("a.txt"), "a\n").expect("a file");
+            git(&main, &["add", "-A"]);
+            git(&main, &["commit", "-qm", "one"]);
+            match kind {
+                "tree" => drop(git(&main, &["worktree", "add", "-q", "../work"])),
+                _ => {
+                    git(home.path(), &["clone", "-q", "main", "work"]);
+                    fs::create_dir_all(home.path().join("top/.git/modules")).expect("a directory");
+                    fs::rename(at.join(".git"), home.path().join("top/.git/modules/m")).expect("it moves");
+                    fs::write(at.join(".git"), "gitdir: ../top/.git/modules/m\n").expect("a file");
+                    let worktree = at.canonicalize().expect("a path").display().to_string();
+                    let config = home.path().join("top/.git/modules/m/config");
+                    git(home.path(), &["config", "-f", &config.display().to_string(), "core.worktree", &worktree]);
+                }
+            }
+            fs::write(at.join("a.txt"), "changed\n").expect("a file");
+            let results = results(home.path());
+            let looked = output(&results[0]);
+            assert!(looked.starts_with("one\n M a.txt\ndiff"), "{tier}, {kind}: {results:?}");
+            // Without a copy a commit is asked about before it runs, and nobody is here.
+            let refused = results[1].to_string();
+            let why = if tier == "overlay" { "a command can only read; the user can run this" } else { "consent" };
+            assert!(refused.contains(why), "{tier}, {kind}: {results:?}");
+            assert_eq!(git(&at, &["log", "--format=%s"]), "one", "{tier}, {kind}");
+        }
+    }
+}

@@ -9,6 +9,7 @@ use crate::app::tooling::workspace::variable;
 use crate::base::hash;
 use crate::config::{Env, SandboxChoice, Settings, config_directory, data_directory, state_directory};
 use crate::files::replace_private;
+use crate::project::Repository;
 use crate::proto::Failure;
 use crate::proto::action::Hold;
 use crate::sandbox::{self, Grant, Mode, Sandbox, Tier};
@@ -206,6 +207,7 @@ pub(in crate::app) fn launcher(
             };
             // Other projects may have begun since.
             grant.masked.extend(others_workspaces(&env, &place));
+            grant = with_git_s_own(grant);
             grant.readable.extend(terms.readable.iter().cloned());
             grant.writable.extend(terms.writable.iter().cloned());
             grant.new_in_home.clone_from(&terms.new_in_home);
@@ -231,9 +233,20 @@ pub(in crate::app) fn launcher(
         },
     )
     .in_whole(move || whole_of.whole(whole.as_ref()?, &apart_from))
-    .with_outside(move |path| sandbox::outside(&seen, path))
+    .with_outside(move |path| sandbox::outside(&with_git_s_own(Grant::clone(&seen)), path))
     .with_homes(move |path| made.get().made_in_home(path, &homes))
     .on_bench(bench.is_some())
+}
+
+/// Lets programs read git's own directories of a workspace that is a linked work tree or a submodule: they lie outside of
+/// it, and without them git finds no repository there. A session on git has its own.
+fn with_git_s_own(mut grant: Grant) -> Grant {
+    let repository = Repository::find(&grant.workspace).filter(|repository| repository.root == grant.workspace);
+    let repository = repository.filter(|_| grant.shown_instead.is_empty() && grant.whole.is_none());
+    let outside = repository.map(|repository| repository.outside()).unwrap_or_default();
+    let open: Vec<PathBuf> = outside.into_iter().filter(|path| sandbox::outside(&grant, path).is_some()).collect();
+    grant.readable.extend(open);
+    grant
 }
 
 /// Returns whether a directory outside the workspace can be opened to a model's tools for reading. One that holds the

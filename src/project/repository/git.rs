@@ -49,6 +49,13 @@ pub struct Refs {
     pub remotes: Vec<String>,
 }
 
+/// Returns whether a directory of git's shares what the other has: it is the same, or the other is one of its linked work
+/// trees, at the place that git gives them. `commondir` alone would let a stranger's directory name any directory.
+fn is_shared_by(common_dir: &Path, git_dir: &Path) -> bool {
+    let is_git_s = || ["HEAD", "objects", "refs"].iter().all(|name| common_dir.join(name).symlink_metadata().is_ok());
+    common_dir == git_dir || git_dir.parent() == Some(&*common_dir.join("worktrees")) && is_git_s()
+}
+
 impl Repository {
     /// Finds the repository that holds `cwd`, upward.
     #[must_use]
@@ -86,12 +93,18 @@ impl Repository {
         ["", "objects", "objects/pack", "refs", "refs/heads", "packed-refs"].iter().all(is_inside)
     }
 
-    /// Git's own directories outside the work tree; the shared one first, which may contain the other.
-    pub(in crate::project) fn outside(&self) -> Vec<PathBuf> {
-        let directories = [&self.common_dir, &self.git_dir].into_iter().filter_map(|path| path.canonicalize().ok());
+    /// Git's own directories outside the work tree; the shared one first, which may contain the other. None if the files
+    /// that name them could come from a stranger.
+    #[must_use]
+    pub fn outside(&self) -> Vec<PathBuf> {
+        let real = |path: &Path| path.canonicalize().ok();
+        let (Some(git_dir), Some(common_dir)) = (real(&self.git_dir), real(&self.common_dir)) else {
+            return Vec::new();
+        };
         let root = self.root.canonicalize().unwrap_or_else(|_| self.root.clone());
-        let outside: Vec<PathBuf> = directories.filter(|path| !path.starts_with(&root)).collect();
-        if outside.is_empty() || !self.is_its_own() { Vec::new() } else { outside }
+        let is_git_s = is_shared_by(&common_dir, &git_dir);
+        let outside: Vec<PathBuf> = [common_dir, git_dir].into_iter().filter(|path| !path.starts_with(&root)).collect();
+        if outside.is_empty() || !is_git_s || !self.is_its_own() { Vec::new() } else { outside }
     }
 
     /// Returns whether a directory of git's says that this is its work tree: in `gitdir` for a linked one, in
@@ -325,12 +338,22 @@ mod tests {
         assert!(!is_its_own("tree"));
         put(&root.join(".git/worktrees/tree/gitdir"), &format!("{}\n", at("tree/.git").display()));
         assert!(is_its_own("tree"));
+        fs::create_dir_all(root.join(".git/objects")).expect("a directory");
         let outside = Repository::find(&at("tree")).expect("a repository").outside();
         assert_eq!(outside, [at("project/.git"), at("project/.git/worktrees/tree")]);
         put(&root.join("sub/.git"), "gitdir: ../.git/modules/sub\n");
         put(&root.join(".git/modules/sub/HEAD"), "ref: refs/heads/main\n");
         put(&root.join(".git/modules/sub/config"), "[core]\n\tworktree = ../../../sub\n");
         assert!(is_its_own("project/sub"));
+        // A stranger's pair, one half of which leads elsewhere.
+        fs::create_dir_all(at("own/private")).expect("a directory");
+        for (name, half, shared) in [("far", "got/half", "../../own"), ("near", "own/worktrees/half", "../..")] {
+            put(&at(name).join(".git"), &format!("gitdir: {}\n", at(half).display()));
+            put(&at(half).join("HEAD"), "ref: refs/heads/old\n");
+            put(&at(half).join("gitdir"), &format!("{}\n", at(name).join(".git").display()));
+            put(&at(half).join("commondir"), &format!("{shared}\n"));
+            assert!(Repository::find(&at(name)).expect("a repository").outside().is_empty(), "{name}");
+        }
         // A stranger's that points at it.
         put(&at("evil/.git"), &format!("gitdir: {}\n", at("project/.git").display()));
         put(&at("common/.git/HEAD"), "ref: refs/heads/main\n");

@@ -142,11 +142,7 @@ pub(in crate::tools) fn looked(
             Missed::Name(_) | Missed::Address(_) | Missed::Socket(_) => None,
         }),
         None => {
-            let is_sign = |line: &&str| {
-                let line = line.to_lowercase();
-                READ_ONLY_SIGNS.iter().any(|sign| line.contains(sign))
-            };
-            let lines = || errors.lines().chain(output.lines()).filter(is_sign).map(str::trim);
+            let lines = || errors.lines().chain(output.lines()).filter(|line| is_unwritable(line)).map(str::trim);
             let is_own = |line: &&str| !names_outside(line, workspace, cwd);
             let own = lines().find(is_own);
             is_outside = own.is_none();
@@ -232,9 +228,23 @@ pub(in crate::tools) fn refused(
             {
                 return Some(refusal(line, Need::Read { path: path.to_owned() }));
             }
+            // A linked work tree's: the kernel doesn't report it, since other programs keep their caches in such a place.
+            if path.iter().any(|part| part == ".git") && is_unwritable(line) && outside(&path).is_some() {
+                let path = in_sentence(&path.to_string_lossy());
+                let line = format!(
+                    "it tried to write {path}, which git shares with other work trees and a command can only read; the \
+                     user can run this in their own shell"
+                );
+                return Some(Refusal { line, is_printed: false, need: None, is_hidden: false });
+            }
         }
     }
     None
+}
+
+fn is_unwritable(line: &str) -> bool {
+    let line = line.to_lowercase();
+    READ_ONLY_SIGNS.iter().any(|sign| line.contains(sign))
 }
 
 /// The paths that a line names, absolute and without `.` and `..`: in quotation marks, or between blanks.
