@@ -210,8 +210,9 @@ impl Steps {
         let number = self.store.next_number();
         let session = self.run.map_or_else(|| self.session.clone(), |run| format!("{OF_RUN}{run}"));
         let time = now_unix_ms();
+        let (is_undone, sets_aside) = (false, self.store.first_undone());
         let step =
-            Record { number, time, session, kind, text, before, after, is_undone: false, notes, outside, changes };
+            Record { number, time, session, kind, text, before, after, is_undone, sets_aside, notes, outside, changes };
         self.store.put_step(&step)?;
         let _ = self.store.put("last", number.to_string().as_bytes());
         let (files, lost) = (step.files(), step.lost().count());

@@ -197,6 +197,38 @@ fn several_steps_at_once_and_what_lies_between_them() {
     assert_eq!(scene.read("a"), "mine");
 }
 
+/// Redo made the oldest step again, which had been taken back before the newer one was made.
+#[test]
+fn redo_leaves_out_what_a_newer_step_stands_for() {
+    let scene = Scene::of(&[("a", "0"), ("b", "0"), ("c", "0")]);
+    let mut steps = scene.steps();
+    let _ = command(&mut steps, || scene.write("a", "1"));
+    let _ = command(&mut steps, || scene.write("b", "1"));
+    let _ = steps.undo(1, false).expect("taken back");
+    let _ = command(&mut steps, || scene.write("c", "1"));
+    let _ = steps.undo(1, false).expect("taken back");
+    let texts = || ["a", "b", "c"].map(|name| scene.read(name));
+    let again = steps.redo(1, false).expect("made again");
+    assert_eq!((texts(), again.steps[0].number), (["1", "0", "1"].map(str::to_owned), 3));
+    // Also if the one before both is taken back; the order is that in which they were made.
+    let _ = steps.undo(2, false).expect("taken back");
+    assert_eq!(texts(), ["0", "0", "0"]);
+    let none = steps.undo(1, false).expect_err("all are taken back").to_string();
+    assert_eq!(none, "nothing to undo: all 3 steps are taken back");
+    let _ = steps.redo(1, false).expect("made again");
+    assert_eq!(texts(), ["1", "0", "0"]);
+    let _ = steps.redo(1, false).expect("made again");
+    assert_eq!(texts(), ["1", "0", "1"]);
+    assert!(matches!(steps.redo(1, false), Err(StepsError::Nothing(_))));
+    // What a person had changed is such a step, too.
+    scene.write("c", "mine");
+    let _ = steps.undo(1, true).expect("taken back");
+    let _ = steps.undo(1, false).expect("the person's own");
+    assert_eq!(texts(), ["1", "0", "mine"]);
+    let _ = steps.redo(1, false).expect("made again");
+    assert_eq!(texts(), ["1", "0", "0"]);
+}
+
 #[test]
 fn one_file_walks_back_alone() {
     let scene = Scene::of(&[("a", "0"), ("b", "0")]);

@@ -2,7 +2,7 @@
 //! Everything is checked first; then all new contents lie ready; then the note of the workspace makes all of it count. A
 //! crash before that note leaves all as it was, one after it is carried on, and a failure puts everything back.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 
 use super::base::Steps;
@@ -74,12 +74,14 @@ pub fn undo(here: &mut Steps, count: usize, by_force: bool) -> Result<TakenBack,
     let _held = enter_alone(here)?;
     let mut done = here.list();
     let all = done.len();
+    let is_whole = to_redo(done.clone()).len() == all;
     done.retain(|step| !step.is_undone);
     done.reverse();
     let none = match all {
         0 => "nothing to undo: no command or edit of a model has changed anything here".to_owned(),
         1 => "nothing to undo: the only step is taken back; redo makes it again".to_owned(),
-        all => format!("nothing to undo: all {all} steps are taken back; redo makes them again"),
+        all if is_whole => format!("nothing to undo: all {all} steps are taken back; redo makes them again"),
+        all => format!("nothing to undo: all {all} steps are taken back"),
     };
     let steps = first(done, count, &none, "to take back")?;
     turn(here, steps, true, by_force, &mut || ())
@@ -99,11 +101,23 @@ pub fn undo_run(here: &mut Steps, run: i64, by_force: bool) -> Result<TakenBack,
 /// Makes the last `count` steps again that were taken back.
 pub fn redo(here: &mut Steps, count: usize, by_force: bool) -> Result<TakenBack, StepsError> {
     let _held = enter_alone(here)?;
-    let mut undone: Vec<Record> = here.list().into_iter().rev().take_while(|step| step.is_undone).collect();
-    undone.reverse();
     let none = "nothing to redo: no step was taken back since the last one";
-    let steps = first(undone, count, none, "to make again")?;
+    let steps = first(to_redo(here.list()), count, none, "to make again")?;
     turn(here, steps, false, by_force, &mut || ())
+}
+
+/// The steps that redo makes again, the oldest first: those at the end that were taken back, without those in whose place
+/// a newer one stands.
+fn to_redo(all: Vec<Record>) -> Vec<Record> {
+    let mut undone = VecDeque::new();
+    let mut end = u64::MAX;
+    for step in all.into_iter().rev().take_while(|step| step.is_undone) {
+        if step.number < end {
+            end = step.sets_aside.unwrap_or(end);
+            undone.push_front(step);
+        }
+    }
+    undone.into()
 }
 
 /// Takes back what the last step did to one file that still is what that step left; again, what the one before it did.

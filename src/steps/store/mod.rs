@@ -243,6 +243,14 @@ impl Store {
         names.filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()))
     }
 
+    /// The number of the first of those steps at the end that are taken back.
+    pub(super) fn first_undone(&self) -> Option<u64> {
+        let mut names: Vec<String> = self.step_names().collect();
+        names.sort_by_key(|name| name.parse::<u64>().ok());
+        let newest_first = names.iter().rev().filter_map(|name| Record::of(&self.text(&format!("steps/{name}"))?));
+        newest_first.take_while(|step| step.is_undone).last().map(|step| step.number)
+    }
+
     pub(super) fn put_step(&self, step: &Record) -> Result<(), StepsError> {
         let name = format!("steps/{:06}", step.number);
         // A power cut may lose the newest step, not a file: waiting for the disk would cost more than both looks.

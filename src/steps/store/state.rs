@@ -187,6 +187,9 @@ pub struct Record {
     pub after: ObjectId,
     /// `true` if it has been taken back.
     pub is_undone: bool,
+    /// The first of the steps before it that were taken back when it was made. Redo leaves those out: this one stands in
+    /// their place.
+    pub sets_aside: Option<u64>,
     /// Further notes: git's own state, a command that was cut off.
     pub notes: Vec<String>,
     /// Steps of other places that belong to it.
@@ -237,7 +240,8 @@ pub const OF_RUN: &str = "run-";
 impl Record {
     pub fn text(&self) -> String {
         let hex = |text: &str| crate::base::hex::encode(text.as_bytes());
-        let Self { number, time, session, kind, text, before, after, is_undone, notes, outside, changes } = self;
+        let Self { number, time, session, kind, text, before, after, is_undone, sets_aside, notes, outside, changes } =
+            self;
         let mut out = format!(
             "{HEAD}\nnumber {number}\ntime {time}\nsession {session}\nkind {}\ntext {}\nbefore {}\nafter {}\nundone {}\n",
             kind.word(),
@@ -246,6 +250,7 @@ impl Record {
             after.to_hex(),
             u8::from(*is_undone)
         );
+        sets_aside.iter().for_each(|first| out.push_str(&format!("aside {first}\n")));
         notes.iter().for_each(|note| out.push_str(&format!("note {}\n", hex(note))));
         for Elsewhere { root, number, files } in outside {
             out.push_str(&format!("outside {} {number} {files}\n", name(root)));
@@ -267,12 +272,14 @@ impl Record {
             before: id(field("before")?)?,
             after: id(field("after")?)?,
             is_undone: field("undone")? == "1",
+            sets_aside: None,
             notes: Vec::new(),
             outside: Vec::new(),
             changes: Vec::new(),
         };
         for line in lines {
             match line.split(' ').collect::<Vec<_>>()[..] {
+                ["aside", first] => record.sets_aside = Some(first.parse().ok()?),
                 ["note", note] => record.notes.push(text_of(note)?),
                 ["outside", root, number, files] => {
                     let (number, files) = (number.parse().ok()?, files.parse().ok()?);
