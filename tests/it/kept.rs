@@ -150,6 +150,10 @@ fn a_name_that_hides_something_is_refused_without_the_rest() {
     let refused =
         r"[dropped, it would have changed: + d, + d/odd\u{202e}txt; blocked: the path holds the character U+202E]";
     assert!(first.contains(refused), "{first}");
+    // "its changes were dropped" stood above "changed 3 files".
+    let told = r"some of its changes (+ d, + d/odd\u{202e}txt) were dropped: blocked: ";
+    let message = results[0]["error"]["message"].as_str().unwrap_or_default();
+    assert!(message.starts_with(told), "{results:?}");
     assert_eq!(read(home.path(), "a.txt"), numbered(30) + "more\n");
     assert!(!work(home.path(), "d").exists());
     assert!(!work(home.path(), "old").exists(), "what is there can be deleted: {results:?}");

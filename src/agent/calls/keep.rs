@@ -733,7 +733,12 @@ fn dropped(group: &[&Change], code: &str, why: &str, refused: Outcome, outcome: 
     add(outcome, &format!("[dropped, it would have changed: {}; {why}]", listed(group)));
     let hint = refused.error.map(|error| error.hint).unwrap_or_default();
     let code = if code == "no" { "changes-refused" } else { "changes-dropped" };
-    fail(outcome, ToolError::new(code, format!("its changes were dropped: {why}"), hint));
+    let all = outcome.metadata.get("changes").and_then(Value::as_u64);
+    let which = match all.is_some_and(|all| group.len() as u64 != all) {
+        true => format!("some of its changes ({}) were dropped", listed(group)),
+        false => "its changes were dropped".to_owned(),
+    };
+    fail(outcome, ToolError::new(code, format!("{which}: {why}"), hint));
 }
 
 /// Tells the model and the person.
