@@ -236,7 +236,8 @@ impl<'a> Places<'a> {
     }
 
     fn difference(&self, path: &Path, old: State, new: State) -> Result<String, StepsError> {
-        let name = path.display().to_string();
+        // A newline in it would begin lines of the difference.
+        let name = shown(path);
         let (before, after) = (self.content(old)?, self.content(new)?);
         let is_text =
             |it: &Option<Vec<u8>>| it.as_ref().is_none_or(|it| !it.contains(&0) && it.len() <= COMPARED_BYTES_MAX);
@@ -244,7 +245,7 @@ impl<'a> Places<'a> {
         if (old.is_directory() || old == State::Nothing) && (new.is_directory() || new == State::Nothing) {
             return Ok(format!("{name}/: {} → {}\n", words(old), words(new)));
         }
-        if words(old) != words(new) {
+        if words(old) != words(new) && !is_told_by_lines((old, &before), (new, &after)) {
             text.push_str(&format!("{name}: {} → {}\n", words(old), words(new)));
         }
         if before == after {
@@ -262,6 +263,16 @@ impl<'a> Places<'a> {
         }
         Ok(text + &diff)
     }
+}
+
+/// Returns whether a difference's own lines tell that a file is new or gone: it has some, and the mode is an ordinary one.
+fn is_told_by_lines(old: (State, &Option<Vec<u8>>), new: (State, &Option<Vec<u8>>)) -> bool {
+    let (file, bytes) = match (old, new) {
+        ((State::Nothing, _), there) | (there, (State::Nothing, _)) => there,
+        _ => return false,
+    };
+    let has_lines = bytes.as_ref().is_some_and(|it| !it.is_empty());
+    has_lines && matches!(file, State::File { mode: 0o644 | 0o664, .. })
 }
 
 /// Describes the state of a path.

@@ -111,6 +111,20 @@ fn a_command_and_an_edit_are_undone_without_a_session() {
     assert_eq!(mode & 0o077, 0, "{mode:o}");
 }
 
+/// A new line in a name began a line of the difference, which could show another change than the one that was made.
+#[test]
+fn a_name_with_a_new_line_is_one_line_of_a_steps_difference() {
+    let command = r"echo made >$'a\n+++ b.txt'; echo plain >c.txt; echo run >d; chmod +x d; : >e";
+    let home = home(&[runs("mess", command)], "");
+    let _ = ask(home.path(), "mess it up");
+    let (_, out, _) = reedclaw(home.path(), &["steps", "--diff", "1"]);
+    assert!(out.contains("+++ a\\n+++ b.txt\n"), "{out}");
+    assert!(!out.lines().any(|line| line.starts_with("+++ b.txt")), "{out}");
+    // That a file is new its lines tell; a mode, and a file without lines, they don't.
+    let modes: Vec<&str> = out.lines().filter(|line| line.contains(" → ")).collect();
+    assert_eq!(modes, ["d: nothing → file 755", "e: nothing → file 644"], "{out}");
+}
+
 #[test]
 fn no_edit_is_made_over_what_was_written_since_the_model_read() {
     let edit = |old: &str, new: &str| {
