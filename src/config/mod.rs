@@ -1,6 +1,6 @@
 //! Lua configuration to settings, with problems as data: the config's place, the sandbox in which it runs, the table of
-//! settings, and the defaults in `config/default.lua`, which exist only there. It never prints, and it must not know a
-//! setting's use.
+//! settings, and the defaults in `config/default.lua`, from which `config/default.tsv` is written. It never prints, and it
+//! must not know a setting's use.
 
 mod console;
 mod engine;
@@ -178,11 +178,14 @@ pub fn reload(request: &LoadRequest) -> Result<Loaded, LoadError> {
 fn load_or(request: &LoadRequest, otherwise: &'static str) -> Result<Loaded, LoadError> {
     let env = &request.env;
     let found = reading::find::first(request.explicit.as_deref(), env, Some(&request.cwd));
-    let sandbox = Sandbox::new(env).map_err(|error| LoadError::Defaults { why: error.message })?;
-    let (defaults, default_problems) = defaults(&sandbox, env)?;
+    let (defaults, default_problems) = match reading::defaults::read(env) {
+        Some(defaults) => (defaults, Vec::new()),
+        None => defaults(env)?,
+    };
 
     let mut checked = Checked::default();
     let mut problems = Problems::of("");
+    let mut sandbox = None;
     if let Some(found) = &found {
         let file = reading::find::display(&found.path, env);
         problems = Problems::of(&file);
@@ -191,7 +194,10 @@ fn load_or(request: &LoadRequest, otherwise: &'static str) -> Result<Loaded, Loa
                 return Err(LoadError::Unreadable { path: reading::problem::shorten(&file, 4096), why: why.clone() });
             }
             Err(why) => problems.file(None, format!("{why}; {otherwise}")),
-            Ok(text) => checked = run(&sandbox, text, env, (&defaults, true), otherwise, &mut problems),
+            Ok(text) => {
+                let sandbox = sandbox.insert(interpreter(env)?);
+                checked = run(sandbox, text, env, (&defaults, true), otherwise, &mut problems);
+            }
         }
     }
     let is_set = |key: &str| checked.tree.keys().any(|have| reading::problem::dotted(have) == key);
@@ -210,7 +216,8 @@ fn load_or(request: &LoadRequest, otherwise: &'static str) -> Result<Loaded, Loa
     let mut problems = problems.finish();
     problems.extend(default_problems);
     let (path, source) = found.map(|found| (found.path, found.source)).unzip();
-    Ok(Loaded { settings, problems, path, source, is_read, hooks: Hooks::own(sandbox, hooks, &file), layers })
+    let hooks = sandbox.map_or_else(Hooks::default, |sandbox| Hooks::own(sandbox, hooks, &file));
+    Ok(Loaded { settings, problems, path, source, is_read, hooks, layers })
 }
 
 /// The settings if a whole config can't be used.
@@ -242,14 +249,30 @@ fn run(
     }
 }
 
-/// Reads the defaults. A path below the home is left out without a home; what is missing then is reported where it is needed.
-fn defaults(sandbox: &Sandbox, env: &Env) -> Result<(Tree, Vec<Problem>), LoadError> {
+fn interpreter(env: &Env) -> Result<Sandbox, LoadError> {
+    Sandbox::new(env).map_err(|error| LoadError::Defaults { why: error.message })
+}
+
+/// Runs the script of the defaults. A path below the home is left out without a home; what is missing then is reported where it
+/// is needed.
+fn defaults(env: &Env) -> Result<(Tree, Vec<Problem>), LoadError> {
+    let sandbox = interpreter(env)?;
     let value = sandbox.run_trusted(DEFAULT_LUA).map_err(|error| LoadError::Defaults { why: error.message })?;
     let mut problems = Problems::of("default.lua");
     let none = Tree::new();
     let checked = Check::new(env, (&none, true), DEFAULTS_HOLD, &mut problems).whole(value);
     let has_home = env.get(std::ffi::OsStr::new("HOME")).is_some_and(|home| !home.is_empty());
     Ok((checked.tree, if has_home { problems.finish() } else { Vec::new() }))
+}
+
+/// Returns the defaults as `config/default.tsv` holds them, from the script.
+///
+/// # Errors
+/// The script doesn't run, or a value can't be written in a line.
+pub fn defaults_lines() -> Result<String, LoadError> {
+    let (tree, _) = defaults(&reading::defaults::written_env())?;
+    reading::defaults::write(&tree)
+        .map_err(|key| LoadError::Defaults { why: format!("{key} can't be written in a line") })
 }
 
 /// Returns the path of the config that a load would use, if there is one.

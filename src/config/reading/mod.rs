@@ -2,6 +2,7 @@
 
 pub(super) mod check;
 pub(super) mod checked;
+pub(super) mod defaults;
 pub(super) mod expand;
 pub(super) mod find;
 pub(super) mod places;

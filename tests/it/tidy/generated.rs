@@ -58,15 +58,21 @@ fn generated_documents_are_fresh() {
             false => stale.push(format!("{file}: {name}")),
         }
     }
-    let page = root().join("docs/reedclaw.1");
-    if fs::read_to_string(&page).unwrap_or_default() != man::page() {
-        if write {
-            fs::write(&page, man::page()).expect("the man page is written");
-        } else {
-            stale.push("docs/reedclaw.1".to_owned());
+    for (file, fresh) in [("docs/reedclaw.1", man::page()), ("config/default.tsv", defaults())] {
+        let path = root().join(file);
+        match fs::read_to_string(&path).unwrap_or_default() == fresh {
+            true => {}
+            false if write => fs::write(&path, fresh).unwrap_or_else(|error| panic!("{file}: {error}")),
+            false => stale.push(file.to_owned()),
         }
     }
     hold("write these again with `REEDCLAW_WRITE_DOCS=1 cargo test --test it generated`", &stale);
+}
+
+/// The defaults that the program reads without an interpreter.
+fn defaults() -> String {
+    let lines = config::defaults_lines().expect("the defaults");
+    format!("# Generated from default.lua: REEDCLAW_WRITE_DOCS=1 cargo test --test it generated\n{lines}")
 }
 
 /// A document with another content between the comments of a part; `None` if they are missing.
