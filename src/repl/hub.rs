@@ -62,6 +62,8 @@ pub(super) struct Repl {
     pub(super) resolves: bool,
     /// The line in the editor is a proposal that the person edits.
     pub(super) editing_proposal: bool,
+    /// Programs and leftovers are still to be looked for.
+    pub(super) looks_around: bool,
 }
 
 /// The notice for a person without a model, in one line.

@@ -36,6 +36,7 @@ use crate::repl::offer;
 use crate::repl::outside;
 use crate::repl::records::conversations;
 use crate::repl::records::cost;
+use crate::repl::records::leftover;
 use crate::repl::records::memory;
 use crate::repl::records::sessions::begin;
 use crate::repl::route;
@@ -81,8 +82,7 @@ struct Parts<'a> {
 impl Parts<'_> {
     fn terminal(&self, session: Session, console: Console) -> Terminal {
         let Self { runtime, screen, state, hooks, heading } = *self;
-        let programs = ProgramsThread::start(SharedState::clone(state), session.handle());
-        programs.refresh(runtime.env().get(std::ffi::OsStr::new("PATH")).cloned());
+        let programs = ProgramsThread::new(SharedState::clone(state), session.handle());
         let links = Links { pump: Some(session.handle()), ..Links::default() };
         let writer = Writer::new(Arc::clone(runtime.store()));
         let editor = editor::make(&Shape::of(runtime, hooks), state, heading, &session.handle(), &writer, &links);
@@ -99,7 +99,7 @@ impl Parts<'_> {
             editor,
             links,
             programs,
-            history: WriterThread::start(writer),
+            history: WriterThread::new(writer),
             goals: Goals::default(),
             deferred: VecDeque::new(),
             status: 0,
@@ -134,7 +134,6 @@ pub(super) fn start(
     let heading = Heading::new(runtime.settings().route.words);
     let state = first_state(&runtime, &hooks);
     let state = SharedState::new(state.into());
-    super::records::leftover::look(&runtime, screen.clone(), session.handle());
     let parts = Parts { runtime: &runtime, screen: &screen, state: &state, hooks: &hooks, heading: &heading };
     let terminal = parts.terminal(session, console.clone());
     let who = Who::of(runtime.env());
@@ -163,6 +162,7 @@ pub(super) fn start(
         told_cwd: host::working_directory(),
         resolves: false,
         editing_proposal: false,
+        looks_around: true,
     };
     show_problems(&repl);
     repl.terminal.go_to_first_column();
@@ -198,9 +198,19 @@ pub(super) fn run(mut repl: Repl) -> Ending {
     ending
 }
 
+/// Starts the threads that list the programs and look for leftovers, once: the first prompt doesn't share the processors with them.
+fn look_around(repl: &mut Repl) {
+    if std::mem::take(&mut repl.looks_around) {
+        let path = repl.runtime.env().get(std::ffi::OsStr::new("PATH")).cloned();
+        repl.terminal.programs.refresh(path);
+        leftover::look(&repl.runtime, repl.screen.clone(), repl.terminal.session.handle());
+    }
+}
+
 fn step(repl: &mut Repl) -> Flow {
     let mut flow = repl.terminal.take_pending(None);
     if flow == Flow::Continue && repl.terminal.start_asks {
+        look_around(repl);
         flow = repl.wait_for_names();
     }
     let is_fresh = flow == Flow::Continue && repl.configured.project.take_due();
@@ -228,6 +238,7 @@ fn step(repl: &mut Repl) -> Flow {
         acts::tell_hook_failures(repl);
     }
     repl.terminal.show_prompt_early(&prompt);
+    look_around(repl);
     let signal = repl.terminal.read_line(&prompt);
     let entered = matches!(signal, Ok(Signal::Success(_)));
     let flow = take_signal(repl, signal, &prompt);

@@ -1,6 +1,6 @@
 //! Keeps the list of programs on `PATH` fresh on a thread of its own, so that no prompt waits for a directory.
 
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 use std::ffi::OsString;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -16,9 +16,11 @@ use crate::shell::programs::Programs;
 /// start. The shell's own report, which comes when it is ready, ends it.
 const FIRST_PROMPT: Duration = Duration::from_millis(20);
 
-/// The thread; it ends when this is dropped.
+/// The thread. It begins with the first request, and ends when this is dropped.
 pub(in crate::repl) struct ProgramsThread {
-    requests: Sender<Option<OsString>>,
+    state: SharedState,
+    pump: Handle,
+    requests: OnceCell<Sender<Option<OsString>>>,
     asked: Cell<u64>,
     progress: Arc<Progress>,
 }
@@ -33,11 +35,15 @@ struct Progress {
 }
 
 impl ProgramsThread {
-    /// Starts it. Where the system has no thread left, the list stays as it is.
-    pub(in crate::repl) fn start(state: SharedState, pump: Handle) -> Self {
+    /// Makes it; the thread begins later.
+    pub(in crate::repl) fn new(state: SharedState, pump: Handle) -> Self {
+        Self { state, pump, requests: OnceCell::new(), asked: Cell::new(0), progress: Arc::default() }
+    }
+
+    /// Begins the thread. Where the system has no thread left, the list stays as it is.
+    fn begin(&self) -> Sender<Option<OsString>> {
         let (requests, incoming) = channel::<Option<OsString>>();
-        let progress = Arc::new(Progress::default());
-        let shared = Arc::clone(&progress);
+        let (state, pump, shared) = (SharedState::clone(&self.state), self.pump.clone(), Arc::clone(&self.progress));
         let work = move || {
             let mut programs = Programs::new();
             let mut path = OsString::new();
@@ -69,18 +75,17 @@ impl ProgramsThread {
                 }
             }
         };
-        let this = Self { requests, asked: Cell::new(0), progress };
         if std::thread::Builder::new().name("programs".into()).spawn(work).is_err() {
             // Requests go nowhere; nothing may wait for an answer.
-            this.progress.answered.store(u64::MAX, Ordering::Release);
+            self.progress.answered.store(u64::MAX, Ordering::Release);
         }
-        this
+        requests
     }
 
     /// Asks for a fresh list, of a new `PATH` where one is given.
     pub(in crate::repl) fn refresh(&self, path: Option<OsString>) {
         self.asked.set(self.asked.get() + 1);
-        let _ = self.requests.send(path);
+        let _ = self.requests.get_or_init(|| self.begin()).send(path);
     }
 
     /// Returns whether the list is as fresh as it was asked to be; if not, the pump is nudged when it is.

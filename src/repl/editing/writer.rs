@@ -3,6 +3,7 @@
 //! sees the history without the last line. It must not know what a line means.
 
 use parking_lot::{Mutex, MutexGuard};
+use std::cell::OnceCell;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
@@ -84,20 +85,23 @@ impl Writer {
     }
 }
 
-/// The thread. What it was given is in the store when this has been dropped.
+/// The thread. It begins when it is woken first. What it was given is in the store when this has been dropped.
 pub(in crate::repl) struct WriterThread {
     writer: Writer,
-    /// None without a thread.
-    wake: Option<Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    /// None inside if the system has no thread left: then the caller that asks for the store writes.
+    thread: OnceCell<Option<(Sender<()>, JoinHandle<()>)>>,
     tickets: u64,
 }
 
 impl WriterThread {
-    /// Starts it. If the system has no thread left, the caller that asks for the store writes.
-    pub(in crate::repl) fn start(writer: Writer) -> Self {
+    /// Makes it; the thread begins later.
+    pub(in crate::repl) fn new(writer: Writer) -> Self {
+        Self { writer, thread: OnceCell::new(), tickets: 0 }
+    }
+
+    fn begin(&self) -> Option<(Sender<()>, JoinHandle<()>)> {
         let (wake, woken) = channel::<()>();
-        let own = writer.clone();
+        let own = self.writer.clone();
         let work = move || {
             while woken.recv().is_ok() {
                 // A command that ends at once is written when its prompt is drawn, with how it ended.
@@ -105,8 +109,7 @@ impl WriterThread {
                 drop(own.store());
             }
         };
-        let thread = std::thread::Builder::new().name("history".into()).spawn(work).ok();
-        Self { writer, wake: thread.is_some().then_some(wake), thread, tickets: 0 }
+        Some((wake, std::thread::Builder::new().name("history".into()).spawn(work).ok()?))
     }
 
     /// The writer, for those that read.
@@ -134,7 +137,7 @@ impl WriterThread {
 
     /// Wakes the thread, which writes the rest.
     pub(in crate::repl) fn wake(&self) {
-        if let Some(wake) = &self.wake {
+        if let Some((wake, _)) = self.thread.get_or_init(|| self.begin()) {
             let _ = wake.send(());
         }
     }
@@ -147,8 +150,8 @@ impl WriterThread {
 
 impl Drop for WriterThread {
     fn drop(&mut self) {
-        self.wake = None;
-        if let Some(thread) = self.thread.take() {
+        if let Some(Some((wake, thread))) = self.thread.take() {
+            drop(wake);
             let _ = thread.join();
         }
         drop(self.writer.store());
@@ -180,7 +183,7 @@ mod tests {
     #[test]
     fn dropping_the_writer_stores_every_line_first() {
         let writer = writer();
-        let mut thread = WriterThread::start(writer.clone());
+        let mut thread = WriterThread::new(writer.clone());
         for (time, status) in (0..50).zip(0..) {
             let ticket = thread.append(entry(time));
             thread.note(ticket, status, 7, time);
@@ -196,7 +199,7 @@ mod tests {
     #[test]
     fn a_reader_sees_lines_that_are_still_to_be_written() {
         let writer = writer();
-        let mut unwoken = WriterThread { writer: writer.clone(), wake: None, thread: None, tickets: 0 };
+        let mut unwoken = WriterThread { writer: writer.clone(), thread: OnceCell::from(None), tickets: 0 };
         let first = unwoken.append(entry(1));
         unwoken.note(first, 3, 9, 2);
         let newest = writer.store().recent(1).expect("readable").pop().expect("there").entry;
