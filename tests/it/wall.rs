@@ -210,6 +210,34 @@ fn changes_are_asked_about_with_their_differences() {
     assert_eq!((read(home.path(), "a.txt"), read(home.path(), "old/x")), (numbered(30), "x\n".to_owned()));
 }
 
+/// A file under another name was a deletion and a new file, each with all its lines, which had to be paged through.
+#[test]
+fn a_file_with_another_name_is_one_row_of_the_question() {
+    let command =
+        "mv a.txt b.txt; mv old new; cp c.txt e.txt; rm c.txt; chmod +x e.txt; mv d.txt f.txt; echo x >> f.txt";
+    let home = scene(&[command], "");
+    ["c.txt", "d.txt"].iter().for_each(|name| fs::write(work(home.path(), name), "1\n").expect("a file"));
+    let session = session(home.path());
+    session.send(b"?please do\r");
+    session.expect_text(KEEP);
+    session.expect("one row for each", |screen| {
+        let text = screen.contents();
+        let rows =
+            ["R  a.txt  renamed to b.txt, with the same content", "R  old/x  renamed to new/x, with the same content"];
+        // Another mode and other content are shown as ever.
+        let others = ["c.txt  +0 −1  deleted", "e.txt  new, 2 bytes, executable", "f.txt  +2 −0  new file"];
+        rows.iter().chain(&others).all(|part| text.contains(part)) && !text.contains("line 5")
+    });
+    session.send(b"y");
+    session.expect_text("that was it");
+    assert_eq!((read(home.path(), "a.txt"), read(home.path(), "b.txt")), ("(no file)".to_owned(), numbered(30)));
+    assert_eq!(read(home.path(), "new/x"), "x\n");
+    session.expect_prompt();
+    session.run(":undo");
+    session.expect_text("Undid step 1");
+    assert_eq!((read(home.path(), "a.txt"), read(home.path(), "b.txt")), (numbered(30), "(no file)".to_owned()));
+}
+
 #[test]
 fn a_file_that_the_user_changes_meanwhile_is_left_to_the_user() {
     let home = scene(&["echo theirs > a.txt; echo new > b.txt"], "");

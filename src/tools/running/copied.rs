@@ -14,6 +14,7 @@ use crate::gate::Named;
 use crate::proto::known_paths;
 use crate::proto::tool::FileChange;
 use crate::sandbox::{Change, ChangeKind, Layer};
+use crate::tools::running::moves::Moves;
 use crate::tools::running::records;
 use crate::tools::running::refused::Refusal;
 
@@ -210,6 +211,7 @@ pub fn shown(changes: &[&Change], before: Option<&Layers>) -> Shown {
     let place = |change: &Change| (change.protected.is_none(), leads_out(change), rank(change));
     let mut order: Vec<&&Change> = changes.iter().collect();
     order.sort_by_key(|change| place(change));
+    let moves = Moves::of(changes, before);
     for change in order {
         let place = place(change);
         if change.protected.is_none()
@@ -234,6 +236,13 @@ pub fn shown(changes: &[&Change], before: Option<&Layers>) -> Shown {
             && let Some(moved) = records::moved(change, changes, before)
         {
             rows.push(Row::other(place, format!("{}  {}  {moved}", mark(change), change.path.display())));
+            continue;
+        }
+        if moves.has_gone(change) {
+            continue;
+        }
+        if let Some(text) = moves.row(change) {
+            rows.push(Row::other(place, text));
             continue;
         }
         let has_room = files.len() < FILES_MAX && bytes < ALL_BYTES_MAX;

@@ -3,6 +3,7 @@
 pub(super) mod bash;
 pub(super) mod copied;
 pub(super) mod launcher;
+mod moves;
 pub(super) mod program;
 pub(super) mod records;
 pub(super) mod refused;
