@@ -139,7 +139,7 @@ pub(crate) struct Parameter {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Change {
     None,
-    /// `${!prefix@}`: the names that begin so.
+    /// `${!prefix@}`: the names that begin with the prefix.
     Names,
     /// `:-` `:=` `:+` `:?`, each also without its colon.
     Default {

@@ -261,7 +261,7 @@ fn ask(gate: GateName, facts: &Facts, wish: &Wish) -> GateOutcome {
     }
 }
 
-/// Says whether a lock may name actions so: `*`, a whole name, or `prefix.*`. Any other star would name nothing.
+/// Says whether a lock may name actions in this form: `*`, a whole name, or `prefix.*`. Any other star would name nothing.
 #[must_use]
 pub fn is_pattern(pattern: &str) -> bool {
     match pattern.strip_suffix('*') {

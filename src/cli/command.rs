@@ -200,7 +200,7 @@ fn help<'a>(words: impl IntoIterator<Item = &'a String>) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Reason why an option in front of a subcommand can't be meant so; passed over, it would hide a mistake.
+/// Reason why an option can't stand in front of a subcommand; if it were ignored, a mistake would go unseen.
 fn out_of_place(subcommand: Option<&str>, path: bool, model: bool) -> Option<Failure> {
     let message = match subcommand {
         None if path || model => "--path and --model begin a session, which needs a terminal".to_owned(),

@@ -28,7 +28,7 @@ pub struct Shell {
 }
 
 impl Shell {
-    /// A shell that is started so, on the terminal that is standard input; the size is the terminal's.
+    /// A shell that is started as given, on the terminal that is standard input; the size is the terminal's.
     #[must_use]
     pub fn new(start: Start, dialect: Dialect) -> Self {
         Self { start, dialect, screen: Screen::default() }

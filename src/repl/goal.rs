@@ -170,7 +170,7 @@ impl Repl {
         }
     }
 
-    /// Makes keys belong to the watched run; what is drawn afterwards finds them so.
+    /// Makes keys belong to the watched run; what is drawn afterwards finds them there.
     fn take_keys(&mut self) {
         self.terminal.session.keys_to(KeysTo::Question);
         self.terminal.session.handle().nudge();

@@ -92,7 +92,7 @@ pub(super) fn press_in_shell(repl: &mut Repl, key: &str, function: &str, prompt:
     let line = repl.typed_line();
     let at = repl.terminal.editor.current_insertion_point().min(line.len());
     let point = line.get(..at).map_or(0, |before| before.chars().count());
-    // Each shell reads bytes written so.
+    // Each shell reads bytes in this form.
     let key: String = bytes(key).unwrap_or_default().iter().map(|byte| format!("\\x{byte:02x}")).collect();
     let key = key.as_str();
     repl.terminal.finished = None;

@@ -107,7 +107,7 @@ fn weighed(score: f32, line: &Line<'_>, head: &Head<'_>) -> Call {
         Kind::Operator if head.before & REDIRECTED != 0 => RUN_TOOL,
         _ if changes => RUN_CHANGING,
         _ if head.group == Group::Tool => RUN_TOOL,
-        // `Sudo`, `LS`: no sentence begins so, and the correction is only offered.
+        // `Sudo`, `LS`: no sentence begins like that, and the correction is only offered.
         Kind::Capitalised if words::command(&head.name.to_ascii_lowercase()) & command::ENGLISH == 0 => RUN_TOOL,
         _ => RUN_UNKNOWN,
     };

@@ -73,7 +73,7 @@ pub enum Asked {
     Completion(String, usize),
     /// The value of `$NAME`, `${NAME}` or `~USER`.
     Value(String),
-    /// The names of users that begin so.
+    /// The names of users that begin with the word.
     Users(String),
 }
 

@@ -399,7 +399,7 @@ impl Pump {
     }
 
     /// Returns whether the terminal still belongs to the shell, or to its copy that hasn't become the program yet: both
-    /// swallow Ctrl-C. A builtin, and a subshell, stay so.
+    /// swallow Ctrl-C. For a builtin and a subshell that doesn't change.
     pub(super) fn is_shell_in_front(&self) -> bool {
         let Ok(leader) = nix::unistd::tcgetpgrp(&self.shell.master) else { return false };
         let is_shell = i32::try_from(self.shell.child.id()).is_ok_and(|shell| shell == leader.as_raw());

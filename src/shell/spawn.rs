@@ -91,7 +91,7 @@ pub struct Start {
     pub arguments: Vec<OsString>,
     /// The size of its window.
     pub size: WindowSize,
-    /// The signals that were ignored when we were started, as under `nohup`: they stay so.
+    /// The signals that were ignored when we were started, as under `nohup`: they stay ignored.
     pub ignored: Ignored,
     /// The way to the supervisor, where there is one.
     pub front: Option<super::supervise::Front>,

@@ -86,7 +86,7 @@ pub struct Search {
     pub plain_only: bool,
     /// Only from this directory.
     pub cwd: Option<String>,
-    /// Only from directories whose path begins so.
+    /// Only from directories whose path begins with this.
     pub cwd_prefix: Option<String>,
     /// Only from this machine.
     pub hostname: Option<String>,

@@ -51,7 +51,7 @@ impl Encoding {
         family(model).map(|(encoding, _)| encoding)
     }
 
-    /// Returns whether the model is known to count so, rather than taken to.
+    /// Returns whether the model is known to count like that, rather than assumed to.
     #[must_use]
     pub fn is_sure(model: &str) -> bool {
         family(model).is_some_and(|(_, is_sure)| is_sure)

@@ -188,7 +188,7 @@ pub trait Tool: Send {
     /// Understands a call whose arguments are valid against the schema. Touches nothing.
     ///
     /// # Errors
-    /// The call can't be meant so; the model reads why and may mend it.
+    /// The call makes no sense; the model reads why and may mend it.
     fn plan(&self, arguments: &Value, place: Place<'_>) -> Result<Plan, ToolError>;
 
     /// The arguments with which it gives files the contents that a person wants in place of what `arguments` come to;

@@ -304,7 +304,7 @@ fn benches_share_one_tree_that_none_of_them_changes() {
 }
 
 /// A crash while changes are taken over leaves some files on the bench and some where the command made them. The next process finishes
-/// that by the note, also if it comes to the same end a second time.
+/// that by the note, also if it ends the same way a second time.
 #[test]
 fn changes_that_a_crash_has_left_half_taken_over_are_taken_over_whole() {
     let dir = crate::git::in_memory();

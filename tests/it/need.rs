@@ -31,7 +31,7 @@ pub fn require_root() -> bool {
     nix::unistd::geteuid().is_root() || skip("not running as root")
 }
 
-/// Tells whether something else that a test needs is so; `what` says what isn't.
+/// Tells whether something else that a test needs is true; `what` says what isn't.
 ///
 /// # Panics
 /// Where it isn't and `REEDCLAW_TEST_REQUIRE_ALL=1`.

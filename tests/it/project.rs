@@ -1,4 +1,4 @@
-//! A project's file: asked about before it runs, trusted to the byte, applied and taken away with the directory, and
+//! A project's file: asked about before it runs, trusted byte by byte, applied and taken away with the directory, and
 //! never able to grant itself anything.
 
 use std::fs;

@@ -4,7 +4,7 @@ use crate::home::run;
 use crate::pty::{Key, PROMPT, Session, Spawn, cursor_line};
 use crate::server::{Server, answer};
 
-/// `!vim` and `!make` are muscle memory for the last line that begins so.
+/// `!vim` and `!make` are muscle memory for the last line that begins with that word.
 #[test]
 fn a_bang_and_a_word_may_repeat_the_last_line_that_begins_so() {
     let session = Session::spawn(Spawn::reedclaw());

@@ -14,7 +14,7 @@ use crate::pty::program;
 use crate::service::Service;
 use crate::sop::{command, json_of, procedure, run, shell_step};
 
-/// Sends SIGHUP, on which a service looks at everything anew, until `service status` ends so.
+/// Sends SIGHUP, on which a service looks at everything anew, until `service status` ends with this status.
 fn until_status(home: &Path, service: &Service, wanted: i32) -> String {
     loop {
         service.signal(Signal::SIGHUP);

@@ -204,7 +204,7 @@ fn git_s_own_state_is_never_touched() {
     assert_eq!(fs::read_to_string(ws.join("ignored")).expect("a file"), "new\n");
     let (code, out, err) = reedclaw(home.path(), &["undo"]);
     assert_eq!(code, Some(0), "{out}{err}");
-    // Index, references, stash, logs, hooks and objects too, to the byte.
+    // Index, references, stash, logs, hooks and objects too, byte by byte.
     assert_eq!(held(&ws), before);
     assert_eq!(git("--no-optional-locks status --porcelain"), status);
     // A step is a pair of trees that git itself reads.

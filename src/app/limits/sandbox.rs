@@ -377,7 +377,7 @@ mod tests {
                         \"/a \\\\[b]\\\\*\\\"\\\\\\\\\\303\\251\" -diff export-ignore\n\
                         \"/a \\\\[b]\\\\*\\\"\\\\\\\\\\303\\251/**\" -diff export-ignore\n";
         assert_eq!(text, expected);
-        // git itself reads them so.
+        // git itself reads them like that.
         std::fs::write(home.path().join("attributes"), text).expect("a file");
         let mut git = std::process::Command::new("git");
         git.args(["init", "-q"]).arg(home.path().join("work"));

@@ -94,7 +94,7 @@ pub fn work_procedure(
         match hold_workspace(runtime.env(), &journal.workspace) {
             Ok(held) => break held,
             Err(Unheld::Busy(_)) => std::thread::park_timeout(FREE_EVERY),
-            // It would stay so, and hold up other runs.
+            // It would stay in that state, and hold up other runs.
             Err(Unheld::Failed(failure)) => return Err(failure),
         }
     };

@@ -1,6 +1,6 @@
 //! `@` in a question: finds the named files beneath the root of the repository or project, and makes notes of them for
 //! the question. A file that the policy doesn't let a model read without a question isn't attached; a name of nothing
-//! stays text. While a session on git is on, its files come first, and a file that only the checkout has is named so.
+//! stays text. While a session on git is on, its files come first, and a file that only the checkout has is marked as such.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -16,7 +16,7 @@ const FORGOTTEN_AT_ONCE: usize = BUCKETS_MAX / 10;
 
 /// Time for which a secret is refused at most without another look.
 const REFUSED_FOR: Duration = Duration::from_millis(50);
-/// Secrets that are refused so.
+/// Maximum number of secrets that are refused without another look.
 const REFUSED_MAX: usize = 1_000;
 
 /// Speed at which a bucket fills, and the amount that it holds.

@@ -41,7 +41,7 @@ pub fn answer(gateway: &Arc<Gateway>, sent: &Sent) -> Answered<Reply> {
         Needs::Role(role) => known(gateway, sent, role, false)?,
         Needs::Person(role) => known(gateway, sent, role, true)?,
     };
-    // No name of anything is so, and PostgreSQL doesn't compare with U+0000.
+    // No name holds U+0000, and PostgreSQL doesn't compare with it.
     if sent.params.as_ref().is_none_or(|params| params.values().any(|value| value.contains('\0'))) {
         return Err(Problem::not_found());
     }

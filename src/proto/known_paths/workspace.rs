@@ -313,7 +313,7 @@ const HOOKS_OF_BARE: [&str; 2] = ["post-update", "update"];
 pub fn protected(relative: &[u8]) -> Option<&'static str> {
     let folded = fold(relative);
     let parts = as_of_main(parts_of(&folded));
-    // Git leaves examples of hooks in each new repository, and never runs one that is named so.
+    // Git leaves examples of hooks in each new repository, and never runs one with such a name.
     if parts.last().is_some_and(|name| name.ends_with(b".sample")) && parts.iter().rev().nth(1) == Some(&&b"hooks"[..])
     {
         return None;

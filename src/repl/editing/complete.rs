@@ -41,7 +41,7 @@ pub trait LiveCompletion: Send {
     /// Lets the shell's own line editor complete the line, with the terminal.
     fn hand_over(&mut self);
 
-    /// The users whose names begin so.
+    /// The users whose names begin with this.
     fn users(&mut self, typed: &str) -> Vec<String>;
 }
 

@@ -59,7 +59,7 @@ pub(in crate::sandbox) fn restrict(spec: &Spec) -> Result<(), String> {
     open(Path::new("/"), &outermost(closed), &mut opened);
     opened.extend(OPEN_TO_READ.iter().filter_map(|path| Path::new(path).canonicalize().ok()));
     for path in paths(&spec.readable) {
-        // What lies in a closed directory is opened with it; what is closed in it stays so.
+        // What lies in a closed directory is opened with it; what is closed in it stays closed.
         open(&path, &closed_below(&path), &mut opened);
     }
     for path in &opened {

@@ -197,7 +197,7 @@ impl Registry {
     /// Understands a call whose arguments were made here, or of a model's, which had passed the schema.
     ///
     /// # Errors
-    /// There is no such tool, or the call can't be meant so.
+    /// There is no such tool, or the call makes no sense.
     pub fn plan_again(&self, name: &str, arguments: &Value, place: Place<'_>) -> Result<Plan, ToolError> {
         self.find(name).ok_or_else(|| self.unknown(name))?.tool.plan(arguments, place)
     }
@@ -291,7 +291,7 @@ fn shortened(mut outcome: Outcome, work: &Work<'_>) -> Outcome {
 /// A path among the arguments that begins with a variable of the shell: taken literally it would name a directory that
 /// nobody meant.
 fn unexpanded(arguments: &Value) -> Option<&str> {
-    // A file may be called so; a directory of that name is a slip.
+    // A file may have that name; a directory with it is a slip.
     let is_variable = |path: &&str| {
         let first = path.split_once('/').and_then(|(first, _)| first.strip_prefix('$'));
         first.is_some_and(|name| name.starts_with(|c: char| c == '{' || c.is_ascii_uppercase()))

@@ -57,7 +57,7 @@ impl Scene {
         self.top.path().join(name)
     }
 
-    /// Lets the tool do something, with somebody who answers so.
+    /// Lets the tool do something, with somebody who gives this answer.
     fn with<T>(
         &mut self,
         limit: Duration,

@@ -58,7 +58,7 @@ fn a_question_is_answered_after_its_end_was_seen_and_by_the_letter_alone() {
     browser.expect("✓ yes, mia");
     // The focus doesn't go to another question, which a second press would answer.
     assert_eq!(browser.eval("document.activeElement.tagName"), json!("H1"));
-    // A person who answers too late reads so, although the question is gone.
+    // A person who answers too late reads that it is too late, although the question is gone.
     assert_eq!(anna.post("/actions/execute", &write("short.txt", "x")).status, 202);
     browser.wait(YES);
     browser.eval(

@@ -40,7 +40,7 @@ fn spans(file: &Path) -> Vec<Value> {
     spans
 }
 
-/// The spans whose name begins so.
+/// The spans whose name begins with this.
 fn named<'s>(spans: &'s [Value], name: &str) -> Vec<&'s Value> {
     spans.iter().filter(|span| span["name"].as_str().is_some_and(|it| it.starts_with(name))).collect()
 }
