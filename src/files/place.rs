@@ -1,9 +1,11 @@
 //! Files, links and directories put in their places one by one: each new content is written into a separate directory
 //! first, then renamed. No link is followed on the way. The caller chooses the contents, the places and the order.
 
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use nix::fcntl::RenameFlags;
+use nix::fcntl::{RenameFlags, renameat2};
 use nix::unistd::{Gid, Uid, fchown, symlinkat};
 
 use super::survey::Stamp;
@@ -20,6 +22,8 @@ const DEFAULT_ACL: &str = "system.posix_acl_default";
 const ORIGIN: &str = "user.overlay.origin";
 /// Contents that wait in one directory.
 const GROUP_MAX: usize = 50;
+/// The directory for those of a copy that came here as they were.
+const AS_THEY_WERE: &str = "copy";
 /// Longest value of an attribute, and longest list of their names, of Linux.
 const ATTRIBUTE_BYTES_MAX: usize = 64 * 1024;
 
@@ -31,6 +35,8 @@ pub struct Stage<'a> {
     dir: OwnedFd,
     /// The group of the last content that came here: its directory is there.
     group: AtomicUsize,
+    /// The directory of the path that was last looked for among those that came as they were, if it is one.
+    last: Mutex<Option<(PathBuf, Option<Arc<OwnedFd>>)>>,
 }
 
 /// Paths beneath a root, one after the other: the directory of the last one stays open, since many lie in the same one.
@@ -98,7 +104,7 @@ impl Root {
             Err(errno) => return Err(errno.into()),
         }
         let dir = self.open_walked(Path::new(name), OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW)?;
-        Ok(Stage { root: self, name: name.to_owned(), dir, group: AtomicUsize::new(0) })
+        Ok(Stage { root: self, name: name.to_owned(), dir, group: AtomicUsize::new(0), last: Mutex::default() })
     }
 
     /// Takes a directory for waiting contents away, with what still waits.
@@ -298,6 +304,33 @@ impl Stage<'_> {
         self.room(number).is_ok_and(|name| renameat(AT_FDCWD, source, &self.dir, name.as_str()).is_ok())
     }
 
+    /// Takes over a directory that lies at `source`, with all in it, for a directory that is there at `path`: each file in it waits at
+    /// its own path, and goes to its place without the others. Returns whether it could be moved.
+    #[must_use]
+    pub fn take_files(&self, path: &Path, source: &Path) -> bool {
+        let to = Path::new(AS_THEY_WERE).join(path);
+        let mut above: Vec<&Path> = to.ancestors().skip(1).filter(|it| !it.as_os_str().is_empty()).collect();
+        above.reverse();
+        above.into_iter().for_each(|path| {
+            let _ = mkdirat(&self.dir, path, Mode::S_IRWXU);
+        });
+        *self.last.lock() = None;
+        renameat(AT_FDCWD, source, &self.dir, &to).is_ok()
+    }
+
+    /// The directory in which a file waits at its own path, if its directory came as it was.
+    fn came(&self, path: &Path) -> Option<Arc<OwnedFd>> {
+        let parent = path.parent().unwrap_or(Path::new(""));
+        let mut last = self.last.lock();
+        if let Some((_, came)) = last.as_ref().filter(|(last, _)| last.as_os_str() == parent.as_os_str()) {
+            return came.clone();
+        }
+        let flags = OFlag::O_PATH | OFlag::O_DIRECTORY;
+        let within = Path::new(AS_THEY_WERE).join(parent);
+        let came = self.root.open_with(&self.dir, &within, flags, ResolveFlag::RESOLVE_NO_SYMLINKS).ok().map(Arc::new);
+        last.insert((parent.to_owned(), came)).1.clone()
+    }
+
     /// Gives a new waiting file the access list of the present entry at its place, and returns the permission bits for it.
     fn keep_acl(
         &self,
@@ -430,10 +463,13 @@ impl Stage<'_> {
         Ok(symlinkat(target, &self.dir, name.as_str())?)
     }
 
-    /// Returns whether something with this number waits.
+    /// Returns whether the content for a path waits.
     #[must_use]
-    pub fn holds(&self, number: usize) -> bool {
-        fstatat(&self.dir, waiting_name(number).as_str(), AtFlags::AT_SYMLINK_NOFOLLOW).is_ok()
+    pub fn holds(&self, number: usize, path: &Path) -> bool {
+        let is_in = |dir: &OwnedFd, name: &Path| fstatat(dir, name, AtFlags::AT_SYMLINK_NOFOLLOW).is_ok();
+        let came = self.came(path).zip(path.file_name());
+        came.is_some_and(|(dir, name)| is_in(&dir, Path::new(name)))
+            || is_in(&self.dir, Path::new(&waiting_name(number)))
     }
 
     /// Brings a content to its place, over the file or link that is there. `is_new` says that none is.
@@ -441,19 +477,15 @@ impl Stage<'_> {
     /// # Errors
     /// Any [`PathError`]; [`PathError::Changed`] where something is there and nothing should be.
     pub fn place(&self, number: usize, path: &Path, is_new: bool, places: &mut Places<'_>) -> Result<(), PathError> {
-        let (parent, name) = places.parent(path)?;
-        let from = waiting_name(number);
-        let renamed = match is_new {
-            true => nix::fcntl::renameat2(&self.dir, from.as_str(), parent, name, RenameFlags::RENAME_NOREPLACE),
-            false => renameat(&self.dir, from.as_str(), parent, name),
-        };
-        match renamed {
+        let flags = if is_new { RenameFlags::RENAME_NOREPLACE } else { RenameFlags::empty() };
+        match self.rename(number, path, flags, places) {
             // Not every file system can keep what is there.
-            Err(Errno::EINVAL | Errno::ENOSYS) if is_new => renameat(&self.dir, from.as_str(), parent, name)?,
-            Err(Errno::EEXIST) => return Err(PathError::Changed),
-            other => other?,
+            Err(PathError::System(Errno::EINVAL | Errno::ENOSYS)) if is_new => {
+                self.rename(number, path, RenameFlags::empty(), places)
+            }
+            Err(PathError::System(Errno::EEXIST)) => Err(PathError::Changed),
+            renamed => renamed,
         }
-        Ok(())
     }
 
     /// The same, and what was there waits in its stead. Not every file system can do that.
@@ -461,9 +493,18 @@ impl Stage<'_> {
     /// # Errors
     /// Any [`PathError`].
     pub fn exchange(&self, number: usize, path: &Path, places: &mut Places<'_>) -> Result<(), PathError> {
+        self.rename(number, path, RenameFlags::RENAME_EXCHANGE, places)
+    }
+
+    fn rename(&self, number: usize, path: &Path, flags: RenameFlags, places: &mut Places<'_>) -> Result<(), PathError> {
         let (parent, name) = places.parent(path)?;
-        let from = waiting_name(number);
-        Ok(nix::fcntl::renameat2(&self.dir, from.as_str(), parent, name, RenameFlags::RENAME_EXCHANGE)?)
+        let renamed = self.came(path).map(|dir| renameat2(&dir, name, parent, name, flags));
+        Ok(match renamed {
+            None | Some(Err(Errno::ENOENT)) => {
+                renameat2(&self.dir, waiting_name(number).as_str(), parent, name, flags)?;
+            }
+            Some(renamed) => renamed?,
+        })
     }
 
     /// Takes a file or a link away from its place; it waits here.
@@ -475,12 +516,20 @@ impl Stage<'_> {
         Ok(renameat(parent, name, &self.dir, self.room(number)?.as_str())?)
     }
 
-    /// Returns the content of the waiting file or link with this number.
+    /// Returns the content of the file or link that waits for a path.
     ///
     /// # Errors
     /// Any [`PathError`].
-    pub fn held(&self, number: usize, bytes_max: u64) -> Result<(Stamp, Vec<u8>), PathError> {
-        self.root.held(&Path::new(&self.name).join(waiting_name(number)), bytes_max)
+    pub fn held(&self, number: usize, path: &Path, bytes_max: u64) -> Result<(Stamp, Vec<u8>), PathError> {
+        let held = |within: &Path| self.root.held(&Path::new(&self.name).join(within), bytes_max);
+        held(&Path::new(AS_THEY_WERE).join(path)).or_else(|_| held(Path::new(&waiting_name(number))))
+    }
+
+    /// Removes a file that came with its directory and isn't what is to be at its path.
+    pub fn drop_unfit(&self, path: &Path) {
+        if let Some((dir, name)) = self.came(path).zip(path.file_name()) {
+            let _ = unlinkat(&dir, Path::new(name), UnlinkatFlags::NoRemoveDir);
+        }
     }
 
     /// Its name.

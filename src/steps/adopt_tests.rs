@@ -187,7 +187,8 @@ fn killed_at_any_step_all_is_old_or_all_is_new() {
     killed_at_each_step(&start, &all, 1);
     // Many are replaced by exchange, and what was there is removed afterwards.
     let starts = || {
-        let names: Vec<String> = (0..MANY).map(|number| format!("many/{number}")).collect();
+        let names = (0..MANY).map(|number| format!("many/{number}"));
+        let names: Vec<String> = names.chain((0..WIDE).map(|number| format!("wide/deep/{number}"))).collect();
         Scene::of(&names.iter().map(|name| (name.as_str(), "old")).collect::<Vec<_>>())
     };
     killed_at_each_step(&starts, &many, 11);
@@ -195,6 +196,8 @@ fn killed_at_any_step_all_is_old_or_all_is_new() {
 
 /// Files of a change that is large.
 const MANY: usize = 80;
+/// Files of one directory that lie on the copy as in the workspace.
+const WIDE: usize = 15;
 
 fn many(scene: &Scene, steps: &Steps) -> Vec<Incoming> {
     let content = |number: usize| match number % 8 {
@@ -206,6 +209,8 @@ fn many(scene: &Scene, steps: &Steps) -> Vec<Incoming> {
     let all = all.chain([incoming(steps, "many/new", file(scene, "new", "new"))]);
     std::fs::create_dir_all(upper(scene).join("half")).expect("a directory");
     std::fs::write(upper(scene).join("half/other"), "stays").expect("a file");
+    let wide = (0..WIDE).map(|number| format!("wide/deep/{number}"));
+    let all = all.chain(wide.map(|name| incoming(steps, &name, file(scene, &name, "new"))));
     all.chain(["half", "tree"].into_iter().flat_map(|name| tree(scene, steps, name))).collect()
 }
 
@@ -281,6 +286,80 @@ fn a_new_directory_is_moved_as_a_whole_if_it_holds_nothing_else() {
         let _ = steps.undo(1, false).expect("taken back");
         assert!(scene.held() == before, "{what}");
     }
+}
+
+/// The first rename of a file was one of two even if all files of its directory had changed. A directory of the workspace gets
+/// nothing of the copy's but the files that are made real.
+#[test]
+fn a_directory_of_changed_files_is_moved_as_a_whole_and_each_file_of_it_by_itself() {
+    let set_mode = |path: PathBuf, mode| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("its mode");
+    };
+    let list = |path: PathBuf| {
+        let flags = rustix::fs::XattrFlags::empty();
+        rustix::fs::setxattr(path, "system.posix_acl_access", &access_list(4001), flags).expect("an access list");
+    };
+    let spoil: [(&str, &dyn Fn(PathBuf)); 6] = [
+        ("nothing", &|_| ()),
+        ("a file", &|deep| std::fs::write(deep.join("more"), "more").expect("a file")),
+        ("a pipe", &|deep| nix::unistd::mkfifo(&deep.join("pipe"), nix::sys::stat::Mode::S_IRWXU).expect("a pipe")),
+        ("a directory", &|deep| std::fs::create_dir(deep.join("more")).expect("a directory")),
+        ("a list", &|deep| list(deep.join("1"))),
+        ("a mode", &|deep| set_mode(deep, 0o500)),
+    ];
+    let names: Vec<String> = (0..MANY).map(|number| format!("wide/deep/{number}")).collect();
+    let old: Vec<_> = names.iter().map(|name| (name.as_str(), "old")).chain([("wide/deep/own", "mine")]).collect();
+    for (what, spoil) in spoil {
+        let scene = Scene::of(&old);
+        let mut steps = scene.steps();
+        let before = scene.held();
+        let changes: Vec<_> = names.iter().map(|name| incoming(&steps, name, file(&scene, name, "new"))).collect();
+        std::fs::write(upper(&scene).join("wide/other"), "stays").expect("a file");
+        let (copied, kept) = (upper(&scene).join("wide/deep"), scene.at("wide/deep"));
+        spoil(copied.clone());
+        let inode = |path: &Path| std::os::unix::fs::MetadataExt::ino(&std::fs::metadata(path).expect("an entry"));
+        let directory = inode(&kept);
+        let adopted = steps.adopt("work", changes, true).expect("adopted");
+        assert_eq!(adopted.left, [], "{what}");
+        assert_eq!(copied.exists(), what != "nothing", "{what}");
+        assert_eq!(inode(&kept), directory, "{what}");
+        let held = scene.held();
+        assert!(held.keys().eq(before.keys()), "{what}: {:?}", held.keys());
+        let texts = names.iter().map(|name| &held[Path::new(name)].1).filter(|text| **text == b"new");
+        assert_eq!((texts.count(), scene.read("wide/deep/own")), (MANY, "mine".to_owned()), "{what}");
+        let attributes = rustix::fs::llistxattr(scene.at("wide/deep/1"), &mut [0_u8; 256][..]);
+        assert!(matches!(attributes, Ok(0)), "{what}: {attributes:?}");
+        assert_eq!(std::fs::read_to_string(upper(&scene).join("wide/other")).expect("a file"), "stays");
+        let _ = steps.undo(1, false).expect("taken back");
+        assert!(scene.held() == before, "{what}");
+    }
+}
+
+/// The very files that were there go back, not copies of them: they change places with those that come.
+#[test]
+fn files_that_were_replaced_go_back_when_a_later_one_fails() {
+    let names: Vec<String> = (0..MANY).map(|number| format!("first/{number}")).collect();
+    let old: Vec<_> = names.iter().map(|name| (name.as_str(), "old")).chain([("last/own", "mine")]).collect();
+    let scene = Scene::of(&old);
+    let inodes = || {
+        let inode = |name: &String| std::fs::metadata(scene.at(name)).expect("a file");
+        names.iter().map(inode).map(|data| std::os::unix::fs::MetadataExt::ino(&data)).collect::<Vec<_>>()
+    };
+    let (before, old) = (scene.held(), inodes());
+    let mut steps = scene.steps();
+    let changes = names.iter().map(|name| incoming(&steps, name, file(&scene, name, "new")));
+    let made = incoming(&steps, "last/made", NewContent::Directory { mode: 0o755 });
+    let changes = changes.chain([made]).collect();
+    let failed = adopt_in_steps(&mut steps, "work", changes, true, &mut || {
+        if scene.read("first/9") == "new" && std::fs::rename(scene.at("last"), scene.at("moved")).is_ok() {
+            symlink(scene.top.path(), scene.at("last")).expect("a link");
+        }
+    });
+    assert!(failed.is_err(), "{failed:?}");
+    std::fs::remove_file(scene.at("last")).expect("it goes");
+    std::fs::rename(scene.at("moved"), scene.at("last")).expect("it moves back");
+    assert!(scene.held() == before && inodes() == old);
+    assert!(steps.recover().expect("recovered").is_empty() && steps.list().is_empty());
 }
 
 /// Kills this test, started as a program of its own, at each of these steps of making changes real.

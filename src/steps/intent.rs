@@ -463,22 +463,25 @@ fn bring(
     }
     let is_new = now == State::Nothing;
     // After a crash what waits may be what was there before.
-    let is_ready = stamp.is_some() || is_new && stage.holds(at) || is_ready(stage, at, *after);
+    let is_ready = stamp.is_some() || is_new && stage.holds(at, path) || is_ready(stage, at, change);
     if is_ready && intent.is_large() && !is_new && stage.exchange(at, path, places).is_ok() {
         return Ok(None);
     }
     if is_ready && stage.place(at, path, is_new, places) == Ok(()) {
         return Ok(None);
     }
-    if !(is_ready && stage.holds(at)) && lay_ready(here, stage, intent, &Sources::new(), at, places)? {
-        stage.sync(at).map_err(failed)?;
+    if !(is_ready && stage.holds(at, path)) {
+        stage.drop_unfit(path);
+        if lay_ready(here, stage, intent, &Sources::new(), at, places)? {
+            stage.sync(at).map_err(failed)?;
+        }
     }
     stage.place(at, path, is_new, places).map_err(failed).map(|()| None)
 }
 
-/// Returns whether what waits with this number is what is to be there.
-fn is_ready(stage: &Stage<'_>, at: usize, after: State) -> bool {
-    let held = stage.held(at, COMPARED_BYTES_MAX);
+/// Returns whether what waits for a path is what is to be there.
+fn is_ready(stage: &Stage<'_>, at: usize, Change { path, after, .. }: &Change) -> bool {
+    let held = stage.held(at, path, COMPARED_BYTES_MAX);
     after.id().is_some_and(|id| id.is_null() || held.is_ok_and(|(_, bytes)| name_of(&bytes) == Some(id)))
 }
 

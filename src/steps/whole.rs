@@ -1,6 +1,7 @@
-//! New directories of a copy that are moved as a whole: one rename instead of two for each file in them. Only a directory is
-//! moved that holds exactly what is to be made real, ready as it lies; else each file is moved by itself. Must not know what
-//! becomes of it in the workspace.
+//! Directories of a copy that are moved as a whole: new ones, with one rename instead of two for each file in them, and others
+//! with files for a directory that is there, with one for all instead of the first of two. Only a directory is moved that
+//! holds exactly what is to be made real, ready as it lies; else each file is moved by itself. Must not know what becomes
+//! of it in the workspace.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -41,7 +42,82 @@ pub(super) fn take(root: &Root, stage: &Stage<'_>, intent: &Intent, sources: &So
             moved.extend(below);
         }
     }
+    if let Some(copy) = Copy::of(intent, sources, &numbers, &moved) {
+        copy.take(stage, Path::new(""), &mut moved);
+    }
     moved
+}
+
+/// The directories of a copy that lie beside each other as those of the workspace do.
+struct Copy<'a> {
+    place: &'a Path,
+    /// The files in them that can be moved as they lie.
+    ready: HashMap<&'a Path, usize>,
+    /// The directories above those files.
+    above: HashSet<&'a Path>,
+    /// All changes: a directory that is new itself, or changes itself, isn't among these.
+    numbers: &'a HashMap<&'a Path, usize>,
+}
+
+impl<'a> Copy<'a> {
+    /// Returns the copy in which the files lie that haven't been moved yet.
+    fn of(
+        intent: &'a Intent,
+        sources: &'a Sources,
+        numbers: &'a HashMap<&'a Path, usize>,
+        moved: &HashSet<usize>,
+    ) -> Option<Self> {
+        let place = |number: usize| {
+            let path = &intent.changes[number].path;
+            match sources.get(number)? {
+                Some(Source::File { path: source, is_ready: true }) if source.ends_with(path) => {
+                    source.ancestors().nth(path.components().count())
+                }
+                _ => None,
+            }
+        };
+        let waiting = || (0..intent.changes.len()).filter(|number| !moved.contains(number));
+        let first = waiting().find_map(place)?;
+        let ready = waiting().filter(|number| place(*number) == Some(first));
+        let ready: HashMap<&Path, usize> = ready.map(|it| (intent.changes[it].path.as_path(), it)).collect();
+        let mut above = HashSet::new();
+        for path in ready.keys() {
+            // If one is known, so are those above it.
+            let _ = path.ancestors().skip(1).all(|path| above.insert(path));
+        }
+        Some(Self { place: first, ready, above, numbers })
+    }
+
+    /// Moves those of the directories at `within` and below that hold nothing else, the outermost only. Returns the numbers of the
+    /// files at `within` and below if it may be moved with them itself.
+    fn take(&self, stage: &Stage<'_>, within: &Path, moved: &mut HashSet<usize>) -> Option<Vec<usize>> {
+        let place = self.place.join(within);
+        let (mut files, mut below) = (Vec::new(), Vec::new());
+        let mode = fs::symlink_metadata(&place).ok()?.permissions().mode();
+        let mut is_whole = within != Path::new("") && !self.numbers.contains_key(within) && mode & OWNERS == OWNERS;
+        for entry in fs::read_dir(&place).ok()? {
+            let entry = entry.ok()?;
+            let (kind, path) = (entry.file_type().ok()?, within.join(entry.file_name()));
+            match self.ready.get(path.as_path()) {
+                Some(number) if kind.is_file() => files.push(*number),
+                None if kind.is_dir() && self.above.contains(path.as_path()) => match self.take(stage, &path, moved) {
+                    Some(numbers) => below.push((path, numbers)),
+                    None => is_whole = false,
+                },
+                _ => is_whole = false,
+            }
+        }
+        if is_whole {
+            files.extend(below.into_iter().flat_map(|(_, numbers)| numbers));
+            return Some(files);
+        }
+        for (path, numbers) in below {
+            if stage.take_files(&path, &self.place.join(&path)) {
+                moved.extend(numbers);
+            }
+        }
+        None
+    }
 }
 
 /// A new directory, and what is to be in it.
