@@ -24,6 +24,8 @@ use crate::files::{PathError, Stamp, is_plain, read_whole};
 const PACKED_MIN: usize = 64;
 /// Threads that read at most.
 const THREADS_MAX: usize = 8;
+/// Changes that a thread reads before it takes further ones.
+const TAKEN_AT_ONCE: usize = 64;
 
 /// The new content of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,7 +100,7 @@ pub fn adopt_in_steps(
     here.written += written;
     let (mut changes, mut sources, mut stamps) = (Vec::new(), Sources::new(), Vec::new());
     let mut restored = HashMap::new();
-    for Ready { change, stamp, source, as_new } in ready {
+    for Ready { change, stamp, source, as_new, .. } in ready {
         if change.before == change.after {
             continue;
         }
@@ -145,20 +147,16 @@ pub fn adopt_in_steps(
 fn read(here: &Steps, incoming: Vec<Incoming>) -> Result<Part, StepsError> {
     let is_many = incoming.len() >= PACKED_MIN;
     let threads = if is_many { std::thread::available_parallelism().map_or(1, usize::from) } else { 1 };
-    let share = incoming.len().div_ceil(threads.min(THREADS_MAX)).max(1);
     let (seen, packs) = (Mutex::default(), here.store.packs());
-    let mut parts: Vec<Vec<Incoming>> = Vec::new();
-    for it in incoming {
-        match parts.last_mut().filter(|part| part.len() < share) {
-            Some(part) => part.push(it),
-            None => parts.push(vec![it]),
-        }
-    }
-    let part = |part: Vec<Incoming>| -> Result<Part, StepsError> {
+    let waiting = Mutex::new(incoming.into_iter().enumerate());
+    // None has to wait long for the others: one may work beside the disk.
+    let next = || waiting.lock().by_ref().take(TAKEN_AT_ONCE).collect::<Vec<_>>();
+    let work = || -> Result<Part, StepsError> {
         let packer = is_many.then(|| here.store.packer());
         let mut keeping = Keeping { steps: here, packer, packs: &packs, seen: &seen, written: 0 };
         let mut done = Part::default();
-        for Incoming { path, expected, content } in part {
+        let shares = std::iter::repeat_with(next).take_while(|share| !share.is_empty());
+        for (number, Incoming { path, expected, content }) in shares.flatten() {
             let Some((before, stamp, owner)) = keeping.before(&path, expected)? else {
                 done.left.push((path, "somebody else has changed it meanwhile".to_owned()));
                 continue;
@@ -170,19 +168,16 @@ fn read(here: &Steps, incoming: Vec<Incoming>) -> Result<Part, StepsError> {
                 }
                 _ => None,
             };
-            done.ready.push(Ready { change: Change { path, before, after }, stamp, source, as_new });
+            done.ready.push(Ready { number, change: Change { path, before, after }, stamp, source, as_new });
         }
         done.written = keeping.finish()?;
         Ok(done)
     };
     let gone = || Err(StepsError::Io { what: "the store of steps", why: "a thread ended".to_owned() });
-    let part = &part;
     let parts: Vec<Result<Part, StepsError>> = std::thread::scope(|scope| {
-        let mut parts = parts.into_iter();
-        let first = parts.next();
-        let others: Vec<_> = parts.map(|it| scope.spawn(move || part(it))).collect();
-        let first = first.map(part);
-        first.into_iter().chain(others.into_iter().map(|it| it.join().unwrap_or_else(|_| gone()))).collect()
+        let others: Vec<_> = (1..threads.min(THREADS_MAX)).map(|_| scope.spawn(work)).collect();
+        let own = work();
+        others.into_iter().map(|it| it.join().unwrap_or_else(|_| gone())).chain([own]).collect()
     });
     let mut all = Part::default();
     for part in parts {
@@ -191,6 +186,7 @@ fn read(here: &Steps, incoming: Vec<Incoming>) -> Result<Part, StepsError> {
         all.left.extend(part.left);
         all.written += part.written;
     }
+    all.ready.sort_unstable_by_key(|it| it.number);
     if is_many {
         here.store.packed();
     }
@@ -199,6 +195,8 @@ fn read(here: &Steps, incoming: Vec<Incoming>) -> Result<Part, StepsError> {
 
 /// One change whose contents were read.
 struct Ready {
+    /// Its place among what comes.
+    number: usize,
     change: Change,
     /// The state before, unless it is a directory, whose times change with its entries.
     stamp: Option<Stamp>,
