@@ -112,16 +112,21 @@ pub fn adopt_in_steps(
     if changes.is_empty() {
         return Ok(Adopted { report: StepReport::default(), left });
     }
-    let (stayed, intent) = carry_out(here, changes.clone(), &sources, Some(stamps), step)?;
+    let planned = changes.clone();
+    changes.iter_mut().for_each(|change| note_as_kept(change, &mut restored));
+    // The trees of the step are written beside the renames; if a path stays as it is, they aren't those.
+    let is_ahead = is_recorded && changes.len() >= PACKED_MIN;
+    let (carried, ahead) = std::thread::scope(|scope| {
+        let (here, changes) = (&*here, &changes);
+        let ahead = is_ahead.then(|| scope.spawn(|| here.prepared(changes.clone())));
+        let carried = carry_out(here, planned, &sources, Some(stamps), step);
+        (carried, ahead.and_then(|it| it.join().ok()?.ok()))
+    });
+    let (stayed, intent) = carried?;
+    let ahead = ahead.filter(|_| stayed.is_empty());
     left.extend(stayed);
     let stays: BTreeSet<&Path> = left.iter().map(|(path, _)| path.as_path()).collect();
     changes.retain(|change| !stays.contains(change.path.as_path()));
-    for change in &mut changes {
-        change.before = restored.remove(&change.path).unwrap_or(change.before);
-        if change.after.id().is_some_and(|id| id.is_null()) {
-            change.after = State::Unknown(Why::Large);
-        }
-    }
     if !is_recorded {
         close(here, &intent)?;
         // What a person doesn't want to be kept was needed only as long as it could fail.
@@ -133,7 +138,10 @@ pub fn adopt_in_steps(
     let joined = outside::joined(here);
     let (number, notes, outside) = joined.map_or_else(Default::default, |it| (it.number, it.notes, it.outside));
     let counted: usize = outside.iter().map(|it| it.files).sum();
-    let made = here.make_with(Kind::Command, cut(text), notes, changes, outside);
+    let made = match ahead {
+        Some(prepared) => here.make_prepared(Kind::Command, cut(text), notes, prepared, outside),
+        None => here.make_with(Kind::Command, cut(text), notes, changes, outside),
+    };
     step();
     close(here, &intent)?;
     step();
@@ -141,6 +149,14 @@ pub fn adopt_in_steps(
     // What it did outside is part of the new step from here on.
     here.store.remove_step(number);
     Ok(Adopted { report: StepReport { pruned: here.make_room()?, files: made.files - counted, ..made }, left })
+}
+
+/// Says of a change what the step keeps of it.
+fn note_as_kept(change: &mut Change, as_new: &mut HashMap<PathBuf, State>) {
+    change.before = as_new.remove(&change.path).unwrap_or(change.before);
+    if change.after.id().is_some_and(|id| id.is_null()) {
+        change.after = State::Unknown(Why::Large);
+    }
 }
 
 /// Reads what is there and what comes, and keeps both; many by several threads. Returns what has changed meanwhile, too.

@@ -199,14 +199,33 @@ impl Steps {
         kind: Kind,
         text: String,
         notes: Vec<String>,
-        mut changes: Vec<Change>,
+        changes: Vec<Change>,
         outside: Vec<Elsewhere>,
     ) -> Result<StepReport, StepsError> {
         if changes.is_empty() && outside.is_empty() {
             return Ok(StepReport::default());
         }
-        self.written += secure(&self.store, &self.held, &mut changes, self.limits.bytes_max / 2)?;
-        let (before, after) = self.store.trees(&changes)?;
+        let prepared = self.prepared(changes)?;
+        self.make_prepared(kind, text, notes, prepared, outside)
+    }
+
+    /// Writes what the record of a step of these changes names.
+    pub(super) fn prepared(&self, mut changes: Vec<Change>) -> Result<Prepared, StepsError> {
+        let written = secure(&self.store, &self.held, &mut changes, self.limits.bytes_max / 2)?;
+        let trees = self.store.trees(&changes)?;
+        Ok(Prepared { changes, trees, written })
+    }
+
+    pub(super) fn make_prepared(
+        &mut self,
+        kind: Kind,
+        text: String,
+        notes: Vec<String>,
+        prepared: Prepared,
+        outside: Vec<Elsewhere>,
+    ) -> Result<StepReport, StepsError> {
+        let Prepared { changes, trees: (before, after), written } = prepared;
+        self.written += written;
         let number = self.store.next_number();
         let session = self.run.map_or_else(|| self.session.clone(), |run| format!("{OF_RUN}{run}"));
         let time = now_unix_ms();
@@ -274,6 +293,15 @@ impl Steps {
             error => error,
         })
     }
+}
+
+/// The changes of a step whose trees are written.
+pub(super) struct Prepared {
+    changes: Vec<Change>,
+    /// Before and after.
+    trees: (ObjectId, ObjectId),
+    /// Bytes that were written besides.
+    written: u64,
 }
 
 /// A command of another session.

@@ -162,7 +162,7 @@ fn compared(here: &Steps, path: &Path) -> Result<State, StepsError> {
 /// `known` are the stamps with which the contents before were read: a path that has another one by now is left. Without
 /// them nothing is done where one has changed.
 pub fn carry_out(
-    here: &mut Steps,
+    here: &Steps,
     changes: Vec<Change>,
     sources: &Sources,
     known: Option<Vec<Option<Stamp>>>,

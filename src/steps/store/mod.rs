@@ -351,7 +351,8 @@ impl Store {
         let after = self.tree(changes, |it| it.after, &mut trees)?;
         if let Some(mut trees) = trees {
             trees.packer.finish().map_err(|error| StepsError::io("the store of steps", &error))?;
-            self.packed();
+            // Another thread may read what small packs hold: they are put together when contents are packed.
+            self.forget_packs();
         }
         Ok((before, after))
     }
