@@ -277,16 +277,21 @@ fn copies(plan: &Plan, workspace: &std::path::Path, place: &SandboxPlace) {
     });
     let writes = bash("mkdir new; for ((n = 0; n < 5000; n++)); do printf x >new/$n; done");
     beside_plain(plan, workspace, &writes, &|words| drop(black_box(run(words))));
-    for files in [100, 10_000] {
+    for (files, kind) in [(100, ""), (10_000, ""), (10_000, "different ")] {
         let files = if plan.once { 20 } else { files };
-        let names = ["collected", "kept"].map(|what| format!("wall: {files} changed files {what}"));
+        let names = ["collected", "kept"].map(|what| format!("wall: {files} {kind}changed files {what}"));
         if plan.only.as_ref().is_some_and(|only| !names.iter().any(|name| name.contains(only.as_str()))) {
             continue;
         }
         for number in 0..files {
             let path = workspace.join(format!("d{}/f{number}", number / 100));
             let made = path.parent().is_some_and(|parent| std::fs::create_dir_all(parent).is_ok());
-            assert!(made && std::fs::write(path, vec![b'x'; 4096]).is_ok());
+            // Those that differ are as hard to pack as sources.
+            let text = match kind {
+                "" => vec![b'x'; 4096],
+                _ => [format!("{number:06}").as_bytes(), &include_bytes!("micro.rs")[number..][..4090]].concat(),
+            };
+            assert!(made && std::fs::write(path, text).is_ok());
         }
         // The directory was made anew for each number of files.
         let layers = Layers::open([workspace]).expect("the workspace opens");
