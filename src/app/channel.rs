@@ -1,6 +1,7 @@
 //! Channels: sources of messages and destinations of answers. A runtime has each message answered, in the
 //! conversation that it belongs to, and sends what happens back to the channel; it doesn't know how anything is drawn.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -103,6 +104,11 @@ impl Runtime {
     pub fn run(self, channel: &dyn Channel) -> Ending {
         tracing::info!(event = "channel_started", channel = channel.name());
         channel.start(self)
+    }
+
+    /// Lets the model's commands find programs where the person's live shell does.
+    pub fn follow_path(&mut self, path: &OsStr) {
+        path.to_str().into_iter().for_each(|path| self.tools.follow_path(path));
     }
 
     /// Gives the model its tools, in `workspace`; returns their problems. Each project keeps its own tools, with the

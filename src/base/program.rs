@@ -4,6 +4,9 @@
 use std::fs::Metadata;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 /// Returns whether the metadata belong to a plain file with an execute permission.
 #[must_use]
@@ -24,6 +27,44 @@ pub fn find_program(name: &str, path: &str, cwd: &Path) -> Option<PathBuf> {
         return Some(cwd.join(name)).filter(|file| is_program(file));
     }
     path.split(':').map(|directory| cwd.join(directory).join(name)).find(|file| is_program(file))
+}
+
+/// `PATH` of a model's commands: that of the person's live shell, which may have entered an environment since. Its parts
+/// share it.
+#[derive(Clone, Debug)]
+pub struct SearchPath(Arc<Paths>);
+
+#[derive(Debug)]
+struct Paths {
+    first: String,
+    live: Mutex<Option<String>>,
+}
+
+impl SearchPath {
+    /// Begins with that of the session's start.
+    #[must_use]
+    pub fn new(first: String) -> Self {
+        Self(Arc::new(Paths { first, live: Mutex::new(None) }))
+    }
+
+    /// Takes over that of the live shell.
+    pub fn follow(&self, live: Option<&str>) {
+        *self.0.live.lock() = live.map(str::to_owned);
+    }
+
+    /// Returns the one that counts. Without anything that holds a program it is the first: a directory that the model can
+    /// change may have come since, with a program by the name of one that only looks.
+    #[must_use]
+    pub fn text(&self, is_held: bool) -> String {
+        let live = self.0.live.lock();
+        live.as_ref().filter(|_| is_held).unwrap_or(&self.0.first).clone()
+    }
+
+    /// Returns that of the live shell, if it is known.
+    #[must_use]
+    pub fn live(&self) -> Option<String> {
+        self.0.live.lock().clone()
+    }
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::base::program::find_program;
+use crate::base::program::{SearchPath, find_program};
 use crate::base::time::utc;
 use crate::files::Tree;
 use crate::host::now_unix_ms;
@@ -160,7 +160,7 @@ pub struct Options {
     /// The command that the user's config has run after accepted edits.
     pub check: Option<String>,
     /// `PATH`, to find the program of a word.
-    pub path: String,
+    pub path: SearchPath,
     /// A file that gets a line for each decision, if the user wants one.
     pub audit_log: Option<PathBuf>,
 }
@@ -610,7 +610,8 @@ impl Gate {
     /// The program that a shell in a directory would run for a word.
     #[must_use]
     pub fn program_of(&self, word: &str, cwd: &Path) -> Option<PathBuf> {
-        find_program(word, &self.options.path, cwd)
+        let is_held = (self.options.sandbox)().1 != Hold::Nothing;
+        find_program(word, &self.options.path.text(is_held), cwd)
     }
 
     /// Makes the question about a call.

@@ -30,7 +30,7 @@ fn scene(autonomy: Autonomy) -> Scene {
         log: Some(Log::open(receipts::Options::new(root.join("receipts.jsonl"), root.clone())).expect("a log")),
         stop: Arc::new(move || flag.load(Ordering::SeqCst).then(|| "everything is stopped".to_owned())),
         allowed: Allowed::open(&root, &root.join("ws")).expect("no rules"),
-        path: "/usr/bin:/bin".into(),
+        path: SearchPath::new("/usr/bin:/bin".into()),
         audit_log: Some(root.join("audit.log")),
     });
     Scene { top, gate, is_stopped }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use reedclaw::agent::{Cancel, Person, ToolRunner, ToolRunnerOptions};
+use reedclaw::base::program::SearchPath;
 use reedclaw::files::Root;
 use reedclaw::gate::{Allowed, Gate, Options};
 use reedclaw::model::ToolCall;
@@ -75,6 +76,7 @@ fn runner(world: &World, shell: Duration) -> ToolRunner {
     let root = Root::open(&world.path("work"), Some(world.home())).expect("a workspace");
     let text = |path: &std::path::Path| path.display().to_string();
     let rules = Rules { autonomy: Autonomy::Full, ..Rules::new(&text(root.path()), &text(world.home())) };
+    let path = SearchPath::new(crate::need::TEST_PATH.to_owned());
     let gate = Gate::new(Options {
         rules,
         ceiling: reedclaw::gate::Ceiling::default(),
@@ -82,7 +84,7 @@ fn runner(world: &World, shell: Duration) -> ToolRunner {
         log: None,
         stop: Arc::new(|| None),
         allowed: Allowed::open(&world.path("state"), root.path()).expect("no rules"),
-        path: crate::need::TEST_PATH.to_owned(),
+        path: path.clone(),
         audit_log: None,
         check: None,
     });
@@ -98,6 +100,7 @@ fn runner(world: &World, shell: Duration) -> ToolRunner {
         spill: Spill::new(&world.path("state")),
         limits: Limits { shell, ..Limits::default() },
         memory: Box::new(NoMemory),
+        path,
     })
 }
 

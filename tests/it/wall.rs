@@ -266,6 +266,36 @@ fn the_shell_keeps_its_state_from_command_to_command() {
     assert_eq!(output(&results[3]), "still 5\n7", "{results:?}");
 }
 
+/// A virtual environment that was entered, and what start-up files put on `PATH`, weren't there for the model.
+#[test]
+fn commands_find_programs_where_the_live_shell_does() {
+    let home = scene(&["greet; export MINE=1; true", "greet"], "");
+    for (name, word) in [("venv/bin/greet", "hello from the environment"), ("other/greet", "hello from elsewhere")] {
+        let program = work(home.path(), name);
+        fs::create_dir_all(program.parent().expect("a directory")).expect("a directory");
+        fs::write(&program, format!("#!/bin/sh\necho {word}\n")).expect("a program");
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("a mode");
+    }
+    fs::write(work(home.path(), "venv/activate"), "PATH=$PWD/venv/bin:$PATH\n").expect("a file");
+    let session = session(home.path());
+    let ask = |numbers: [usize; 2], text: &str| {
+        session.run("clear");
+        session.send(b"?please do\r");
+        session.expect_text("that was it");
+        session.expect_prompt();
+        for number in numbers {
+            session.run("clear");
+            session.run(&format!(":show {number}"));
+            session.expect_text(text);
+        }
+    };
+    ask([1, 2], "greet: command not found");
+    session.run(". venv/activate");
+    ask([3, 4], "hello from the environment");
+    session.run("export PATH=$PWD/other:$PATH");
+    ask([5, 6], "hello from elsewhere");
+}
+
 #[test]
 fn files_left_in_a_private_home_do_not_reach_network_commands() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");

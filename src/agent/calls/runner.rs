@@ -15,6 +15,7 @@ use crate::agent::calls::revision::{How, Revision, rewritten};
 use crate::agent::calls::snapshots::{Keeper, Refused, Snapshot};
 use crate::agent::goal::Share;
 use crate::agent::person::{Asking, Person, Timed, unsaved, yes};
+use crate::base::program::SearchPath;
 use crate::files::{Root, Tree};
 use crate::gate::{Approver, Blocked, CHECK_TOOL, Call, Gate, Lasting, Ticket, reasons};
 use crate::model::{Cancel, Tool, ToolCall};
@@ -63,6 +64,8 @@ pub struct ToolRunnerOptions {
     pub has_undo: bool,
     /// The tools that a model is offered.
     pub tool_set: ToolSet,
+    /// The directories where commands find programs; the gate has the same.
+    pub path: SearchPath,
 }
 
 /// A workspace that doesn't exist yet, with the function that makes its tool runner: the directory is made only if it
@@ -131,6 +134,11 @@ impl ToolRunner {
             jobs: None,
             helper: None,
         }
+    }
+
+    /// Lets commands find programs on this `PATH` of the person's live shell, if one is known.
+    pub fn follow_path(&self, path: Option<&str>) {
+        self.options.path.follow(path);
     }
 
     /// Takes the notes for later conversations that calls have proposed.
@@ -224,6 +232,7 @@ impl ToolRunner {
     fn arrive(&mut self) -> Result<(), Failure> {
         if let Some(later) = &mut self.later {
             let made = (later.make)()?;
+            made.follow_path(self.options.path.live().as_deref());
             let boards = std::mem::replace(self, made).boards;
             if boards.is_some() {
                 self.lend_boards(boards);

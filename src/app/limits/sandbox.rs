@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::app::tooling::workspace::variable;
 use crate::base::hash;
+use crate::base::program::SearchPath;
 use crate::config::{Env, SandboxChoice, Settings, config_directory, data_directory, state_directory};
 use crate::files::replace_private;
 use crate::project::Repository;
@@ -168,7 +169,7 @@ pub fn keeps_tenants_apart(settings: &Settings, env: &Env, workspace: &Path) -> 
 
 /// The way to start a model's programs.
 pub(in crate::app) fn launcher(
-    (settings, env): (&Settings, &Env),
+    (settings, env, path): (&Settings, &Env, &SearchPath),
     workspace: &Path,
     chosen: &Chosen,
     bench: Option<&Arc<Bench>>,
@@ -185,7 +186,7 @@ pub(in crate::app) fn launcher(
         grant.env.extend(own.map(|(name, value)| (name.into(), value.into())));
     }
     let grant = Arc::new(grant);
-    let seen = Arc::clone(&grant);
+    let (seen, path, seen_path) = (Arc::clone(&grant), path.clone(), path.clone());
     let (start, hold, layer, whole_of) = (chosen.clone(), chosen.clone(), chosen.clone(), chosen.clone());
     let (env, place) = (env.clone(), workspace.to_owned());
     let apart_from = place.clone();
@@ -207,7 +208,7 @@ pub(in crate::app) fn launcher(
             };
             // Other projects may have begun since.
             grant.masked.extend(others_workspaces(&env, &place));
-            grant = with_git_s_own(grant);
+            grant = as_now(grant, start.get().tier() != Tier::None, &path);
             grant.readable.extend(terms.readable.iter().cloned());
             grant.writable.extend(terms.writable.iter().cloned());
             grant.new_in_home.clone_from(&terms.new_in_home);
@@ -233,9 +234,15 @@ pub(in crate::app) fn launcher(
         },
     )
     .in_whole(move || whole_of.whole(whole.as_ref()?, &apart_from))
-    .with_outside(move |path| sandbox::outside(&with_git_s_own(Grant::clone(&seen)), path))
+    .with_outside(move |path| sandbox::outside(&as_now(Grant::clone(&seen), true, &seen_path), path))
     .with_homes(move |path| made.get().made_in_home(path, &homes))
     .on_bench(bench.is_some())
+}
+
+/// Brings in what may have changed since the session's start: the live shell's `PATH`, and git's directories.
+fn as_now(mut grant: Grant, is_held: bool, path: &SearchPath) -> Grant {
+    grant.env.insert("PATH".into(), path.text(is_held).into());
+    with_git_s_own(grant)
 }
 
 /// Lets programs read git's own directories of a workspace that is a linked work tree or a submodule: they lie outside of

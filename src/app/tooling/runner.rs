@@ -16,6 +16,7 @@ use crate::app::tooling::scripts::add_repository_tools;
 use crate::app::tooling::servers::servers_in;
 use crate::app::tooling::tools::{allowed_tools, tool_limits, tool_set, tools, tools_alone};
 use crate::app::tooling::workspace::{variable, workspace_dir};
+use crate::base::program::SearchPath;
 use crate::config::{Env, Settings, state_directory};
 use crate::files::Root;
 use crate::gate::{self, Allowed, Ceiling, Gate};
@@ -127,6 +128,7 @@ fn runner_in(of: &RunnerOf<'_>) -> Result<BuiltRunner, Failure> {
     let estop = estop(env)?;
     let chosen = Chosen::for_workspace(settings, env, &place);
     let is_draft = bench.is_some() && !settings.sessions.ask_edits;
+    let path = SearchPath::new(variable(env, "PATH").unwrap_or("/usr/local/bin:/usr/bin:/bin").to_owned());
     let options = gate::Options {
         rules: Rules { is_draft, ..rules_in(&place, readable, policy_rules(settings, env, config)) },
         ceiling: ceiling.clone(),
@@ -141,9 +143,9 @@ fn runner_in(of: &RunnerOf<'_>) -> Result<BuiltRunner, Failure> {
         allowed,
         audit_log: settings.security.audit_log.clone(),
         check: settings.tools.check.clone(),
-        path: variable(env, "PATH").unwrap_or("/usr/local/bin:/usr/bin:/bin").to_owned(),
+        path: path.clone(),
     };
-    let launcher = launcher((settings, env), &place, &chosen, bench, readable);
+    let launcher = launcher((settings, env, &path), &place, &chosen, bench, readable);
     let (mut registry, lacking) = tools(settings, env, &launcher);
     add_tools_of_conversations(&mut registry, env, &place, channel);
     problems.extend(bench.iter().flat_map(|bench| add_of_sessions(&mut registry, bench, (settings, env, config))));
@@ -166,6 +168,7 @@ fn runner_in(of: &RunnerOf<'_>) -> Result<BuiltRunner, Failure> {
         steps,
         has_undo: settings.undo.enabled,
         tool_set: tool_set(settings, channel),
+        path,
     });
     Ok(BuiltRunner { runner, problems })
 }

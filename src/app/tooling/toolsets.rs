@@ -15,6 +15,8 @@ pub(in crate::app) struct Tools {
     at: Option<At>,
     /// Those of other projects that were asked about.
     parked: Vec<(At, ToolRunner)>,
+    /// `PATH` of the person's live shell.
+    path: Option<String>,
 }
 
 /// The place where tools work, and the settings when they were made: a project's file may change those.
@@ -30,6 +32,11 @@ struct At {
 }
 
 impl Tools {
+    /// Lets commands find programs where the person's live shell does, from the next question on.
+    pub(in crate::app) fn follow_path(&mut self, path: &str) {
+        self.path = Some(path.to_owned());
+    }
+
     /// Gives the agent the tool runner for `workspace` under these settings, made by `make` if there is none yet;
     /// returns its problems.
     pub(in crate::app) fn take(
@@ -43,6 +50,7 @@ impl Tools {
         let at =
             At { workspace: workspace.to_owned(), session: session.map(str::to_owned), tools, limits, security, mcp };
         if self.at.as_ref() == Some(&at) {
+            agent.runner().into_iter().for_each(|runner| runner.follow_path(self.path.as_deref()));
             return Vec::new();
         }
         let (next, problems) = match self.parked.iter().position(|(other, _)| *other == at) {
@@ -54,6 +62,7 @@ impl Tools {
         };
         let old = self.at.replace(at);
         self.parked.extend(old.zip(agent.replace_tools(next)));
+        agent.runner().into_iter().for_each(|runner| runner.follow_path(self.path.as_deref()));
         // A tool runner that was made for this project under other settings isn't used again.
         let id = |session: Option<&str>| session.and_then(|it| it.split(' ').next()).map(str::to_owned);
         self.parked.retain(|(old, _)| old.workspace != workspace || id(old.session.as_deref()) != id(session));

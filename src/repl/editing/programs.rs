@@ -1,6 +1,6 @@
 //! Keeps the list of programs on `PATH` fresh on a thread of its own, so that no prompt waits for a directory.
 
-use std::cell::{Cell, OnceCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::ffi::OsString;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -22,6 +22,8 @@ pub(in crate::repl) struct ProgramsThread {
     pump: Handle,
     requests: OnceCell<Sender<Option<OsString>>>,
     asked: Cell<u64>,
+    /// `PATH`, as it was given last.
+    path: RefCell<Option<OsString>>,
     progress: Arc<Progress>,
 }
 
@@ -37,7 +39,14 @@ struct Progress {
 impl ProgramsThread {
     /// Makes it; the thread begins later.
     pub(in crate::repl) fn new(state: SharedState, pump: Handle) -> Self {
-        Self { state, pump, requests: OnceCell::new(), asked: Cell::new(0), progress: Arc::default() }
+        Self {
+            state,
+            pump,
+            requests: OnceCell::new(),
+            asked: Cell::new(0),
+            path: RefCell::default(),
+            progress: Arc::default(),
+        }
     }
 
     /// Begins the thread. Where the system has no thread left, the list stays as it is.
@@ -85,7 +94,13 @@ impl ProgramsThread {
     /// Asks for a fresh list, of a new `PATH` where one is given.
     pub(in crate::repl) fn refresh(&self, path: Option<OsString>) {
         self.asked.set(self.asked.get() + 1);
+        path.iter().for_each(|path| drop(self.path.replace(Some(path.clone()))));
         let _ = self.requests.get_or_init(|| self.begin()).send(path);
+    }
+
+    /// `PATH` of the live shell, as far as it is known.
+    pub(in crate::repl) fn path(&self) -> Option<OsString> {
+        self.path.borrow().clone()
     }
 
     /// Returns whether the list is as fresh as it was asked to be; if not, the pump is nudged when it is.

@@ -11,6 +11,9 @@ use crate::repl::screen::ToolOutput;
 
 /// Gives the model tools for where the person is.
 pub(in crate::repl) fn refresh_tools(repl: &mut Repl) {
+    if let Some(path) = repl.terminal.programs.path() {
+        repl.runtime.follow_path(&path);
+    }
     let problems = repl.runtime.take_tools(&workspace(repl));
     problems.iter().for_each(|problem| repl.console.failure(problem));
 }

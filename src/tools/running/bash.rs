@@ -49,6 +49,7 @@ const BEGIN: &str = r#"exec 3>&0
 for __rc_v in "${!__RC_S@}"; do __rc_s+=${!__rc_v}; unset -v "$__rc_v"; done
 set -- "$__RC_COMMAND" "$__RC_DIR" "$__RC_OPTIONS"
 unset -v __RC_COMMAND __RC_DIR __RC_OPTIONS BASH_EXECUTION_STRING
+__rc_path=$PATH
 builtin eval "$__rc_s" 2>/dev/null
 unset -v __rc_s __rc_v
 for __rc_d in {10..99}; do [[ -L /proc/self/fd/$__rc_d ]] || break; done
@@ -74,6 +75,7 @@ for __rc_i in {1..5}; do
 done
 builtin printf "\0%s\0%s\0" "$PWD" "$__rc_l" >&3
 unset -f ${__rc_f-}
+[[ $PATH != "$__rc_path" ]] || unset -v PATH
 unset -v RANDOM SRANDOM SECONDS LINENO HISTCMD BASH_COMMAND BASHPID EPOCHSECONDS EPOCHREALTIME BASHOPTS SHELLOPTS _ "${!__rc_@}"
 { builtin declare -p; builtin alias -p; builtin printf "builtin shopt -s extglob\n"
   builtin declare -f; builtin declare -Fx; builtin shopt -p; } >&3
