@@ -458,7 +458,7 @@ fn edits(plan: &Plan) {
         check: None,
         stop: Arc::new(|| None),
         allowed,
-        path: String::new(),
+        path: reedclaw::base::program::SearchPath::new(String::new()),
     });
     let spill = Spill::new(&top);
     let place = Place { tree: &root, spill: &spill };

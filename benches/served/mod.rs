@@ -188,7 +188,7 @@ fn gate(plan: &Plan) {
             check: None,
             stop: Arc::new(move || estop.check().err().map(|stopped| stopped.why)),
             allowed,
-            path: "/usr/bin:/bin".into(),
+            path: reedclaw::base::program::SearchPath::new("/usr/bin:/bin".into()),
         });
         plan.measure(name, 5000, 0, |turn| {
             let arguments = json!({"text": format!("text {turn}")});
