@@ -4,6 +4,7 @@
 mod channel;
 mod goal;
 mod limits;
+mod opening;
 mod procedure;
 mod question;
 mod session;
@@ -49,6 +50,7 @@ use limits::money::money_options;
 pub use limits::safety::{estop, receipt_options, unknown_outcomes};
 use limits::sandbox::may_be_readable;
 pub use limits::sandbox::{keeps_tenants_apart, sandbox_in_use, sandbox_mode, sandbox_place, team_workspaces};
+use opening::{EarlyStore, because, is_on_disk, not_stored, open_store};
 pub use procedure::{
     ALL_TRIGGERS_MAX, Beside, Due, Moment, Procedure, Schedule, Shown, SopJournal, SopPlaces, SopStart, TriggerFacts,
     begin_procedure, find_procedure, find_sop_run, hooked_procedure, imagined_run, last_fire, may_take_up,
@@ -225,6 +227,8 @@ impl Runtime {
         let load = config::LoadRequest { explicit: request.config.clone(), env, cwd: host::working_directory() };
         let version = env!("CARGO_PKG_VERSION");
         tracing::info!(event = "startup", version, channel = request.channel.word());
+        let is_session = request.channel == ChannelKind::Shell && request.store.is_none();
+        let early = if is_session { EarlyStore::begin(&load.env) } else { None };
         let mut loaded = config::load(&load)?;
         let is_broken = |loaded: &config::Loaded| loaded.problems.iter().any(|problem| !problem.is_warning);
         if let Some(layers) = request.fallback.as_ref().filter(|_| is_broken(&loaded)) {
@@ -242,7 +246,7 @@ impl Runtime {
         problems.extend(found_home);
         let store = match &request.store {
             Some(store) => Arc::clone(store),
-            None => open_store(&settings, &mut problems)?,
+            None => open_store(&settings, early, &mut problems)?,
         };
         let recorder = StoreRecorder::new(Arc::clone(&store));
         let mut agent = Agent::new(agent_options(&settings, &env, request.channel), Box::new(recorder));
@@ -600,22 +604,6 @@ fn resume(agent: &mut Agent, store: &Mutex<Store>, which: Resume) -> Result<(), 
     Ok(())
 }
 
-fn is_on_disk(store: &Mutex<Store>) -> bool {
-    store.lock().is_on_disk()
-}
-
-fn not_stored() -> Failure {
-    let message = "the stored conversations can't be reached";
-    Failure::unavailable(message).hint("reedclaw doctor says more")
-}
-
-/// The same with the reason.
-fn because(problem: Failure) -> Failure {
-    let Failure { message, hint, .. } = not_stored();
-    let hint = if problem.hint.is_empty() { hint } else { problem.hint };
-    Failure::unavailable(format!("{message}: {}", problem.message)).hint(hint)
-}
-
 /// Sets `HOME` by the system's table of users if it isn't set, and returns the notice about that.
 fn find_home(env: &mut Env) -> Option<Failure> {
     if env.get(OsStr::new("HOME")).is_some_and(|home| !home.is_empty()) {
@@ -630,24 +618,6 @@ fn find_home(env: &mut Env) -> Option<Failure> {
 fn home_is_found(home: &Path) -> Failure {
     let message = format!("no HOME is set: {} is used, your home in the system's table of users", home.display());
     Failure::unavailable(message).hint("set HOME to use another one")
-}
-
-fn open_store(settings: &Settings, problems: &mut Vec<Failure>) -> Result<Arc<Mutex<Store>>, Failure> {
-    let opened = match &settings.history.dir {
-        Some(dir) => store::Store::open(dir),
-        None => {
-            problems.push(
-                Failure::unavailable("no HOME is set, or it doesn't exist: history and conversations stay in memory")
-                    .hint("set history.dir in the config to keep them"),
-            );
-            store::Store::in_memory()
-        }
-    };
-    let store = opened.or_else(|problem| {
-        problems.push(problem.into());
-        store::Store::in_memory()
-    });
-    Ok(Arc::new(Mutex::new(store?)))
 }
 
 /// Makes the agent's options.
