@@ -499,12 +499,13 @@ impl Stage<'_> {
     fn rename(&self, number: usize, path: &Path, flags: RenameFlags, places: &mut Places<'_>) -> Result<(), PathError> {
         let (parent, name) = places.parent(path)?;
         let renamed = self.came(path).map(|dir| renameat2(&dir, name, parent, name, flags));
-        Ok(match renamed {
+        match renamed {
             None | Some(Err(Errno::ENOENT)) => {
                 renameat2(&self.dir, waiting_name(number).as_str(), parent, name, flags)?;
             }
             Some(renamed) => renamed?,
-        })
+        }
+        Ok(())
     }
 
     /// Takes a file or a link away from its place; it waits here.
