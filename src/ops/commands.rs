@@ -769,6 +769,11 @@ fn nearest(typed: &str) -> Option<&'static str> {
     begins.or_else(|| names().filter(|name| strsim::osa_distance(typed, name) == 1).max_by_key(alike))
 }
 
+/// The word of `:norris` that is one edit away from what was typed.
+pub fn nearest_goal_word(typed: &str) -> Option<&'static str> {
+    GOAL_WORDS.iter().copied().find(|word| strsim::osa_distance(typed, word) == 1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

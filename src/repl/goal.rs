@@ -14,6 +14,7 @@ use crate::app::{
 };
 use crate::ask::rewrite;
 use crate::norris::{End, Event, Goal, Halt, Limits, NOTE_BYTES_MAX, Run, TaskState, tasks};
+use crate::ops::commands::nearest_goal_word;
 use crate::ops::steps::undo_run;
 use crate::proto::tool::FileChange;
 use crate::proto::{Failure, FailureKind};
@@ -60,6 +61,7 @@ impl Repl {
         let id: Option<i64> = rest.parse().ok();
         // A goal may begin with the same word.
         let is_command = rest.is_empty() || id.is_some();
+        let meant = nearest_goal_word(word).filter(|_| is_command);
         let done = match word {
             "" => return self.watch_or_show(),
             "list" if rest.is_empty() => self.list_runs(),
@@ -85,7 +87,11 @@ impl Repl {
                 }
                 _ => return self.begin_run(argument),
             },
-            _ => return self.begin_run(argument),
+            _ => match meant {
+                Some(meant) => Err(Failure::user(format!("no run was started: {word} looks like a misspelt command"))
+                    .hint(format!("did you mean :norris {meant}? If it is a goal, say it in more words"))),
+                None => return self.begin_run(argument),
+            },
         };
         if let Err(failure) = done {
             self.console.failure(&failure);

@@ -232,6 +232,19 @@ fn an_answer_to_a_run_that_waits_for_none_begins_no_run() {
 }
 
 #[test]
+fn a_slip_of_a_word_begins_no_run() {
+    let home = home(&[plan(&["do it"])], "");
+    let session = session(home.path());
+    for (slip, meant) in [("pasue", "pause"), ("stpo 3", "stop")] {
+        session.line(&format!(":norris {slip}"));
+        session.expect_text(&format!("did you mean :norris {meant}?"));
+        session.expect_prompt();
+    }
+    let (_, list) = run(home.path(), &["norris", "list"]);
+    assert!(list.contains("There is no run yet"), "{list}");
+}
+
+#[test]
 fn a_run_that_has_ended_is_shown_and_not_worked_on_again() {
     let home = home(&[plan(&["write it"]), shell("TASK 1: write it", &["echo 1 > made"], "there")], "");
     let (status, text) = run(home.path(), &["norris", "make it", "--check", "test -e made"]);
