@@ -572,9 +572,10 @@ impl SopCall<'_> {
         self.list_runs("")
     }
 
-    /// Returns whether a run should work, and no process works on it.
+    /// Returns whether a run should work, and no process works on it. A process may have ended it since it was read, and be gone.
     fn is_left(&self, journal: &SopJournal, run: &Run) -> bool {
-        run.is_active() && !app::is_worked_on(self.runtime.env(), &journal.workspace, run.id)
+        let is_alone = run.is_active() && !app::is_worked_on(self.runtime.env(), &journal.workspace, run.id);
+        is_alone && journal.state().is_ok_and(|now| now.is_active())
     }
 
     fn run_json(&self, journal: &SopJournal, run: &Run) -> Value {
