@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Measures interactive shells side by side in pseudo-terminals and records the run.
 
-    benches/shells.py [--quick] [--name NAME] [--cpus LIST] [--only ROW,...] [--programs NAME,...] [PATH-OF-REEDCLAW]
+    benches/shells.py [--quick] [--name NAME] [--cpus LIST] [--only ROW,...] [--programs NAME,...] [--before PATH]
+        [PATH-OF-REEDCLAW]
 
 Rows: start, start-slow-rc, roundtrip, key, lived-in, idle, c-true, cat. The programs take turns within each row, so that a busy
 moment of the machine falls on all of them. The harness answers a terminal's questions (cursor position, device
@@ -219,7 +220,9 @@ class Bench:
                      re.compile(rb"bash-[0-9.]+[#$] ")),
             "reedclaw": ([options.program, "--norc"], REED_PROMPT),
         }
-        wanted = options.programs.split(",") if options.programs else list(known)
+        if options.before:
+            known["before"] = ([os.path.abspath(options.before), "--norc"], REED_PROMPT)
+        wanted = [*options.programs.split(","), "before"] if options.programs else list(known)
         self.programs = {
             name: {"argv": argv, "prompt": prompt} for name, (argv, prompt) in known.items()
             if name in wanted and shutil.which(argv[0])
@@ -560,6 +563,7 @@ def main():
     parser.add_argument("--cpus", help="pins the programs (not the harness) to these processors, such as 1")
     parser.add_argument("--only", help="rows, separated by commas")
     parser.add_argument("--programs", help="programs, separated by commas")
+    parser.add_argument("--before", help="another executable of ReedClaw that takes turns with it, to compare both")
     parser.add_argument("--quick", action="store_true", help="few turns and small files")
     options = parser.parse_args()
     options.program = os.path.abspath(options.program)
