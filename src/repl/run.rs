@@ -202,7 +202,7 @@ pub(super) fn run(mut repl: Repl) -> Ending {
 fn look_around(repl: &mut Repl) {
     if std::mem::take(&mut repl.looks_around) {
         let path = repl.runtime.env().get(std::ffi::OsStr::new("PATH")).cloned();
-        repl.terminal.programs.refresh(path);
+        repl.terminal.programs.refresh_first(path);
         leftover::look(&repl.runtime, repl.screen.clone(), repl.terminal.session.handle());
     }
 }

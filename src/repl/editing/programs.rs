@@ -98,6 +98,13 @@ impl ProgramsThread {
         let _ = self.requests.get_or_init(|| self.begin()).send(path);
     }
 
+    /// Asks for the list of the session's first `PATH`, unless the shell has reported its own already.
+    pub(in crate::repl) fn refresh_first(&self, path: Option<OsString>) {
+        if self.path().is_none() {
+            self.refresh(path);
+        }
+    }
+
     /// `PATH` of the live shell, as far as it is known.
     pub(in crate::repl) fn path(&self) -> Option<OsString> {
         self.path.borrow().clone()
@@ -126,4 +133,21 @@ pub fn first_names() -> Names {
         { }";
     let words = |list: &str| list.split_whitespace().map(str::to_owned).collect();
     Names { builtins: words(BUILTINS), keywords: words(KEYWORDS), ..Names::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::repl::editing::state::EditorState;
+    use crate::shell::Session;
+
+    /// A quick shell may report before the first prompt is drawn.
+    #[test]
+    fn first_path_doesnt_replace_the_shells_own() {
+        let session = Session::of_events([]).expect("a session");
+        let programs = ProgramsThread::new(SharedState::new(EditorState::default().into()), session.handle());
+        programs.refresh(Some("/of-the-shell".into()));
+        programs.refresh_first(Some("/of-the-start".into()));
+        assert_eq!(programs.path(), Some("/of-the-shell".into()));
+    }
 }
