@@ -255,8 +255,9 @@ impl Runtime {
         };
         let mut notices = Vec::new();
         let mut parts = Vec::new();
+        let workspace = elsewhere(agent, cwd);
         if carries_project && agent.runner().is_some_and(|runner| runner.has_tools()) {
-            parts.push(("the session", session_note(env, cwd, readable)));
+            parts.push(("the session", session_note(env, cwd, workspace.as_deref(), readable)));
         }
         if agent.is_new() {
             let store = store.lock();
@@ -269,11 +270,8 @@ impl Runtime {
             let is_first = notes.notice.is_some();
             notices.extend(notes.notice.map(|line| format!("{line}; {leaves_out} leaves that out")));
             parts.extend(notes.parts);
-            if let Some(workspace) = elsewhere(agent, cwd) {
-                parts.push(("where the tools work", format!("Not in this repository, but in {workspace}.\n")));
-                notices.extend(
-                    is_first.then(|| format!("[context] tools work in {workspace}; `--path .` lets them work here")),
-                );
+            if let Some(workspace) = workspace.filter(|_| is_first) {
+                notices.push(format!("[context] tools work in {workspace}; `--path .` lets them work here"));
             }
         }
         let skills = Skills::around(env, cwd);
@@ -351,7 +349,7 @@ fn take_images(agent: &mut Agent, images: Vec<Image>) -> (Vec<String>, Vec<Strin
 }
 
 /// The time and the place of a question, for a model that would otherwise have to use tools for them.
-fn session_note(env: &Env, cwd: &Path, readable: &[PathBuf]) -> String {
+fn session_note(env: &Env, cwd: &Path, workspace: Option<&str>, readable: &[PathBuf]) -> String {
     let now = jiff::Timestamp::from_millisecond(host::now_unix_ms()).unwrap_or_default();
     let date =
         now.to_zoned(jiff::tz::TimeZone::try_system().unwrap_or(jiff::tz::TimeZone::UTC)).strftime("%Y-%m-%d, %A");
@@ -360,8 +358,9 @@ fn session_note(env: &Env, cwd: &Path, readable: &[PathBuf]) -> String {
     let shell = env.get(std::ffi::OsStr::new("SHELL")).and_then(|shell| Path::new(shell).file_name()?.to_str());
     let (shell, machine) = (shell.unwrap_or("bash"), std::env::consts::ARCH);
     let readable: Vec<String> = readable.iter().map(|path| path.display().to_string()).collect();
+    let works = workspace.map_or_else(String::new, |it| format!("; tools work not there, but in {it}"));
     let also = if readable.is_empty() { String::new() } else { format!("; read-only: {}", readable.join(", ")) };
-    format!("[session] {date}; directory {}{also}; {name}, {machine}; shell {shell}\n", cwd.display())
+    format!("[session] {date}; directory {}{works}{also}; {name}, {machine}; shell {shell}\n", cwd.display())
 }
 
 /// The workspace, if it isn't around the working directory: `agent` without `--path` works in the configured one.

@@ -380,7 +380,7 @@ fn a_question_in_a_repository_carries_its_facts_and_memories() {
     assert!(first.contains("- The printer is called lemon") && first.contains("[git] branch trunk"), "{first}");
     assert!(first.contains("Speak of lemons.") && first.ends_with("what?"), "{first}");
     assert!(err.contains("[memory] 1 memory goes") && err.contains("[context] questions here also carry"), "{err}");
-    assert!(first.contains("Not in this repository, but in ") && first.contains("/reedclaw-workspace."), "{first}");
+    assert!(first.contains("; tools work not there, but in ") && first.contains("/reedclaw-workspace;"), "{first}");
     assert!(err.contains("/reedclaw-workspace; `--path .` lets them work here"), "{err}");
     let (bare, err) = asked("context = {project = false}, memory = {tokens = 0, auto = false}", 2);
     assert_eq!((bare.as_str(), err.as_str()), ("what?", ""));

@@ -56,9 +56,11 @@ fn the_workspace_is_made_with_the_first_call_of_a_tool() {
     let home = home(&format!("models = {{m = {{endpoint = \"{}\"}}}}, memory = {{auto = false}}", server.endpoint()));
     let workspace = home.path().join("reedclaw-workspace");
     server.reply(answer("hello"));
-    let output = run(&home, &["agent", "-m", "hello"]);
+    // Outside any repository, too.
+    let output = command(home.path(), &["agent", "-m", "hello"]).current_dir("/").output().expect("it runs");
     assert!(output.status.success() && !workspace.exists(), "{}", both(&output));
-    assert!(server.request(1).raw.contains(&*workspace.to_string_lossy()), "the model knows where it will be");
+    let told = format!("directory /; tools work not there, but in {}", workspace.display());
+    assert!(server.request(1).raw.contains(&told), "{}", server.request(1).raw);
 
     server.reply(tool_call("shell", "{\"command\": \"pwd\"}"));
     server.reply(answer("there"));
