@@ -303,10 +303,11 @@ fn files_that_cannot_be_stored_are_reported() {
     assert_eq!(scene.read("small"), "s");
     assert_eq!((scene.read("big").starts_with('y'), scene.read("secret/key").as_str()), (true, "l"));
     // A new file that can't be kept stays, which is said, and the rest of its step comes back all the same.
-    let _ = command(&mut steps, || {
+    let made = command(&mut steps, || {
         scene.write("huge", &"y".repeat(3000));
         scene.write("small", "u");
     });
+    assert_eq!((made.files, made.lost), (2, 1), "it is said at once");
     for by_force in [false, true] {
         let one = steps.undo_file(Path::new("huge"), by_force).expect_err("it can't be kept").to_string();
         assert!(one.ends_with("put it away first") && scene.at("huge").exists(), "{one}");

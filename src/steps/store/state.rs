@@ -304,10 +304,11 @@ impl Record {
         self.changes.iter().filter(|it| !is_of_directories(it)).count() + outside
     }
 
-    /// Returns the changes that undo can't revert, with the reason.
+    /// Returns the changes that undo can't revert, with the reason: what was there before wasn't kept, or nobody could tell whether
+    /// what the step left is there still.
     pub fn lost(&self) -> impl Iterator<Item = (&Path, Why)> {
-        self.changes.iter().filter_map(|it| match it.before {
-            State::Unknown(why) => Some((it.path.as_path(), why)),
+        self.changes.iter().filter_map(|it| match (it.before, it.after) {
+            (State::Unknown(why), _) | (_, State::Unknown(why)) => Some((it.path.as_path(), why)),
             _ => None,
         })
     }
