@@ -272,13 +272,19 @@ fn done(outcome: &Outcome, ms: u128, number: usize) -> Option<String> {
             Some(format!("  {}{seconds} (:show {number})", shown(first)))
         }
         None => {
-            let lines = outcome.output.lines().count();
+            let lines = lines_of(outcome);
             let status = outcome.metadata.get("exitCode").map(|code| format!("status {code}, ")).unwrap_or_default();
             let noun = if lines == 1 { "line" } else { "lines" };
-            let show = if lines > 0 { format!(" (:show {number})") } else { String::new() };
+            let show = if outcome.output.is_empty() { String::new() } else { format!(" (:show {number})") };
             Some(format!("  {status}{lines} {noun}{seconds}{show}"))
         }
     }
+}
+
+/// The number of lines that a call gave. Those that ReedClaw adds to a command's own for the model don't count.
+fn lines_of(outcome: &Outcome) -> usize {
+    let printed = |name: &str| Some(outcome.metadata.get(name)?.as_str()?.lines().count());
+    printed("stdout").zip(printed("stderr")).map_or_else(|| outcome.output.lines().count(), |(out, err)| out + err)
 }
 
 /// Describes the result of the project's check in one line.
@@ -314,6 +320,17 @@ mod tests {
 
     use super::*;
     use crate::console;
+
+    #[test]
+    fn lines_that_are_added_for_the_model_are_not_counted() {
+        let printed = |out: &str, err: &str, output: &str| {
+            let outcome = Outcome::of(output.to_owned()).with("exitCode", 0).with("stdout", out).with("stderr", err);
+            done(&outcome, 3, 7).unwrap_or_default()
+        };
+        assert_eq!(printed("", "", ""), "  status 0, 0 lines");
+        assert_eq!(printed("", "", "[kept: + f.txt]"), "  status 0, 0 lines (:show 7)");
+        assert_eq!(printed("a\n", "b\nc\n", "a\n[stderr]\nb\nc\n[kept: + f.txt]"), "  status 0, 3 lines (:show 7)");
+    }
 
     #[test]
     fn lines_of_no_awaited_answer_wait_for_the_prompt() {
