@@ -589,7 +589,7 @@ impl Repl {
         let journal = self.open_run(id)?;
         let run = journal.state()?;
         // Without a process that works on it, its end is written here.
-        let is_left = state_word(journal.run(), &run, self.runtime.env()) == "interrupted";
+        let is_left = state_word(&journal, &run, self.runtime.env()) == "interrupted";
         let is_at_rest = !run.is_active() || is_left;
         journal.add(&Event::StopAsked)?;
         if is_at_rest {

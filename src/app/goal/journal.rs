@@ -149,7 +149,7 @@ pub fn run_rows(store: &Arc<Mutex<Store>>, env: &Env, limit: usize) -> Result<Ve
         let journal = StoredJournal::of(Arc::clone(store), row.id);
         let (run, used) = (journal.state()?, journal.used()?);
         let goal = run.goal.as_ref().map(|goal| goal.text.clone()).unwrap_or_default();
-        let word = state_word(row.id, &run, env).to_owned();
+        let word = state_word(&journal, &run, env).to_owned();
         Ok(vec![row.id.to_string(), word, done_of(&run), format!("${:.4}", used.usd), goal])
     };
     rows.into_iter().map(row).collect()
@@ -172,7 +172,7 @@ pub fn run_report(journal: &StoredJournal, steps: &RunSteps, env: &Env) -> Resul
     let Some(goal) = &run.goal else { return Ok(Vec::new()) };
     let why = why_of(&run);
     let why = if why.is_empty() { why } else { format!(": {why}") };
-    let word = state_word(journal.run, &run, env);
+    let word = state_word(journal, &run, env);
     let mut lines = vec![format!("Run {}: {word}{why}", journal.run), format!("Goal: {}", goal.text)];
     for (number, task) in run.tasks.iter().enumerate() {
         lines.push(format!("Task {} ({}): {}", number + 1, mark_of(task.state), task.text));
@@ -321,7 +321,7 @@ pub fn run_facts(journal: &StoredJournal, steps: &RunSteps, env: &Env) -> Result
         })
         .collect();
     Ok(json!({
-        "kind": KIND, "run": journal.run, "state": state_word(journal.run, &run, env), "goal": goal.text, "why": why_of(&run),
+        "kind": KIND, "run": journal.run, "state": state_word(journal, &run, env), "goal": goal.text, "why": why_of(&run),
         "workspace": goal.workspace, "session": goal.session, "tasks": tasks, "checks": checks, "changed_inputs": run.tampered, "changed_unguarded": run.reached, "unguarded": run.unseen, "waits_for": waits,
         "cost": cost, "steps": steps.count, "files": steps.files, "failed_calls": calls.failed, "asked": asked, "limits": goal.limits, "grant": goal.grant, "passed_before": passed_before(&run),
         "used": {"usd": used.usd, "tokens": used.tokens, "minutes": run.minutes_at(used.now), "questions": run.steps, "calls": run.calls},

@@ -192,13 +192,15 @@ pub fn resting_runs(store: &Arc<Mutex<Store>>, env: &Env, workspace: &Path) -> V
     let rows = store.lock().runs(KIND, RECENT_MAX).unwrap_or_default();
     let here = rows.into_iter().filter(|row| Path::new(&row.workspace) == workspace);
     let line = |row: RunRow| {
-        let run = StoredJournal::of(Arc::clone(store), row.id).state().ok().filter(|run| run.end.is_none())?;
+        // Before the run is read: a process that works on it may end it meanwhile.
         if is_worked_on(env, workspace, row.id) {
             return None;
         }
+        let journal = StoredJournal::of(Arc::clone(store), row.id);
+        let run = journal.state().ok().filter(|run| run.end.is_none())?;
         let goal = run.goal.as_ref().map_or("", |goal| goal.text.as_str());
         let goal: String = goal.chars().take(60).collect();
-        let word = state_word(row.id, &run, env);
+        let word = state_word(&journal, &run, env);
         Some(format!("[norris] run {} is {word}: {goal}; :norris resume {0}", row.id))
     };
     here.filter_map(line).collect()
@@ -206,9 +208,13 @@ pub fn resting_runs(store: &Arc<Mutex<Store>>, env: &Env, workspace: &Path) -> V
 
 /// Returns the word for a run's state. One that could go on and that no process works on is interrupted.
 #[must_use]
-pub fn state_word(id: i64, run: &Run, env: &Env) -> &'static str {
-    let is_left = |goal: &Goal| !is_worked_on(env, Path::new(&goal.workspace), id);
-    if run.is_active() && run.goal.as_ref().is_some_and(is_left) { "interrupted" } else { run.word() }
+pub fn state_word(journal: &StoredJournal, run: &Run, env: &Env) -> &'static str {
+    let is_left = |goal: &Goal| !is_worked_on(env, Path::new(&goal.workspace), journal.run());
+    if !run.is_active() || !run.goal.as_ref().is_some_and(is_left) {
+        return run.word();
+    }
+    // A process may have ended it since it was read, and be gone.
+    journal.state().ok().filter(|now| !now.is_active()).map_or("interrupted", |now| now.word())
 }
 
 /// The open tasks of a run, a line each.

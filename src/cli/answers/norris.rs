@@ -566,7 +566,7 @@ fn show(runtime: &Runtime, journal: &StoredJournal, is_json: bool) -> Result<u8,
         return Ok(exit::DONE);
     }
     app::run_report(journal, &steps, runtime.env())?.iter().for_each(|line| outln!("{}", escape_visible(line)));
-    if app::state_word(journal.run(), &run, runtime.env()) == "interrupted" {
+    if app::state_word(journal, &run, runtime.env()) == "interrupted" {
         outln!("{}", left_line(journal.run()));
     }
     Ok(exit::DONE)
@@ -622,7 +622,7 @@ fn say_to(journal: &StoredJournal, text: String) -> Result<u8, Failure> {
 fn stop(journal: &StoredJournal, env: &Env) -> Result<u8, Failure> {
     let run = journal.state()?;
     // Without a process that works on it, its end is written here.
-    let is_at_rest = !run.is_active() || app::state_word(journal.run(), &run, env) == "interrupted";
+    let is_at_rest = !run.is_active() || app::state_word(journal, &run, env) == "interrupted";
     add(journal, &Event::StopAsked, if is_at_rest { "stopped" } else { "stopping" })?;
     if is_at_rest {
         journal.add(&Event::Ended { end: "stopped".into(), why: String::new() })?;
