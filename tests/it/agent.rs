@@ -374,16 +374,18 @@ fn a_question_in_a_repository_carries_its_facts_and_memories() {
         let output = agent(home.path(), &["-m", "what?"]).current_dir(&project).output().expect("it runs");
         let (code, out, err) = seen(&output);
         assert_eq!((code, out.as_str()), (Some(0), "ok\n"), "{err}");
-        (server.request(number).content(-1), err)
+        (server.request(number), err)
     };
-    let (first, err) = asked("context = {git_ms = 60000}", 1);
+    let (request, err) = asked("context = {git_ms = 60000}", 1);
+    let first = request.content(-1);
     assert!(first.contains("- The printer is called lemon") && first.contains("[git] branch trunk"), "{first}");
     assert!(first.contains("Speak of lemons.") && first.ends_with("what?"), "{first}");
     assert!(err.contains("[memory] 1 memory goes") && err.contains("[context] questions here also carry"), "{err}");
-    assert!(first.contains("; tools work not there, but in ") && first.contains("/reedclaw-workspace;"), "{first}");
+    let whole = request.whole_content(-1);
+    assert!(whole.contains("; tools work not there, but in ") && whole.contains("/reedclaw-workspace;"), "{whole}");
     assert!(err.contains("/reedclaw-workspace; `--path .` lets them work here"), "{err}");
     let (bare, err) = asked("context = {project = false}, memory = {tokens = 0, auto = false}", 2);
-    assert_eq!((bare.as_str(), err.as_str()), ("what?", ""));
+    assert_eq!((bare.content(-1).as_str(), err.as_str()), ("what?", ""));
 }
 
 #[test]
