@@ -161,6 +161,12 @@ impl Run {
         self.word() == "running"
     }
 
+    /// Returns whether none of its steps has begun.
+    #[must_use]
+    pub fn is_at_its_start(&self) -> bool {
+        self.steps.iter().all(|step| step.state == StepState::Ready && step.attempts == 0)
+    }
+
     /// Returns whether nothing is left to do about a step.
     pub(super) fn is_over(&self, at: usize) -> bool {
         let continues =

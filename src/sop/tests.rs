@@ -534,6 +534,14 @@ fn advance_or_die(world: &mut World, dice: &mut u64, kills: &mut u32, effects: &
 }
 
 #[test]
+fn run_is_at_its_start_until_a_step_begins() {
+    let mut world = World::new(&steps(&["id = \"a\"\nkind = \"shell\"\ncommand = \"a\""]), &[]);
+    assert!(world.run().is_at_its_start() && world.run().is_active());
+    world.finish(&mut fine);
+    assert!(!world.run().is_at_its_start());
+}
+
+#[test]
 fn a_replay_finds_a_decision_that_would_be_another_one() {
     let mut world = World::new(&steps(&["id = \"a\"\nkind = \"shell\"\ncommand = \"a\""]), &[]);
     world.finish(&mut fine);

@@ -56,7 +56,11 @@ pub(super) fn run_json(journal: &SopJournal, run: &Run, is_left: bool) -> Value 
         .as_ref()
         .filter(|_| run.end.is_none())
         .map(|(_, prompt, covers)| json!({"prompt": prompt, "covers": covers}));
-    let state = if is_left { "interrupted" } else { run.word() };
+    let state = match is_left {
+        true if run.is_at_its_start() => "queued",
+        true => "interrupted",
+        false => run.word(),
+    };
     let exit = (!run.is_active()).then(|| status_of(run));
     json!({
         "run": run.id, "name": journal.name, "state": state, "exit": exit, "began": run.began,
