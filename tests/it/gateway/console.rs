@@ -305,8 +305,7 @@ fn the_timeline_leads_from_an_event_to_its_cause_and_to_its_run() {
     let Some(mut browser) = signed_in(home.path(), &gateway, "member") else { return };
     go(&mut browser, "t", "Timeline");
     let focus = "[...document.querySelectorAll('[data-entry]')].find((it) => it.innerText.includes('x.done'))";
-    browser.wait(focus);
-    browser.eval(&format!("{focus}.focus()"));
+    browser.wait(&format!("({focus}?.focus(), document.activeElement.innerText.includes('x.done'))"));
     browser.key("c");
     browser
         .wait("document.activeElement.innerText.includes('x.ask') && document.activeElement.ariaExpanded === 'true'");
