@@ -296,7 +296,7 @@ impl Run {
             return;
         };
         let Some(at) = self.position(id) else { return };
-        let Some(definition) = self.definition().and_then(|it| it.steps.get(at)).cloned() else { return };
+        let Some(definition) = self.definition.as_ref().and_then(|it| it.steps.get(at)) else { return };
         let step = &mut self.steps[at];
         match event {
             Event::Begun { risk, tool, args_hash, files, .. } => {
@@ -358,16 +358,13 @@ impl Run {
     /// A process takes the run up: a call that was on its way may have ended or not.
     fn enter(&mut self, conversation: Option<i64>) {
         self.conversation = self.conversation.or(conversation);
-        let acts: Vec<Option<Act>> = match self.definition() {
-            Some(definition) => definition.steps.iter().map(|step| Some(step.act.clone())).collect(),
-            None => Vec::new(),
-        };
-        for (step, act) in self.steps.iter_mut().zip(acts) {
+        let Some(definition) = &self.definition else { return };
+        for (step, defined) in self.steps.iter_mut().zip(&definition.steps) {
             if step.state == StepState::Begun {
-                step.state = match act {
-                    Some(act) if act.is_call() => StepState::Cut,
+                step.state = match &defined.act {
+                    act if act.is_call() => StepState::Cut,
                     // Time has passed meanwhile.
-                    Some(Act::Wait { .. }) => StepState::Begun,
+                    Act::Wait { .. } => StepState::Begun,
                     // A model only looks.
                     _ => StepState::Ready,
                 };
