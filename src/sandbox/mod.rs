@@ -51,6 +51,7 @@ pub use changes::{Change, ChangeKind, Changes, CollectError, CollectLimits, coll
 pub use end::{end, end_all};
 pub use helper::enter::{Calls, enter};
 pub use made::MadeInHome;
+use masks::Resolver;
 pub use masks::{Outside, credentials, entries_without, home_of_user, outside, protected};
 pub use missed::Missed;
 pub use scratch::{Area, Layer};
@@ -446,7 +447,8 @@ impl Sandbox {
         for path in &grant.writable {
             writable.push(existing(path)?);
         }
-        let mut masked: Vec<PathBuf> = grant.masked.iter().map(|path| masks::resolve(path)).collect();
+        let mut links = Resolver::default();
+        let mut masked: Vec<PathBuf> = grant.masked.iter().map(|path| links.resolve(path)).collect();
         if self.tier != Tier::None {
             let open: Vec<&PathBuf> = writable.iter().chain(jail.is_some().then_some(&workspace)).collect();
             overlap(&open, &masked, jail.is_some())?;
@@ -461,7 +463,7 @@ impl Sandbox {
         let bound = whole.filter(|_| !is_apart).map(|whole| [(&whole).into(), (&workspace).into()]);
         let shown_at = grant.shown_at.iter().filter(|_| bound.is_some());
         let shown_at = shown_at.map(|(source, place)| [source.into(), (&workspace.join(place)).into()]).collect();
-        let all = |paths: &[PathBuf]| paths.iter().map(|path| (&masks::resolve(path)).into()).collect();
+        let mut all = |paths: &[PathBuf]| paths.iter().map(|path| (&links.resolve(path)).into()).collect();
         let masked = match &jail {
             Some(jail) => jail_masks(masked, jail),
             None => masked,
@@ -671,7 +673,8 @@ fn hide_homes(grant: &Grant, workspace: &Path, masked: &mut Vec<PathBuf>, readab
 
 /// Returns the homes that are hidden, and the tools in them that aren't. A home that holds the system can't be hidden.
 fn homes_and_tools(grant: &Grant) -> (Vec<PathBuf>, Vec<PathBuf>) {
-    let homes: Vec<PathBuf> = grant.homes.iter().map(|home| masks::resolve(home)).collect();
+    let mut links = Resolver::default();
+    let homes: Vec<PathBuf> = grant.homes.iter().map(|home| links.resolve(home)).collect();
     let homes: Vec<PathBuf> = homes.into_iter().filter(|home| home.components().count() > 1 && home.is_dir()).collect();
     let tools = masks::tools_of(&homes, grant.env.get(OsStr::new("PATH")).map(OsString::as_os_str));
     (homes, tools)

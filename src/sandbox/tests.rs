@@ -65,9 +65,28 @@ fn a_path_becomes_free_of_links_as_far_as_it_is_there() {
     let dir = dir.path().canonicalize().unwrap();
     fs::create_dir(dir.join("real")).unwrap();
     symlink(dir.join("real"), dir.join("link")).unwrap();
-    assert_eq!(masks::resolve(&dir.join("link/missing/deep")), dir.join("real/missing/deep"));
-    assert_eq!(masks::resolve(&dir.join("link/../real")), dir.join("real"));
-    assert_eq!(masks::resolve(Path::new("/nowhere/at/all")), Path::new("/nowhere/at/all"));
+    fs::write(dir.join("real/file"), "").unwrap();
+    symlink("link/file", dir.join("to a link")).unwrap();
+    symlink("nowhere", dir.join("dangling")).unwrap();
+    symlink("loop", dir.join("loop")).unwrap();
+    let mut links = masks::Resolver::default();
+    for (path, found) in [
+        ("link/missing/deep", "real/missing/deep"),
+        ("link/missing/other", "real/missing/other"),
+        ("link/../real", "real"),
+        ("link/./file", "real/file"),
+        ("to a link", "real/file"),
+        ("to a link/below", "real/file/below"),
+        ("dangling/below", "dangling/below"),
+        ("loop/below", "loop/below"),
+    ] {
+        assert_eq!(links.resolve(&dir.join(path)), dir.join(found), "{path}");
+    }
+    for (path, found) in
+        [("/nowhere/at/all", "/nowhere/at/all"), ("/", "/"), ("/..", "/"), ("src", env!("CARGO_MANIFEST_DIR"))]
+    {
+        assert!(links.resolve(Path::new(path)).starts_with(found), "{path}");
+    }
     let paths = ["/a/b", "/a", "/ab", "/a/c/d", "/c"].map(PathBuf::from);
     assert_eq!(masks::outermost(paths.into()), ["/a", "/ab", "/c"].map(PathBuf::from));
 }
