@@ -15,6 +15,7 @@ use crate::home::{TestHome, command, seen};
 use crate::need::{TEST_PATH, require};
 use crate::pty::{Key, Session, Spawn, program};
 use crate::server::{Server, Step, answer, end, head, piece, refusal};
+use crate::wait::wait_until;
 
 fn home(server: &Server, rest: &str) -> TempDir {
     TestHome::new().asks(server, "tiny", "", rest).done()
@@ -188,11 +189,7 @@ fn an_interrupt_ends_it_while_the_connection_hangs() {
     let config = format!("return {{models = {{tiny = {{endpoint = \"http://127.0.0.1:{port}\"}}}}}}\n");
     std::fs::write(folder.join("config.lua"), config).expect("a config");
     let child = agent(home.path(), &["-m", "what?"]).spawn().expect("it starts");
-    let until = std::time::Instant::now() + crate::pty::DEADLINE;
-    while !knocks(port) {
-        assert!(std::time::Instant::now() < until, "it never knocked");
-        std::thread::yield_now();
-    }
+    wait_until(|| knocks(port));
     let begun = std::time::Instant::now();
     kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGINT).expect("it runs");
     let (code, out, err) = seen(&child.wait_with_output().expect("it ends"));

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::pty::{Key, PROMPT, Session, Spawn};
+use crate::wait::wait_for;
 
 /// What a session prints between the Enter of a line and the next prompt.
 #[track_caller]
@@ -387,13 +388,7 @@ fn tmux_knows_the_directory_and_the_program_in_front() {
     let home = tempfile::TempDir::new().expect("a home");
     let home = home.path().canonicalize().expect("its path");
     let pane = || tmux(&home, &["display-message", "-p", "#{pane_current_command} #{pane_current_path}"]);
-    let until = |wanted: &str| {
-        let from = std::time::Instant::now();
-        while pane() != wanted {
-            assert!(from.elapsed() < crate::pty::DEADLINE, "no {wanted:?} but {:?}", pane());
-            std::thread::yield_now();
-        }
-    };
+    let until = |wanted: &str| wait_for(wanted, || (pane() == wanted).then_some(()));
     let start = format!("cd {} && exec {}", home.display(), crate::pty::program().display());
     tmux(&home, &["new-session", "-d", "-x", "80", "-y", "24", &start]);
     let name = crate::pty::program().file_name().expect("a name").to_string_lossy().into_owned();

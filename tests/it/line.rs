@@ -1,10 +1,9 @@
 //! The line as hands know it from other shells: Up, Ctrl-R, readline's keys, vi's keys.
 
-use std::time::{Duration, Instant};
-
 use crate::need::require;
 use crate::other_shells::{complete_by_fzf, press_fzfs_keys, run_line_of_key};
 use crate::pty::{Key, PROMPT, Session, Spawn, cursor_line, left_of_cursor, status_code};
+use crate::wait::wait_until;
 
 fn config(lines: &str) -> Spawn {
     Spawn::reedclaw().file(".config/reedclaw/config.lua", &format!("return {{\n{lines}\n}}\n"))
@@ -616,11 +615,7 @@ fn the_next_prompt_is_shown_before_the_terminal_says_where_the_cursor_is() {
         screen.contents().contains("\nshown-42\n") && cursor_line(screen).trim_end().ends_with('❯')
     });
     // The editor may not have asked yet; an answer before that would be taken for keys.
-    let until = Instant::now() + Duration::from_secs(60);
-    while session.queries() == asked {
-        assert!(Instant::now() < until, "the editor never asked");
-        std::thread::yield_now();
-    }
+    wait_until(|| session.queries() != asked);
     let row = session.screen_text().lines().count();
     // It may ask once more, if it was interrupted.
     session.answer_again();

@@ -98,6 +98,7 @@ mod tool_pdf;
 mod tui;
 mod unattended;
 mod undo;
+mod wait;
 mod wall;
 mod web_search;
 mod worktrees;

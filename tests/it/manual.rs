@@ -7,6 +7,7 @@ use reedclaw::manual::{Answer, Hit, Known, Manual, Options};
 
 use crate::pty::{Key, Session, Spawn, left_of_cursor};
 use crate::server::{Server, Step, answer, refusal};
+use crate::wait::wait_for;
 
 const CONFIG: &str = ".config/reedclaw/config.lua";
 const QUESTIONS: &str = include_str!("../data/manual/questions.tsv");
@@ -119,13 +120,8 @@ fn lines_that_overwrite_a_device_answer_only_who_wants_that() {
 
 /// Asks until the manual pages are read; returns the problem with them.
 fn read_pages(manual: &mut Manual, known: &Known<'_>) -> Option<String> {
-    loop {
-        let answer = manual.ask("list files", known);
-        if !answer.is_reading {
-            return answer.problem;
-        }
-        std::thread::yield_now();
-    }
+    let read = wait_for("the pages", || Some(manual.ask("list files", known)).filter(|answer| !answer.is_reading));
+    read.problem
 }
 
 #[test]

@@ -589,7 +589,7 @@ impl Drop for Session {
             let _ = kill(Pid::from_raw(old.pid), Signal::SIGKILL);
             // A killed process goes when it is next given the processor.
             while runs(old) && Instant::now() < until {
-                std::thread::yield_now();
+                std::thread::park_timeout(Duration::from_millis(1));
             }
         }
     }

@@ -17,6 +17,7 @@ use reedclaw::sandbox::{Grant, HELPER_FAILED, Limits, Mode, Place, Sandbox, Tier
 
 use crate::need::{TEST_PATH, require, require_that};
 use crate::pty::{copy_program, program};
+use crate::wait::wait_until;
 
 /// A home outside of `/tmp`, with secrets, a workspace and a directory of ours.
 pub struct World {
@@ -457,15 +458,6 @@ fn with_word(word: &str) -> Vec<String> {
         .collect()
 }
 
-#[track_caller]
-fn wait_for(what: &str, is_so: impl Fn() -> bool) {
-    let began = Instant::now();
-    while !is_so() {
-        assert!(began.elapsed() < Duration::from_secs(20), "not {what}");
-        std::thread::park_timeout(Duration::from_millis(5));
-    }
-}
-
 #[test]
 fn all_of_it_is_ended() {
     on_each_tier(|world| {
@@ -479,7 +471,7 @@ fn all_of_it_is_ended() {
         );
         let mut child = world.command(&["bash", "-c", &script], &world.grant()).spawn().expect("it starts");
         assert_eq!(first_line(&mut child), "ready");
-        wait_for(&format!("five of {word}"), || with_word(&word).len() == 5);
+        wait_until(|| with_word(&word).len() == 5);
         let began = Instant::now();
         assert!(end(child.id(), Duration::from_millis(200)));
         assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
@@ -512,7 +504,7 @@ fn a_sandboxed_program_ends_with_its_parent() {
             child
         });
         let mut child = child.join().expect("the thread");
-        wait_for("the end of it", || with_word(&word).is_empty());
+        wait_until(|| with_word(&word).is_empty());
         let status = child.wait().expect("its end");
         assert_eq!(status.signal(), Some(9));
     });

@@ -4,7 +4,6 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Stdio};
-use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
@@ -13,6 +12,7 @@ use crate::kills::killer;
 use crate::need::require;
 use crate::service::Service;
 use crate::sop::{command, json_of, procedure, run, shell_step};
+use crate::wait::{wait_for_end, wait_until};
 
 /// A library that moves the real time by the seconds in the file that `CLOCK_MOVED` names.
 const CLOCK: &str = r#"
@@ -60,25 +60,13 @@ fn started(home: &Path, library: &Path, args: &[&str], text: &str) -> Child {
     child
 }
 
-/// Asks again and again until the answer is there.
-fn waited<T>(mut ask: impl FnMut() -> Option<T>) -> T {
-    let until = Instant::now() + Duration::from_secs(120);
-    loop {
-        if let Some(answer) = ask() {
-            return answer;
-        }
-        assert!(Instant::now() < until, "it doesn't come");
-        std::thread::yield_now();
-    }
-}
-
 /// Waits until so many events of a kind are in the journals of the runs.
 fn noted(home: &Path, kind: &str, count: i64) {
     let database = rusqlite::Connection::open(home.join(".local/share/reedclaw/reedclaw.db")).expect("a store");
     let sql = "SELECT count(*) FROM run_event WHERE body LIKE ?1";
     let pattern = format!("%\"event\":\"{kind}\"%");
     let found = || database.query_row(sql, [&pattern], |row| row.get::<_, i64>(0)).unwrap_or(0);
-    waited(|| (found() >= count).then_some(()));
+    wait_until(|| found() >= count);
 }
 
 #[test]
@@ -120,7 +108,7 @@ fn a_wait_takes_no_longer_when_the_clock_is_set_back_and_a_sleep_no_minutes() {
     let mut child = started(home.path(), &library, &["sop", "run", "naps"], "nap");
     noted(home.path(), "begun", 1);
     moved(home.path(), -3_600);
-    let status = waited(|| child.try_wait().expect("it can be waited for"));
+    let status = wait_for_end(&mut child);
     assert_eq!(status.code(), Some(0));
     assert_eq!(run(home.path(), &["sop", "replay", "1"]).0, 0);
     // One that would take a day ends with the sleep of the machine, which is no work.
@@ -133,7 +121,7 @@ fn a_wait_takes_no_longer_when_the_clock_is_set_back_and_a_sleep_no_minutes() {
     let mut child = started(home.path(), &library, &["sop", "run", "sleeps"], "nap");
     noted(home.path(), "begun", 3);
     moved(home.path(), 86_400);
-    let status = waited(|| child.try_wait().expect("it can be waited for"));
+    let status = wait_for_end(&mut child);
     assert_eq!(status.code(), Some(0), "{}", run(home.path(), &["sop", "log", "2"]).1);
     assert_eq!(run(home.path(), &["sop", "replay", "2"]).0, 0);
 }

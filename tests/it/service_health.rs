@@ -13,16 +13,15 @@ use crate::need::{TEST_PATH, require, require_root};
 use crate::pty::program;
 use crate::service::Service;
 use crate::sop::{command, json_of, procedure, run, shell_step};
+use crate::wait::wait_for;
 
 /// Sends SIGHUP, on which a service looks at everything anew, until `service status` ends with this status.
 fn until_status(home: &Path, service: &Service, wanted: i32) -> String {
-    loop {
+    wait_for("the status", || {
         service.signal(Signal::SIGHUP);
         let (status, text) = run(home, &["service", "status"]);
-        if status == wanted {
-            return text;
-        }
-    }
+        (status == wanted).then_some(text)
+    })
 }
 
 #[test]

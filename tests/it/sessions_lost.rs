@@ -5,7 +5,6 @@ use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::Stdio;
-use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -15,6 +14,7 @@ use crate::server::{Server, Step, answer, end, head, piece, tool_call};
 use crate::sessions::git;
 use crate::sessions_cli::{home, output, reedclaw};
 use crate::sessions_contract::{Running, asks, begun, command, home_with, in_home, repository};
+use crate::wait::wait_until;
 
 /// Asks "go on" in a session, and kills the process when the server has the second request, after a call that wrote `path`.
 fn cut_off(server: &Server, home: &Path, session: &str, path: &str, gate: usize) {
@@ -151,11 +151,7 @@ fn what_a_command_had_changed_when_its_process_was_killed_is_in_the_commit_of_it
         let id = output(at, &["session", "start"]).trim().to_owned();
         let mut asked = command(at, &["agent", "--session", &id, "-m", "go on"]);
         let mut asked = Running(asked.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it runs"));
-        let began = Instant::now();
-        while !has_written(at, "ready") {
-            assert!(began.elapsed() < Duration::from_secs(60), "{tier}: the command doesn't run");
-            std::thread::park_timeout(Duration::from_millis(5));
-        }
+        wait_until(|| has_written(at, "ready"));
         asked.0.kill().expect("killed");
         asked.0.wait().expect("its end");
         let (_, _, told) = reedclaw(at, &["session", "message", &id, "-m", "other words"]);

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use crate::need::TEST_PATH;
 use crate::pty::program;
+use crate::wait::wait_for_end;
 
 /// The longest wait: the machine may be busy.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -266,13 +267,7 @@ impl Client {
     /// Waits for the end of the process, and gives how it ended and how long that took.
     pub fn end(&self) -> (ExitStatus, Duration) {
         let began = Instant::now();
-        loop {
-            if let Some(status) = self.child.borrow_mut().try_wait().expect("a child") {
-                return (status, began.elapsed());
-            }
-            assert!(began.elapsed() < PATIENCE, "it doesn't end");
-            std::thread::yield_now();
-        }
+        (wait_for_end(&mut self.child.borrow_mut()), began.elapsed())
     }
 }
 

@@ -14,6 +14,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::changes::{home, read, rounds};
+use crate::wait::wait_until;
 use client::{Client, chosen, text_prompt};
 
 const FULL: &str = "security = { autonomy = \"full\" }";
@@ -187,9 +188,7 @@ fn a_command_is_asked_about_and_always_counts_in_this_project() {
     fs::write(&file, "1\n").expect("a file");
     // A file that changes within a tick of the clock before a command counts as changed by somebody else meanwhile.
     let age = || fs::metadata(&file).and_then(|it| it.modified()).ok()?.elapsed().ok();
-    while age().is_none_or(|age| age < Duration::from_millis(20)) {
-        std::thread::yield_now();
-    }
+    wait_until(|| age().is_some_and(|age| age >= Duration::from_millis(20)));
     client.prompt(&session, "count");
     assert_eq!((read(home.path(), "n.txt").as_str(), client.requests("session/request_permission").len()), ("2\n", 1));
     client.prompt(&session, "/allowlist");

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::need;
+use crate::wait::wait_for;
 
 /// The longest wait for anything on the page; less than a test may take, so that its end says what was missing.
 const PATIENCE: Duration = Duration::from_secs(25);
@@ -99,7 +100,7 @@ impl Browser {
 
     /// The page in the frame, once there is one.
     pub fn frame(&mut self) -> Tab {
-        let target = super::wait_for("a frame", || {
+        let target = wait_for("a frame", || {
             let targets = self.call("Target.getTargets", json!({}));
             let frame = targets["targetInfos"].as_array().expect("targets").iter().find(|it| it["type"] == "iframe");
             frame.map(|it| it["targetId"].as_str().expect("an id").to_owned())

@@ -12,9 +12,10 @@ use serde_json::json;
 use super::history::is_long;
 use super::limits::opened;
 use super::streams::Reader;
-use super::{Client, Gateway, PATIENCE, home_with, is_on_server, read_rows, token, verify};
+use super::{Client, Gateway, home_with, is_on_server, read_rows, token, verify};
 use crate::pty::Session;
 use crate::server::{Server, answer, tool_call};
+use crate::wait::wait_until;
 
 /// Limits that don't hold up the tests.
 const WIDE: &str = "gateway = {limits = {connections = 20000, tenant_requests = 100000, user_requests = 100000, \
@@ -260,11 +261,7 @@ fn scenario_71_under_mixed_load_memory_descriptors_and_tables_stay_flat() {
     let place = format!("/proc/{}", gateway.pid());
     // Closed streams leave with the gateway's next look at them.
     let settled = || {
-        let until = Instant::now() + PATIENCE;
-        while !gateway.send("GET", "/metrics", &[], "").text.contains("reedclaw_streams 0\n") {
-            assert!(Instant::now() < until, "closed streams keep their places");
-            thread::park_timeout(Duration::from_millis(20));
-        }
+        wait_until(|| gateway.send("GET", "/metrics", &[], "").text.contains("reedclaw_streams 0\n"));
         (entries(&format!("{place}/fd")), entries(&format!("{place}/task")))
     };
     let (first, before, known) = (settled(), memory_kib(gateway.pid()), rows(home.path()));

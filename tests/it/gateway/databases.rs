@@ -10,6 +10,7 @@ use serde_json::json;
 use super::server::Server;
 use super::{Gateway, PATIENCE, home_with, home_with_file, run, token};
 use crate::need;
+use crate::wait::wait_until;
 
 #[test]
 fn a_disk_that_takes_no_more_is_degraded_until_it_does() {
@@ -47,7 +48,7 @@ fn a_disk_that_takes_no_more_is_degraded_until_it_does() {
     let pid = gateway.pid().to_string();
     let lifted = std::process::Command::new("prlimit").args(["--fsize=unlimited", "--pid", &pid]).status();
     assert!(lifted.expect("it runs").success());
-    super::server::wait_until(|| gateway.send("GET", "/health", &[], "").status == 200);
+    wait_until(|| gateway.send("GET", "/health", &[], "").status == 200);
     assert_eq!(append().status, 201);
 }
 
@@ -206,10 +207,10 @@ fn a_replica_that_is_behind_answers_only_who_does_not_mind() {
     };
     append("one");
     let (list, replay) = ("/events/list?type=x.step", "/events/replay?run_id=r");
-    super::server::wait_until(|| seen(&eventual, list) == ["one"]);
+    wait_until(|| seen(&eventual, list) == ["one"]);
     let mut copy = Client::connect(&at_replica, NoTls).expect("the replica");
     copy.simple_query("SELECT pg_wal_replay_pause()").expect("paused");
-    super::server::wait_until(|| {
+    wait_until(|| {
         let state = copy.query_one("SELECT pg_get_wal_replay_pause_state()", &[]).expect("its state");
         state.get::<_, String>(0) == "paused"
     });

@@ -17,9 +17,10 @@ use tempfile::TempDir;
 use super::log::someone;
 use super::published::free_port;
 use super::server::Server;
-use super::{Answer, Client, Gateway, command, home_with_file, read_rows, token, verify, wait_for};
+use super::{Answer, Client, Gateway, command, home_with_file, read_rows, token, verify};
 use crate::procs::descendants;
 use crate::server::{Server as Model, Step, head, tool_call};
+use crate::wait::wait_for;
 
 /// Machines with gateways of one database and a directory with the workspaces that all of them share.
 struct Machines {

@@ -36,13 +36,14 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::need::TEST_PATH;
 use crate::pty::{Spawn, program};
+use crate::wait::{wait_for, wait_for_end};
 
 /// The longest wait for anything; the machine may be busy.
 pub const PATIENCE: Duration = Duration::from_secs(60);
@@ -172,14 +173,7 @@ impl Gateway {
     /// Ends it by a signal and returns its status.
     pub fn end(mut self, signal: nix::sys::signal::Signal) -> Option<i32> {
         nix::sys::signal::kill(nix::unistd::Pid::from_raw(self.pid()), signal).expect("it is there");
-        let until = Instant::now() + PATIENCE;
-        loop {
-            if let Some(status) = self.child.try_wait().expect("a status") {
-                return status.code();
-            }
-            assert!(Instant::now() < until, "it didn't end");
-            std::thread::yield_now();
-        }
+        wait_for_end(&mut self.child).code()
     }
 
     /// Sends a request of exactly these lines and returns the answer.
@@ -309,20 +303,6 @@ impl Client<'_> {
 #[track_caller]
 pub fn allowed(ask: impl Fn() -> Answer) -> Answer {
     wait_for("a bucket that fills", || Some(ask()).filter(|answer| answer.status != 429))
-}
-
-/// Looks until there is something.
-#[track_caller]
-pub fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let until = Instant::now() + PATIENCE;
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(Instant::now() < until, "{what} doesn't come");
-        // What is waited for needs the processor, too.
-        std::thread::park_timeout(Duration::from_millis(20));
-    }
 }
 
 /// The database file, for tests that look at it or damage it.

@@ -12,8 +12,9 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use serde_json::{Value, json};
 
-use super::server::{certified, wait_until};
+use super::server::certified;
 use super::{Client, Gateway, PATIENCE, home_with, run, token};
+use crate::wait::wait_until;
 
 /// A message that the stream has stored.
 #[derive(Clone, Debug)]

@@ -18,11 +18,12 @@ use super::console::code_in;
 use super::server::{Server, certified};
 use super::sharing::{frames_until, open_question, printed, said, shares};
 use super::streams::Reader;
-use super::{Client, Gateway, PATIENCE, allowed, command, home_with, run, token, wait_for};
+use super::{Client, Gateway, PATIENCE, allowed, command, home_with, run, token};
 use crate::https::{Front, passed_on};
 use crate::need;
 use crate::pty::{Session, Spawn, program};
 use crate::server::{Server as Model, answer, tool_call};
+use crate::wait::{wait_for, wait_until};
 
 /// A proxy that encrypts, as the documentation sets it up.
 struct Proxy {
@@ -73,11 +74,7 @@ impl Proxy {
         command.arg("-p").arg(self.place.path()).arg("-c").arg(self.place.path().join("nginx.conf"));
         command.env_clear().stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         self.child = Some(command.spawn().expect("it starts"));
-        let until = Instant::now() + PATIENCE;
-        while TcpStream::connect(("127.0.0.1", self.port)).is_err() {
-            assert!(Instant::now() < until, "nginx doesn't listen");
-            std::thread::yield_now();
-        }
+        wait_until(|| TcpStream::connect(("127.0.0.1", self.port)).is_ok());
     }
 
     /// Ends it with its connections.

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::log::someone;
 use super::server::Server;
+use crate::wait::wait_until;
 
 /// Appends some events and changes a canvas.
 fn live(ledger: &Ledger, round: i64) {
@@ -43,9 +44,7 @@ fn now() -> i64 {
         i64::try_from(since.as_millis()).expect("small")
     };
     let before = read();
-    while read() <= before + 2 {
-        std::thread::yield_now();
-    }
+    wait_until(|| read() > before + 2);
     read()
 }
 

@@ -6,6 +6,7 @@ use super::asking::outcome;
 use super::streams::Reader;
 use super::{Client, Gateway, allowed, home_with, is_on_server, run, token, verify};
 use crate::server::{Server, Step, answer, end, head, piece, refusal, tool_call};
+use crate::wait::wait_for;
 
 pub fn home_of(server: &Server) -> tempfile::TempDir {
     let models = format!("models = {{tiny = {{endpoint = \"{}\"}}}}", server.endpoint());
@@ -313,17 +314,12 @@ fn a_webhook_begins_a_trusted_procedure_with_its_body_as_data() {
     let begun = send(now);
     assert_eq!((begun.status, &begun.json()["run"]), (202, &json!(1)), "{begun:?}");
     assert_eq!(send(now).code(), "replayed");
-    let until = std::time::Instant::now() + super::PATIENCE;
-    loop {
+    let status = wait_for("the end of the run", || {
         let (_, text, _) = run(home.path(), &["sop", "status", "1", "--json"]);
         let status: Value = serde_json::from_str(&text).expect("JSON");
-        if !["queued", "running"].iter().any(|word| status["state"] == *word) {
-            assert!(["waiting", "done"].iter().any(|word| status["state"] == *word), "{status}");
-            break;
-        }
-        assert!(std::time::Instant::now() < until, "{status}");
-        std::thread::yield_now();
-    }
+        Some(status).filter(|status| status["state"] != "queued" && status["state"] != "running")
+    });
+    assert!(["waiting", "done"].iter().any(|word| status["state"] == *word), "{status}");
     let written = std::fs::read_to_string(home.path().join("ws/body.txt")).unwrap_or_default();
     assert!(written.is_empty() || written == body, "{written}");
     assert!(!home.path().join("ws/made").exists());

@@ -17,9 +17,10 @@ use tempfile::TempDir;
 
 use super::log::someone;
 use super::streams::Reader;
-use super::{Gateway, PATIENCE, home, run, token};
+use super::{Gateway, home, run, token};
 use crate::need;
 use crate::server::{Server as Model, Step, answer, head, piece};
+use crate::wait::wait_until;
 
 /// A server of the test's own, which ends with the value.
 pub struct Server {
@@ -203,14 +204,6 @@ pub fn first_column(message: &postgres::SimpleQueryMessage) -> Option<String> {
 
 fn ledger(address: &str) -> Ledger {
     Ledger::open_at(Target::Server(address.to_owned())).expect("a database")
-}
-
-pub fn wait_until(mut is_so: impl FnMut() -> bool) {
-    let until = std::time::Instant::now() + PATIENCE;
-    while !is_so() {
-        assert!(std::time::Instant::now() < until, "it never came");
-        std::thread::yield_now();
-    }
 }
 
 /// The same as [`someone`], of another tenant.

@@ -11,9 +11,10 @@ use serde_json::{Value, json};
 
 use super::console::{go, signed_in};
 use super::streams::Reader;
-use super::{Answer, Client, Gateway, allowed, home, home_with, run, token, wait_for};
+use super::{Answer, Client, Gateway, allowed, home, home_with, run, token};
 use crate::pty::{Key, Session};
 use crate::server::{Server, answer, tool_call};
+use crate::wait::wait_for;
 
 /// A shell at a terminal.
 fn shell(home: &Path) -> Session {

@@ -9,11 +9,12 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::{act, allow, ask, at, call, has_python, one, results, run, wait_until};
+use super::{act, allow, ask, at, call, has_python, one, results, run};
 use crate::changes::{home, rounds};
 use crate::need::TEST_PATH;
 use crate::procs;
 use crate::pty::{Session, Spawn, program, status_code};
+use crate::wait::wait_until;
 
 /// Longest time in which the processes of a server may outlive their session, on a machine that is busy with other tests.
 const END: Duration = Duration::from_secs(10);

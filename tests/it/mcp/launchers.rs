@@ -4,10 +4,11 @@
 use std::fs;
 use std::process::{Child, Command, Stdio};
 
-use super::{at, has_python, run, wait_until};
+use super::{at, has_python, run};
 use crate::changes::home;
 use crate::need::{mcp_servers, require, require_that};
 use crate::pty::{Session, Spawn, program, status_code};
+use crate::wait::wait_until;
 
 /// A registry with one package, for as long as this lives.
 struct Registry {

@@ -14,7 +14,6 @@ use std::fs;
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -83,15 +82,6 @@ fn has_python() -> bool {
 
 fn at(home: &TempDir) -> &Path {
     home.path()
-}
-
-/// Waits for a condition.
-fn wait_until(mut is_so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while !is_so() {
-        assert!(Instant::now() < deadline, "it never came to be");
-        std::thread::park_timeout(Duration::from_millis(20));
-    }
 }
 
 #[test]

@@ -8,11 +8,12 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value, json};
 
-use super::{FIXTURE, allow, ask, at, call, has_python, one, results, run, run_in, wait_until};
+use super::{FIXTURE, allow, ask, at, call, has_python, one, results, run, run_in};
 use crate::changes::{home, rounds};
 use crate::home::TestHome;
 use crate::pty::{Session, Spawn, program, status_code};
 use crate::server::{Request, Server, answer, tool_call};
+use crate::wait::wait_until;
 
 #[test]
 fn a_model_searches_and_reads_resources_only_after_they_were_allowed() {

@@ -12,6 +12,7 @@ use super::{at, one_program, run};
 use crate::changes::{home, read};
 use crate::need::{self, TEST_PATH};
 use crate::pty::{Session, Spawn, program, status_code};
+use crate::wait::wait_for_end;
 
 /// The longest wait: the machine may be busy.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -95,14 +96,7 @@ impl Agent {
     /// Closes its input and waits for the end of the process.
     fn end(mut self) -> Option<i32> {
         drop(self.input.take());
-        let until = Instant::now() + PATIENCE;
-        loop {
-            match self.child.try_wait().expect("its status") {
-                Some(status) => return status.code(),
-                None if Instant::now() > until => panic!("it goes on without a client"),
-                None => std::thread::park_timeout(Duration::from_millis(5)),
-            }
-        }
+        wait_for_end(&mut self.child).code()
     }
 }
 

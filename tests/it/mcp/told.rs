@@ -6,11 +6,12 @@ use std::net::TcpListener;
 
 use serde_json::{Value, json};
 
-use super::{FIXTURE, allow, ask, ask_for, at, call, has_python, one, results, run, wait_until};
+use super::{FIXTURE, allow, ask, ask_for, at, call, has_python, one, results, run};
 use crate::changes::{home, rounds};
 use crate::home::TestHome;
 use crate::pty::{Session, Spawn, status_code};
 use crate::server::{Server, answer, refusal};
+use crate::wait::wait_until;
 
 #[test]
 fn instructions_go_with_a_question_only_as_they_were_allowed() {
