@@ -86,7 +86,7 @@ const PROBLEMS_SHOWN_MAX: usize = 20;
 /// Longest wait for the first word of a model on this machine, unless the config sets another.
 const LOCAL_FIRST_BYTE: Duration = Duration::from_secs(600);
 
-/// The part that has messages answered, from any channel.
+/// Answers messages from any channel.
 pub struct Runtime {
     /// The effective settings.
     settings: Settings,
@@ -105,9 +105,9 @@ pub struct Runtime {
     channel: ChannelKind,
     /// The directory of a question: its `@` names are looked up there.
     cwd: PathBuf,
-    /// The most autonomy for now.
+    /// The current limit on the autonomy.
     ceiling: Ceiling,
-    /// Memories that went in front of this conversation.
+    /// Ids of the memories that went in front of this conversation.
     carried: Vec<i64>,
     /// Notes that a channel puts in front of the next question, each with the place that it is from.
     brought: Vec<(String, String)>,
@@ -116,7 +116,7 @@ pub struct Runtime {
     around: Around,
     /// The project for which the notice about its untrusted skills was shown.
     skills_told: Option<PathBuf>,
-    /// The person's word on what questions carry of the project; else the setting counts.
+    /// The person's choice whether questions carry the project's facts; `None` leaves it to the setting.
     project_wanted: Option<bool>,
     tools: tooling::toolsets::Tools,
     /// The session on git that is on.
@@ -152,17 +152,17 @@ pub struct Request {
     pub config: Option<PathBuf>,
     /// `--model NAME`: the answering model, if it isn't the default one.
     pub model: Option<String>,
-    /// The conversation that goes on; a new one begins where absent.
+    /// The conversation to continue; `None` begins a new one.
     pub resume: Option<Resume>,
     /// The source of the questions.
     pub channel: ChannelKind,
-    /// The directory that it begins in; the process's where absent.
+    /// The directory in which the session begins; `None` for that of the process.
     pub cwd: Option<PathBuf>,
-    /// History and conversations that are open already; else they are opened.
+    /// History and conversations, if they are already open; `None` opens them.
     pub store: Option<Arc<Mutex<Store>>>,
-    /// The values that count if the config has a mistake; else those that can be read of it, and the defaults.
+    /// The values to use if the config has a mistake; `None` for its readable values and the defaults.
     pub fallback: Option<Arc<config::Layers>>,
-    /// Without `HOME` the home in the system's table of users counts: containers often set none.
+    /// Without `HOME`, take the home from the system's table of users: containers often don't set the variable.
     pub finds_home: bool,
     /// Directories outside the workspace that tools may read, too: absolute and without links.
     pub readable: Vec<PathBuf>,
@@ -217,13 +217,13 @@ impl Runtime {
     /// Loads the settings and starts the rooms that need no terminal.
     ///
     /// # Errors
-    /// The config that `--config` names can't be read, the conversation to go on with isn't there, or the system has no
+    /// The config that `--config` names can't be read, the conversation to continue isn't there, or the system has no
     /// memory for a database in memory.
     pub fn start(request: &Request) -> Result<Self, Failure> {
         let mut env = host::environment();
         let found_home = if request.finds_home { find_home(&mut env) } else { None };
         let cwd = request.cwd.clone().unwrap_or_else(host::working_directory);
-        // A config is named from where the program was started, whatever it works in.
+        // The path of `--config` starts at the directory of the program's start, wherever the program works.
         let load = config::LoadRequest { explicit: request.config.clone(), env, cwd: host::working_directory() };
         let version = env!("CARGO_PKG_VERSION");
         tracing::info!(event = "startup", version, channel = request.channel.word());
@@ -286,8 +286,8 @@ impl Runtime {
         })
     }
 
-    /// Checks that history and conversations are those on the disk, for a command that only reads them: of an empty database in
-    /// memory it would report that there is nothing.
+    /// Checks that history and conversations are those on the disk, for a command that only reads them: an empty
+    /// database in memory would make it report that there is nothing.
     ///
     /// # Errors
     /// They can't be read; the problems of the start say why.
@@ -301,7 +301,7 @@ impl Runtime {
         &self.settings
     }
 
-    /// Lets other settings hold, and returns the previous ones and whether the agent has other models now.
+    /// Replaces the settings; returns the previous ones and whether the agent's models have changed.
     pub fn replace_settings(&mut self, settings: Settings) -> (Settings, bool) {
         let old = std::mem::replace(&mut self.settings, settings);
         let models = |settings: &Settings| {
@@ -369,7 +369,7 @@ impl Runtime {
         self.problems.push(problem);
     }
 
-    /// History and conversations, for a part that keeps a share of them.
+    /// History and conversations, for a part that shares them.
     #[must_use]
     pub fn store(&self) -> &Arc<Mutex<Store>> {
         &self.store
@@ -410,7 +410,7 @@ impl Runtime {
         &self.cwd
     }
 
-    /// Lets questions come from another directory.
+    /// Sets the directory of the next questions.
     pub fn stand_in(&mut self, directory: PathBuf) {
         self.cwd = directory;
     }
@@ -432,7 +432,7 @@ impl Runtime {
         Ok(())
     }
 
-    /// The most autonomy for now, shared with all who may lower it.
+    /// The current limit on the autonomy, shared with all who may lower it.
     #[must_use]
     pub fn ceiling(&self) -> &Ceiling {
         &self.ceiling
@@ -584,7 +584,7 @@ pub fn config_problems(problems: &[config::Problem]) -> Vec<Failure> {
     lines
 }
 
-/// Lets the agent go on in a stored conversation.
+/// Continues a stored conversation.
 fn resume(agent: &mut Agent, store: &Mutex<Store>, which: Resume) -> Result<(), Failure> {
     let store = store.lock();
     let id = match which {
@@ -668,7 +668,7 @@ pub fn closed(settings: &Settings, channel: ChannelKind) -> Option<Failure> {
         ChannelKind::Agent => (settings.channels.agent, "by reedclaw agent"),
         ChannelKind::Acp => (settings.channels.acp, "in an editor"),
         ChannelKind::Gateway => (settings.channels.gateway, "by reedclaw gateway"),
-        // A model's step is a question as by the command line.
+        // A model's step counts as a question from the command line.
         ChannelKind::Service => return closed(settings, ChannelKind::Agent),
         // No question to a model comes from there.
         ChannelKind::Serve => return None,
@@ -731,7 +731,7 @@ pub fn spec_of(name: &str, model: &ModelSettings, env: &Env) -> Spec {
     })
 }
 
-/// A key that is known at once, or how it is read when it is needed: a program or a file must not hold up the start.
+/// Returns a key that is known at once, or the way to read it when it is needed: a program or a file must not delay the start.
 fn key_of(model: &str, source: Option<&KeySource>, env: &Env) -> (Option<Secret>, Option<KeyReader>) {
     let failed = |model: &str, what: String, why: String, key: &str| {
         Failure::config(format!("the key of {model} can't be read: {what}: {why}"))

@@ -18,7 +18,7 @@ pub(super) struct EarlyStore {
 }
 
 impl EarlyStore {
-    /// Begins; `None` if there is no store at that place yet, for the config may name another.
+    /// Begins; `None` if there is no store at that place yet, since the config may name another.
     pub(super) fn begin(env: &Env) -> Option<Self> {
         let dir = data_directory(env).filter(|dir| dir.join(FILE_NAME).exists())?;
         let place = dir.clone();
@@ -32,7 +32,7 @@ impl EarlyStore {
     }
 }
 
-/// Opens the store that the settings name. What goes wrong is a problem, and history stays in memory then.
+/// Opens the store that the settings name. A failure becomes a problem, and history then stays in memory.
 ///
 /// # Errors
 /// The system has no memory for that, either.

@@ -11,7 +11,7 @@ use crate::steps::{Limits, Steps, StepsError};
 
 /// Time limit for a look at the workspace; a workspace that is too large for it isn't covered.
 const LOOK_TIME: Duration = Duration::from_secs(2);
-/// Time limit for reading contents at one look; the rest follows at the next.
+/// Time limit for reading contents at one look; the next look reads the rest.
 const READ_TIME: Duration = Duration::from_secs(2);
 
 /// Time limit for comparing files with git's index while a command waits.

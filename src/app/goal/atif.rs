@@ -95,7 +95,7 @@ fn question_steps(
     Ok(())
 }
 
-/// The name of a call in its step: models may use one twice.
+/// The identifier of a call within its step; models may use one call id twice.
 fn id_of(number: usize, call: &StoredCall) -> String {
     format!("{number}-{}", call.call_id)
 }

@@ -21,13 +21,13 @@ const NEWS_MAX: usize = 200;
 pub struct Progress {
     /// Its number, once it is stored.
     pub run: Option<i64>,
-    /// Its present activity, in a line.
+    /// The current activity, in one line.
     pub doing: String,
     /// The call at hand.
     pub call: String,
     /// The task at hand and the number of tasks.
     pub at: (usize, usize),
-    /// Dollars by now.
+    /// The cost so far, in dollars.
     pub usd: f64,
     /// Milliseconds of work until `since`.
     pub active_ms: u64,
@@ -37,7 +37,7 @@ pub struct Progress {
     pub news: Vec<String>,
     /// Reason why it couldn't begin or go on.
     pub failure: Option<Failure>,
-    /// No longer works: it ended, or it rests.
+    /// `true` once the run has ended or rests.
     pub is_over: bool,
 }
 
@@ -49,7 +49,7 @@ pub struct Background {
 }
 
 impl Background {
-    /// Starts it, and doesn't wait until it works; `nudge` is called whenever something has changed.
+    /// Starts the run without waiting until it works; `nudge` is called whenever something has changed.
     ///
     /// # Errors
     /// There is no thread for it.
@@ -70,13 +70,13 @@ impl Background {
         Ok(Self { progress, cancel, thread: Some(thread) })
     }
 
-    /// Its number, once it is stored.
+    /// The run's number, once the run is stored.
     #[must_use]
     pub fn run(&self) -> Option<i64> {
         lock(&self.progress).run
     }
 
-    /// Returns its progress and takes its news.
+    /// Returns the run's progress and takes its news.
     #[must_use]
     pub fn progress(&self) -> Progress {
         let mut progress = lock(&self.progress);
@@ -84,24 +84,24 @@ impl Background {
         Progress { news, ..progress.clone() }
     }
 
-    /// Returns whether it doesn't work any more.
+    /// Returns whether the run has ended or rests.
     #[must_use]
     pub fn is_over(&self) -> bool {
         lock(&self.progress).is_over
     }
 
-    /// The number of the task at hand, and of tasks.
+    /// The number of the task at hand and the number of tasks.
     #[must_use]
     pub fn at(&self) -> (usize, usize) {
         lock(&self.progress).at
     }
 
-    /// Stops what it does at once; it can be resumed.
+    /// Stops the current work at once; the run can be resumed.
     pub fn interrupt(&self) {
         self.cancel.cancel();
     }
 
-    /// Waits for its thread.
+    /// Waits for the run's thread.
     pub fn join(&mut self) {
         if let Some(thread) = self.thread.take() {
             // A thread that panicked has nothing to say.
@@ -128,7 +128,7 @@ struct Seen {
     journal: Option<StoredJournal>,
 }
 
-// However the thread ends, its session learns that it doesn't work any more.
+// However the thread ends, the session learns that the run is over.
 impl Drop for Seen {
     fn drop(&mut self) {
         let mut progress = self.lock();

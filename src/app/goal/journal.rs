@@ -1,4 +1,4 @@
-//! Runs towards a goal: their journal in the store, and the lines that tell about them.
+//! Runs towards a goal: their journal in the store, and the lines that describe them.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
@@ -38,7 +38,7 @@ impl StoredJournal {
     /// Begins a run.
     ///
     /// # Errors
-    /// The store can't keep it: a run that a crash would lose doesn't begin.
+    /// The store can't save the run: a run that a crash would lose doesn't begin.
     pub fn begin(store: Arc<Mutex<Store>>, goal: crate::norris::Goal) -> Result<Self, Failure> {
         let run = {
             let mut store = lock(&store);
@@ -49,7 +49,7 @@ impl StoredJournal {
             let workspace = goal.workspace.clone();
             let body = body_of(&Event::Began { goal })?;
             let new = NewRun { kind: KIND, name: "", workspace: &workspace, body: &body, slot: None };
-            // Only a trigger's moment can be taken already.
+            // `begin_run` returns `None` only if a trigger's moment has begun a run before.
             store.begin_run(now_unix_ms(), &new)?.unwrap_or_default()
         };
         Ok(Self { store, run })
@@ -112,7 +112,7 @@ fn lock(store: &Mutex<Store>) -> MutexGuard<'_, Store> {
     store.lock()
 }
 
-/// An event as the store keeps it.
+/// Writes an event in its stored form.
 pub(in crate::app) fn body_of(event: &impl Serialize) -> Result<String, Failure> {
     serde_json::to_string(event)
         .map_err(|error| Failure::internal(format!("an event of a run can't be written: {error}")))
@@ -161,7 +161,7 @@ fn done_of(run: &Run) -> String {
     format!("{done}/{}", planned.count())
 }
 
-/// Returns the report of a run: its end, tasks, checks, cost, and how its changes are taken back.
+/// Returns the report of a run: its end, tasks, checks, cost, and how to undo its changes.
 ///
 /// # Errors
 /// The store can't be read.
@@ -231,7 +231,7 @@ pub fn run_report(journal: &StoredJournal, steps: &RunSteps, env: &Env) -> Resul
     Ok(lines)
 }
 
-/// The changed files that look like tests, and with which no check has run as they were when the run began.
+/// Names the changed files that look like tests and that no check has used in their original version.
 fn test_line(run: &Run, steps: &RunSteps) -> Option<String> {
     run.goal.as_ref().filter(|goal| !goal.checks.is_empty())?;
     let put_back = put_back(run);
@@ -253,7 +253,7 @@ fn again_line(again: &Again) -> String {
     format!("  with the first version of {}: {status}", names_of(&again.files))
 }
 
-/// The changed inputs of the checks, and those that nothing guards.
+/// Lists the changed inputs of the checks, and the inputs that nothing guards.
 fn input_lines(run: &Run) -> Vec<String> {
     let put_back = put_back(run);
     let reached: Vec<&str> = run.reached.iter().filter(|it| !put_back.contains(it)).map(String::as_str).collect();
@@ -272,7 +272,7 @@ pub(super) fn number_of(count: u64, noun: &str) -> String {
     counted(usize::try_from(count).unwrap_or(usize::MAX), noun)
 }
 
-/// The call that a run waits for, and how it is answered; nothing if it doesn't wait.
+/// Describes the call that a run waits for, and how to answer it; empty if the run doesn't wait.
 fn halt_lines(id: i64, run: &Run) -> Vec<String> {
     let Some((halt, _)) = run.halt.as_ref().filter(|_| run.is_waiting()) else { return Vec::new() };
     let mut lines = vec![format!("Waits for a yes ({} risk): {}", halt.risk, halt.intent)];
@@ -292,11 +292,11 @@ fn with_caches_as_one(files: &[String]) -> Vec<String> {
     names
 }
 
-/// Returns the report of a run as JSON: `run`, `state`, `goal`, `why`, `workspace`, `session`, `tasks`, `checks` (`again`: the status
-/// with `files` as they were when the run began),
-/// `changed_inputs`, `changed_unguarded` (files that checks only reach), `unguarded` (reasons why not all are known), `waits_for`,
-/// `cost` by category and model, `used`, `limits`, `grant`, `passed_before` (the checks did, so they show nothing), `steps` (those
-/// that can be taken back), `files` that they changed, `failed_calls`, `asked` (calls that halted it, each with the answer).
+/// Returns the report of a run as JSON: `run`, `state`, `goal`, `why`, `workspace`, `session`, `tasks`, `checks` (`again`: the
+/// status with `files` as they were when the run began), `changed_inputs`, `changed_unguarded` (files that checks only reach),
+/// `unguarded` (reasons why not all are known), `waits_for`, `cost` by category and model, `used`, `limits`, `grant`,
+/// `passed_before` (the checks passed before the run, so they show nothing), `steps` (those that can be undone), `files` that
+/// they changed, `failed_calls`, `asked` (calls that halted the run, each with the answer).
 ///
 /// # Errors
 /// The store can't be read.
@@ -351,7 +351,7 @@ impl Calls {
                     continue;
                 }
                 Event::Halted { halt } => {
-                    // It was refused until its person has answered, which is no failure.
+                    // The call counts as refused until the person has answered, which is no failure.
                     calls.failed.pop_if(|failed| *failed == halt.intent);
                     calls.asked.push((halt.intent.clone(), "no answer yet"));
                     continue;

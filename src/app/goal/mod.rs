@@ -1,5 +1,5 @@
-//! Runs towards goals for a face: the goal that settings and a person's words make, the lines that tell what a run does, the
-//! hold on its workspace, and a run on a thread of its own. It must not know how lines are shown.
+//! Runs towards goals for a face: the goal that settings and a person's words make, the lines that describe a run's
+//! work, the hold on its workspace, and a run on a thread of its own. It must not know how lines are shown.
 
 mod atif;
 mod background;
@@ -28,7 +28,7 @@ pub use journal::{StoredJournal, find_run, run_facts, run_report, run_rows};
 pub(in crate::app) use journal::{body_of, stored_events};
 pub use work::{ReadyRun, RunWatcher, Wanted, ready_run, report_ended_run, request_of_run, work_on_run};
 
-/// Runs that are looked at for one that rests.
+/// Limit on the runs that are searched for one that rests.
 const RECENT_MAX: usize = 20;
 
 /// Makes the goal that the settings and a person's words describe.
@@ -77,7 +77,7 @@ pub fn goal_of(settings: &Settings, text: &str, workspace: &Path) -> Result<Goal
     Ok(goal_within(settings, goal))
 }
 
-/// Takes the grant away where a model may only look: it would be shown and not hold.
+/// Removes the grant if a model may only look: the report would show it, but it would have no effect.
 #[must_use]
 pub fn goal_within(settings: &Settings, goal: Goal) -> Goal {
     match settings.security.autonomy {
@@ -86,7 +86,7 @@ pub fn goal_within(settings: &Settings, goal: Goal) -> Goal {
     }
 }
 
-/// Tells what a run may do and use, in two lines.
+/// Describes what a run may do and use, in two lines.
 #[must_use]
 pub fn granted_lines(goal: &Goal) -> [String; 2] {
     let Limits { usd, tokens, minutes, steps, calls, .. } = &goal.limits;
@@ -106,7 +106,7 @@ pub fn granted_lines(goal: &Goal) -> [String; 2] {
     [format!("grant: {writes}; {commands}; no network"), format!("budget: {budget}")]
 }
 
-/// Tells what a person should know before a run begins to work: its tasks, what the checks show, grant and budget.
+/// Describes what a person should know before a run begins to work: its tasks, what the checks show, grant and budget.
 #[must_use]
 pub fn go_lines(run: &Run) -> Vec<String> {
     let goal = run.goal.clone().unwrap_or_default();
@@ -125,7 +125,7 @@ pub fn go_lines(run: &Run) -> Vec<String> {
     lines
 }
 
-/// Tells what a run does next; none if there is nothing to tell.
+/// Describes what a run does next; `None` if there is nothing to report.
 #[must_use]
 pub fn effect_line(run: &Run, effect: &Effect) -> Option<String> {
     Some(match effect {
@@ -192,7 +192,7 @@ pub fn resting_runs(store: &Arc<Mutex<Store>>, env: &Env, workspace: &Path) -> V
     let rows = store.lock().runs(KIND, RECENT_MAX).unwrap_or_default();
     let here = rows.into_iter().filter(|row| Path::new(&row.workspace) == workspace);
     let line = |row: RunRow| {
-        // Before the run is read: a process that works on it may end it meanwhile.
+        // This comes before the run is read, since a process that works on the run may end it meanwhile.
         if is_worked_on(env, workspace, row.id) {
             return None;
         }
@@ -206,7 +206,7 @@ pub fn resting_runs(store: &Arc<Mutex<Store>>, env: &Env, workspace: &Path) -> V
     here.filter_map(line).collect()
 }
 
-/// Returns the word for a run's state. One that could go on and that no process works on is interrupted.
+/// Returns the word for a run's state. A run that could go on, but has no process that works on it, is interrupted.
 #[must_use]
 pub fn state_word(journal: &StoredJournal, run: &Run, env: &Env) -> &'static str {
     let is_left = |goal: &Goal| !is_worked_on(env, Path::new(&goal.workspace), journal.run());
@@ -229,7 +229,7 @@ pub fn plan_lines(run: &Run) -> Vec<String> {
     lines
 }
 
-/// The changes of a run that can be taken back.
+/// The changes of a run that can be undone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunSteps {
     /// The number of its steps.
@@ -238,7 +238,7 @@ pub struct RunSteps {
     pub files: Vec<String>,
 }
 
-/// Returns the changes of a run that can be taken back.
+/// Returns the changes of a run that can be undone.
 #[must_use]
 pub fn steps_of_run(settings: &Settings, env: &Env, goal: &Goal, run: i64) -> RunSteps {
     let Ok(steps) = crate::app::steps(settings, env, Path::new(&goal.workspace)) else { return RunSteps::default() };

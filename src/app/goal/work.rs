@@ -1,5 +1,5 @@
-//! The work on a run towards a goal: its workspace is held, the run is stored or continued, and its end reported. It must not
-//! know who watches.
+//! The work on a run towards a goal: its workspace is held, the run is stored or continued, and its end reported. It
+//! must not know who watches.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,9 +20,9 @@ pub enum Wanted {
     Stored(i64),
 }
 
-/// Somebody who sees a run from its beginning.
+/// A watcher that sees a run from its beginning.
 pub trait RunWatcher: Watcher {
-    /// The run is stored and is about to work; `problems` are of tools that it lacks.
+    /// Notes that the run is stored and about to work; `problems` are those of tools that it lacks.
     fn stored(&mut self, runtime: &Runtime, journal: &StoredJournal, problems: Vec<Failure>);
 
     /// Something beside the run went wrong.
@@ -37,7 +37,7 @@ pub trait RunWatcher: Watcher {
     }
 }
 
-/// The start of a stored run: in the directory that it works in, whose project file counts.
+/// Returns the request that continues a stored run: in the run's own directory, whose project file counts.
 ///
 /// # Errors
 /// The store can't be read.
@@ -46,7 +46,7 @@ pub fn request_of_run(request: Request, journal: &StoredJournal) -> Result<Reque
     Ok(Request { cwd: Some(PathBuf::from(goal.workspace)), store: Some(Arc::clone(&journal.store)), ..request })
 }
 
-/// Gives a run that has ended its report if a kill has taken it: to its session and to `norris.notify`. Returns what went wrong.
+/// Sends the report of an ended run to its session and to `norris.notify`, if a kill prevented that. Returns what went wrong.
 ///
 /// # Errors
 /// Another run works in its workspace, or its session can't be opened.
@@ -64,14 +64,14 @@ pub fn report_ended_run(runtime: &mut Runtime, journal: &StoredJournal) -> Resul
     Ok(reported(session.as_mut(), runtime, journal))
 }
 
-/// Reports a run that rests to its session and to its person's program; returns what went wrong.
+/// Reports a run that has ended or rests to its session and to `norris.notify`; returns what went wrong.
 fn reported(session: Option<&mut RunOnGit>, runtime: &Runtime, journal: &StoredJournal) -> Vec<String> {
     let lacks = |failure: Failure| format!("the session lacks the report of the run: {}", failure.message);
     let unreported = report_to_session(session, &runtime.agent, journal, &runtime.env).err().map(lacks);
     let notified = notify_of_run(&runtime.settings, &runtime.env, journal);
     let news: Vec<String> = unreported.into_iter().chain(notified).collect();
     if news.is_empty() && journal.state().is_ok_and(|run| run.end.is_some()) {
-        // Without it the report is only given once more.
+        // Without this event the report is only sent once more.
         let _ = journal.add(&Event::Reported);
     }
     news
@@ -169,10 +169,10 @@ impl ReadyRun {
             }
         };
         if let Err(failure) = &done {
-            // It rests, and says why: what it did is kept.
+            // The run rests with this reason; its work so far isn't lost.
             let _ = journal.add(&Event::Paused { why: failure.message.clone() });
         }
-        // Neither hides why the run rests.
+        // A failed report must not hide why the run rests.
         reported(session.as_mut(), runtime, journal).into_iter().for_each(|problem| watcher.news(problem));
         done
     }

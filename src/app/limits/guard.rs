@@ -10,13 +10,13 @@ use crate::policy::{High, Rules};
 #[must_use]
 pub fn policy_rules(settings: &Settings, env: &Env, config: Option<&Path>) -> Rules {
     let text = |path: &Path| path.to_string_lossy().into_owned();
-    // Without a home nothing is one: no path is below a name that can't be.
+    // Without `HOME`, a directory that can't exist serves as the home, so that no path is below it.
     let home = directories::absolute(env, "HOME").unwrap_or_else(|| "/nonexistent".into());
     let own = |kind: Kind| directories::of(env, kind).unwrap_or_else(|| home.join(kind.names().1)).join("reedclaw");
     let mut own_paths = [Kind::Config, Kind::Data, Kind::State].map(own).to_vec();
     let named = [config.map(Path::to_owned), settings.history.dir.clone(), settings.security.audit_log.clone()];
     for path in named.into_iter().flatten() {
-        // A path below another one is still named: it may be a link, and its target is ours as well.
+        // A path below another one is listed as well: it may be a link, and its target is ours, too.
         if !own_paths.contains(&path) {
             own_paths.push(path);
         }

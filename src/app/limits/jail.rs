@@ -1,4 +1,4 @@
-//! The jail of programs that we start by ourselves in a repository: they read, and write nothing.
+//! The jail of programs that ReedClaw starts in a repository by its own decision: they may read, but not write.
 
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -17,8 +17,8 @@ use crate::sandbox::{Grant, Limits, Tier, View, credentials, home_of_user};
 /// Git's files in its config directory. Not the directory as a whole, which holds credentials too.
 const OF_GIT: [&str; 3] = ["git/config", "git/ignore", "git/attributes"];
 
-/// The sandboxes of programs that we start by ourselves, one for each repository. Each is chosen when its first program is to
-/// start, and lasts as long as this does.
+/// The sandboxes of programs that ReedClaw starts by its own decision, one for each repository. Each is chosen when its
+/// first program starts, and lasts as long as this value.
 #[derive(Clone, Default)]
 pub struct Jails(Arc<Mutex<BTreeMap<(u8, PathBuf), Chosen>>>);
 
@@ -36,7 +36,7 @@ impl Jails {
         GitOptions { env: variables, jail: self.jail(settings, env) }
     }
 
-    /// The best jail that works here; without one, limits and a session of its own.
+    /// Returns the best jail that works on this machine; without one, only limits and a session of the program's own.
     fn jail(&self, settings: &Settings, env: &Env) -> Jail {
         let home = directories::absolute(env, "HOME").unwrap_or_else(|| "/".into());
         let own = [config_directory(env), data_directory(env), state_directory(env)];
@@ -69,7 +69,8 @@ impl Jails {
         })
     }
 
-    /// The programs outside of the homes, to be asked for their help, with their jail: they see no home and change nothing.
+    /// Returns the programs outside the homes and the jail in which their help is read: they see no home and can't
+    /// change anything.
     #[must_use]
     pub fn programs(&self, settings: &Settings, env: &Env) -> manual::Programs {
         let homes: Vec<PathBuf> = directories::absolute(env, "HOME").into_iter().chain(home_of_user()).collect();
@@ -82,7 +83,7 @@ impl Jails {
         let jail = move |command: Command| {
             let cwd = command.get_current_dir().ok_or("it has no directory")?.to_owned();
             let chosen = jails.of(&settings, &env, &cwd);
-            // Landlock hides no home whole, and lets programs see each other.
+            // Landlock can't hide a whole home, and it lets programs see each other.
             if !matches!(chosen.get().tier(), Tier::Overlay | Tier::Bubblewrap) {
                 return Err("it needs another sandbox".to_owned());
             }

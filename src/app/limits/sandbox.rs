@@ -68,7 +68,7 @@ const SET: [(&str, &str); 26] = [
     ("TERM", "dumb"),
 ];
 
-/// A sandbox that is chosen when the first program is to be judged, for that takes some milliseconds.
+/// A sandbox that is chosen when the first program is to be judged, since the choice takes some milliseconds.
 #[derive(Clone)]
 pub(in crate::app) struct Chosen {
     mode: Mode,
@@ -101,9 +101,9 @@ impl Chosen {
         }
     }
 
-    /// The confinement of a command of a session, as it is judged: the command works on a bench, whose files are copies. Landlock
-    /// can't keep it from the modes and times of other files, so there it is asked about as at the checkout. The bench hears
-    /// how the sandbox can show it.
+    /// Returns the confinement by which a session's command is judged: the command works on a bench, whose files are
+    /// copies. Landlock can't protect the modes and times of other files, so under Landlock the policy asks as in the
+    /// checkout. The call also notes in the bench how the sandbox can show its files.
     pub(in crate::app) fn judged_on(&self, bench: &Bench) -> Hold {
         bench.show_as(match self.get().tier() {
             Tier::Overlay | Tier::None => Shown::Layers,
@@ -306,7 +306,7 @@ pub(in crate::app) fn grant(settings: &Settings, env: &Env, workspace: &Path) ->
         Some(below) => home.join(below),
         None => PathBuf::from(path),
     });
-    // The system's own directories are needed to run anything; what of them is secret is among the credentials.
+    // Programs need the system's own directories; the secret parts of these are among the credentials.
     let forbidden = forbidden.filter(|path| !SYSTEM_DIRECTORIES.iter().any(|system| path.starts_with(system)));
     let forbidden: Vec<PathBuf> = forbidden.collect();
     let attributes = attributes_of(&forbidden).and_then(|text| stored_attributes(env, &text));
@@ -384,7 +384,7 @@ mod tests {
                         \"/a \\\\[b]\\\\*\\\"\\\\\\\\\\303\\251\" -diff export-ignore\n\
                         \"/a \\\\[b]\\\\*\\\"\\\\\\\\\\303\\251/**\" -diff export-ignore\n";
         assert_eq!(text, expected);
-        // git itself reads them like that.
+        // Git itself reads the attributes this way.
         std::fs::write(home.path().join("attributes"), text).expect("a file");
         let mut git = std::process::Command::new("git");
         git.args(["init", "-q"]).arg(home.path().join("work"));

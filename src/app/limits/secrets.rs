@@ -20,8 +20,8 @@ const ENDINGS: [&str; 12] = [
 /// Shorter values are switches and names more often than secrets.
 const LEAST_CHARS: usize = 8;
 
-/// Returns the secrets of an environment, each with the variable whose name replaces it; that of the variable `also`, whatever
-/// its name is.
+/// Returns the secrets of an environment, each with the variable whose name replaces it. The value of the variable
+/// `also` counts whatever its name is.
 pub(in crate::app) fn of_environment(env: &Env, also: &str) -> Vec<(String, String)> {
     let secret = |(name, value): (&std::ffi::OsString, &std::ffi::OsString)| {
         let (name, value) = (name.to_str()?, value.to_str()?.trim());

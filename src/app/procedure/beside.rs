@@ -1,5 +1,5 @@
-//! The files beside a procedure's own, as the person sees them who is asked to trust it: their text, and the text that was
-//! trusted before, of which a copy is kept. It must not know how they are shown.
+//! The files beside a procedure's own, as shown to the person who is asked to trust it: their text, and the text that
+//! was trusted before, from a stored copy. It must not know how they are shown.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -64,7 +64,7 @@ pub fn untrusted_files(env: &Env, procedure: &Procedure) -> Vec<Beside> {
     files
 }
 
-/// Keeps copies of the files that are trusted now, for a later difference, and removes those of files that they replace.
+/// Stores copies of the files that are trusted now, for a later difference, and removes those of files that they replace.
 /// Without a copy the next look shows a file whole.
 #[allow(clippy::disallowed_methods, reason = "copies of ours in the state directory")]
 pub(super) fn keep_copies(env: &Env, procedure: &Procedure) {
@@ -84,7 +84,7 @@ pub(super) fn keep_copies(env: &Env, procedure: &Procedure) {
     }
 }
 
-/// The paths of the files beside a procedure's own in a text that trust is about, each with its hash.
+/// Returns the paths of the files beside a procedure's own in a manifest, each with its hash.
 pub(super) fn lines(manifest: &str) -> BTreeMap<&str, &str> {
     let lines = manifest.lines().take_while(|line| !line.is_empty()).filter_map(|line| line.split_once("  "));
     lines.filter(|(_, path)| *path != FILE_NAME).map(|(hash, path)| (path, hash)).collect()

@@ -1,4 +1,4 @@
-//! Runs of procedures: their journals in the store, and the lines that tell about them. It must not know how lines are shown.
+//! Runs of procedures: their journals in the store, and the lines that describe them. It must not know how lines are shown.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ use crate::sop::{
 };
 use crate::store::{NewRun, Period, RunRow, Store};
 
-/// Runs that are looked at for one that waits.
+/// Limit on the runs that are searched for one that waits.
 const WAITING_MAX: usize = 20;
 /// The kind of these runs in the store.
 const KIND: &str = "sop";
@@ -46,11 +46,11 @@ struct Parts {
     env: Env,
     /// Further directories of procedures.
     dirs: Vec<String>,
-    /// The most that a run may use.
+    /// Limit on what a run may use.
     most: Budget,
-    /// Finished runs of a procedure that are stored.
+    /// Number of finished runs to store for each procedure.
     keep_runs: usize,
-    /// The goal of a step without its words.
+    /// Template of a step's goal, without the goal's text.
     goal: Result<norris::Goal, Failure>,
 }
 
@@ -77,7 +77,7 @@ pub struct SopStart<'a> {
 }
 
 impl<'a> SopStart<'a> {
-    /// The beginning by a kind of trigger, with inputs and nothing else.
+    /// Returns a beginning by a kind of trigger, with inputs and nothing else.
     #[must_use]
     pub fn by(kind: &str, inputs: &'a BTreeMap<String, String>) -> Self {
         Self { inputs, trigger: Fired::by(kind), slot: None, taken: Vec::new() }
@@ -87,7 +87,7 @@ impl<'a> SopStart<'a> {
 /// Begins a run of a trusted procedure; `None` if the trigger's moment has begun one before.
 ///
 /// # Errors
-/// The procedure may not run, an input is wrong, or the store can't keep the run: one that a crash would lose doesn't begin.
+/// The procedure may not run, an input is wrong, or the store can't save the run: one that a crash would lose doesn't begin.
 pub fn begin_procedure(
     config: (&Settings, &Env),
     store: &Arc<Mutex<Store>>,
@@ -118,7 +118,7 @@ fn begin(
         let slot = slot.map(|slot| (place.as_str(), slot));
         let new = NewRun { kind: KIND, name: &procedure.name, workspace: &path, body: &body, slot };
         let run = store.begin_run(now_unix_ms(), &new)?;
-        // A store that can't forget is no reason not to run.
+        // Failing to remove old runs is no reason not to run.
         let _ = store.forget_runs(KIND, &procedure.name, parts.keep_runs);
         run
     };
@@ -144,7 +144,7 @@ fn beginning(
     })
 }
 
-/// The run that a procedure would begin, to look at it; the procedure may not be trusted yet.
+/// Returns the run that a procedure would begin, for display; the procedure may not be trusted yet.
 ///
 /// # Errors
 /// Its file has problems, or its inputs do.
@@ -172,7 +172,7 @@ impl SopJournal {
         Ok(Self { store, parts, run: row.id, name: row.name, workspace })
     }
 
-    /// The run that waits for a person: this one, or one that a step began; with its state.
+    /// Returns the run that waits for a person, this one or one that a step began, with its state.
     ///
     /// # Errors
     /// The store can't be read.
@@ -196,7 +196,7 @@ impl SopJournal {
         Ok(runs)
     }
 
-    /// The run whose steps began this one, directly or not, with all that wait for it ready to go on.
+    /// Returns the outermost run whose steps began this one, and resumes the paused runs up to it; this run if one of them ended.
     ///
     /// # Errors
     /// The store can't be read or written.
@@ -240,7 +240,7 @@ impl SopJournal {
             return Err(Failure::user(message).hint(hint));
         }
         let begun = begin(&self.parts, &self.store, &procedure, &self.workspace, with)?;
-        // Only a trigger's moment can be taken already.
+        // `None` means that a trigger's moment has begun a run before, which can't happen here.
         let journal = begun.ok_or_else(|| none_with(self.run))?;
         let Budget { usd, tokens, minutes } = procedure.usable()?.budget.within(&self.parts.most).within(left);
         journal.add(&Event::Raised { usd, tokens, minutes })?;
@@ -385,16 +385,16 @@ fn fate_of(records: &[receipts::Record<'_>], step: &StepRun) -> Fate {
     };
     let Some(at) = records.iter().rposition(is_call) else { return Fate::NotBegun };
     if records[at].timestamp.as_ref() < utc_ms(step.begun_ms).as_str() {
-        // An earlier attempt's, unless the clock was set back meanwhile.
+        // The record belongs to an earlier attempt, unless the clock was set back meanwhile.
         return if step.attempts > 1 { Fate::NotBegun } else { Fate::Unknown };
     }
-    // The step was the run's last, so all that follows is its own: the changes of a command on its copy are a second call.
+    // The step was the run's last, so all later records are its own: applying a command's changes from its copy is a second call.
     let intents: Vec<_> = records[at..].iter().filter(|it| it.kind == receipts::Kind::Intent).collect();
     let outcome = |intent: &receipts::Record<'_>| {
         records.iter().find(|it| it.intent.as_deref() == Some(&*intent.id)).map(|it| it.status)
     };
     match intents.last().and_then(|last| outcome(last)) {
-        // It isn't known whether there were changes to be applied.
+        // Whether there were changes to apply isn't known.
         Some(Some(receipts::Status::Allowed)) if tool == "shell" && risk != "low" && intents.len() == 1 => {
             Fate::Unknown
         }

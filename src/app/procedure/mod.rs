@@ -27,12 +27,12 @@ pub use journal::{
 const DIRECTORY: &str = "sops";
 /// The directory of the records of trust.
 const RECORDS: &str = "trust-sops";
-/// Procedures of one place.
+/// Limit on the procedures in one place.
 const PROCEDURES_MAX: usize = 200;
-/// Files of a procedure, and levels of directories.
+/// Limits on the files of a procedure and on the levels of its directories.
 const FILES_MAX: usize = 200;
 const DEPTH_MAX: usize = 4;
-/// Bytes of a file beside the procedure's own.
+/// Limit on the bytes of a file beside the procedure's own.
 const HELPER_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 /// A procedure that was found.
@@ -65,13 +65,13 @@ impl Procedure {
         self.place.join(FILE_NAME)
     }
 
-    /// The text that trust is about: a line with hash and path for each file, and the procedure's own file whole.
+    /// The text that a person trusts: a line with hash and path for each file, and the procedure's own file whole.
     #[must_use]
     pub fn manifest(&self) -> &str {
         self.overlay.as_ref().map_or("", Overlay::text)
     }
 
-    /// The directory that its runs work in, for one that it was found for.
+    /// Returns the directory in which runs of a procedure that was found for `around` work.
     ///
     /// # Errors
     /// The file names a directory that isn't there.
@@ -153,7 +153,7 @@ pub fn procedures(places: SopPlaces<'_>, workspace: &Path) -> Vec<Procedure> {
     found
 }
 
-/// A procedure beyond the limit: it is named, and doesn't run.
+/// Marks a procedure beyond the limit: it is listed, but doesn't run.
 fn beyond(procedure: Procedure) -> Procedure {
     let what = format!("its directory has more than {PROCEDURES_MAX} procedures");
     let problem = Problem { line: 1, what, hint: "move some to another directory of sop.dirs".into() };
@@ -213,7 +213,7 @@ fn unread(name: String, place: PathBuf, is_project: bool, what: Problem) -> Proc
     }
 }
 
-/// The text that trust is about, for a text of the procedure's own file.
+/// Makes the text that a person trusts, from a text of the procedure's own file.
 fn manifest(root: &Root, text: &str) -> Result<String, String> {
     let mut lines = Vec::new();
     hashes(root, "", DEPTH_MAX, &mut lines)?;
@@ -307,7 +307,7 @@ pub fn trust_procedure(env: &Env, procedure: &Procedure) -> Result<(), Failure> 
     Ok(())
 }
 
-/// Takes the trust back; returns whether there was any.
+/// Revokes the trust; returns whether there was any.
 ///
 /// # Errors
 /// The record can't be removed.
@@ -328,7 +328,7 @@ pub fn step_tools(settings: &Settings, env: &Env) -> Registry {
 #[must_use]
 pub fn procedure_problems(registry: &Registry, procedure: &Procedure, all: &[Procedure]) -> Vec<Problem> {
     let mut problems = procedure.problems.clone();
-    // What could be read of a file with problems is looked at, too.
+    // The readable parts of a file with problems are checked, too.
     let partly = || sop::read_partly(&procedure.text).0;
     let Some(definition) = procedure.definition.clone().or_else(partly) else { return problems };
     for step in &definition.steps {
@@ -363,7 +363,7 @@ pub fn procedure_problems(registry: &Registry, procedure: &Procedure, all: &[Pro
     problems
 }
 
-/// The fault of a step that begins another procedure: there is none, or it begins this one again.
+/// Returns the fault of a step that begins another procedure: there is no such procedure, or it begins this one again.
 fn inner_problem(procedure: &Procedure, name: &str, all: &[Procedure]) -> Option<(String, &'static str)> {
     let found = |name: &str| all.iter().find(|it| it.name == name);
     if found(name).is_none() {
@@ -387,7 +387,7 @@ fn inner_problem(procedure: &Procedure, name: &str, all: &[Procedure]) -> Option
     None
 }
 
-/// The inputs that a step gives another procedure and that it doesn't know, and those that it needs and doesn't get.
+/// Returns the inputs that a step passes to a procedure that doesn't define them, and the required ones that the step lacks.
 fn input_problems(name: &str, inputs: &serde_json::Value, all: &[Procedure]) -> Vec<(String, String)> {
     let Some(definition) = all.iter().find(|it| it.name == name).and_then(|it| it.definition.as_ref()) else {
         return Vec::new();
@@ -414,9 +414,9 @@ pub(super) fn zone_of(name: &str) -> Option<jiff::tz::TimeZone> {
     }
 }
 
-/// Faults of a call that its tool's schema shows; arguments that come from elsewhere are unknown yet.
+/// Returns the faults of a call by its tool's schema; arguments that come from elsewhere are unknown yet.
 fn tool_problems(registry: &Registry, tool: &str, args: Option<&serde_json::Value>) -> Vec<(String, String)> {
-    // A server's tools are known once it was started.
+    // A server's tools are known only after its start.
     if tool.contains("__") {
         return Vec::new();
     }

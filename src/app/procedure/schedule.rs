@@ -17,21 +17,21 @@ use crate::sop::{Fired, Trigger, cron};
 const MISSED_MS_MAX: i64 = 86_400_000;
 /// A time is missed if it is older than this when the service looks, in milliseconds.
 const LATE_MS: i64 = 90_000;
-/// Files of a workspace that a trigger looks at, directories among which they are, and levels of these.
+/// Limits on the files of a workspace that a trigger looks at, on the directories that hold them, and on the levels of these.
 const FILES_MAX: usize = 20_000;
 const DIRECTORIES_MAX: usize = 4_096;
 const DEPTH_MAX: usize = 8;
-/// Runs that one file may begin in a minute, and runs for files that changed while the procedure was at work: more is a
-/// procedure that writes what it waits for.
+/// Limit on the runs that one file may begin in a minute, and on those for files that changed while the procedure was
+/// at work: a procedure beyond it writes the files that it waits for.
 const FIRES_MAX: usize = 5;
 const MINUTE_MS: i64 = 60_000;
-/// The shortest time to the next look at a file that settles, and the time to that at one whose procedure has begun too many
-/// runs, in milliseconds.
+/// Shortest time until the next look at a file that settles, and the time until the next look at a file whose procedure
+/// has begun too many runs, in milliseconds.
 const LOOK_AGAIN_MS: i64 = 50;
 const SLOW_MS: i64 = 5_000;
 /// The stamp of a file that no run can be begun for: its name isn't UTF-8.
 const UNNAMED: &str = "";
-/// Triggers of all procedures.
+/// Limit on the triggers of all procedures.
 pub const ALL_TRIGGERS_MAX: usize = 500;
 
 /// A trigger that is due.
@@ -39,7 +39,7 @@ pub const ALL_TRIGGERS_MAX: usize = 500;
 pub struct Due {
     /// The number of its procedure among those that were looked at.
     pub procedure: usize,
-    /// The moment, which begins one run and no second.
+    /// The moment, for which only one run begins.
     pub slot: String,
     /// Its time, Unix milliseconds.
     pub at: i64,
@@ -47,7 +47,7 @@ pub struct Due {
     pub fired: Fired,
 }
 
-/// The state of the world for a look.
+/// The facts about the world at one look.
 #[derive(Clone, Copy, Debug)]
 pub struct Moment {
     /// The time, Unix milliseconds.
@@ -75,11 +75,12 @@ pub trait Facts {
 struct Known {
     /// The time until which the schedule was looked at.
     until: Option<i64>,
-    /// A quiet time has held it up.
+    /// A quiet time has delayed it.
     was_quiet: bool,
     /// Its files, by path.
     files: Option<BTreeMap<String, KnownFile>>,
-    /// Times at which a file began runs of late, by path, and at which files did that changed while the procedure was at work.
+    /// Recent times at which each file began runs, by path, and recent times of runs for files that changed while the
+    /// procedure was at work.
     fires: BTreeMap<String, Vec<i64>>,
     own_fires: Vec<i64>,
     /// Such files wait, and this was reported.
@@ -126,7 +127,7 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// Finds what is due now, in the order of time; in a quiet time no schedule is, but the newest time in it is due afterwards.
+    /// Finds what is due now, in the order of time. In a quiet time no schedule is due; afterwards the newest time in it is.
     pub fn due(&mut self, procedures: &[Procedure], moment: Moment, facts: &dyn Facts) -> Vec<Due> {
         let Moment { now, has_news, .. } = moment;
         self.next = None;
@@ -209,7 +210,7 @@ impl Schedule {
         let zone = zone_of(zone)?;
         self.look_again(at.next(&zone, now));
         let known = self.known.entry(key.to_owned()).or_default();
-        // A run of a time to come was begun by a wrong clock.
+        // A run with a time in the future was begun by a wrong clock.
         let first = || if catches_up { last().unwrap_or(now).min(now) } else { now };
         if is_quiet {
             known.until.get_or_insert_with(first);
@@ -269,7 +270,7 @@ impl Schedule {
         let Look { key, number, settle_ms, now, name, is_at_work } = look;
         let known = self.known.entry(key.to_owned()).or_default();
         let Some(files) = &mut known.files else {
-            // The files that are there at the start begin nothing.
+            // Files that exist at the start begin no run.
             let old = |stamp| KnownFile { stamp, since: now, is_over: true, is_own: false };
             known.files = Some(found.into_iter().map(|(path, stamp)| (path, old(stamp))).collect());
             return Vec::new();
@@ -405,7 +406,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Notes a path that isn't there by this name because its own isn't UTF-8.
+    /// Notes a path that doesn't exist under this name because its real name isn't UTF-8.
     fn unnamed(&mut self, path: &str) {
         if path.contains(char::REPLACEMENT_CHARACTER) {
             self.found.insert(path.to_owned(), UNNAMED.to_owned());
@@ -413,7 +414,7 @@ impl Walk<'_> {
     }
 }
 
-/// Returns whether a directory holds what tools fill by themselves.
+/// Returns whether the content of a directory with this name is generated by tools.
 fn is_made_by_tools(name: &str) -> bool {
     name == ".git" || known_paths::derived(Path::new(name)).is_some()
 }

@@ -14,7 +14,7 @@ use crate::config::{Env, KeySource, ModelSettings, Settings};
 use crate::proto::{self, Failure};
 use crate::sop::{Act, Effect, Event, Run, Trigger};
 
-/// Interval of the looks whether the workspace is free.
+/// Interval between checks whether the workspace is free.
 const FREE_EVERY: Duration = Duration::from_millis(500);
 
 /// Finds the trusted procedure that a webhook of this name begins, and the secret of its signature.
@@ -53,7 +53,7 @@ pub fn models_without_key(settings: &Settings, env: &Env, procedures: &[Procedur
         let names = steps.map(|own| [own, &definition.model, first]);
         used.extend(names.filter_map(|names| names.into_iter().find(|name| !name.is_empty())));
     }
-    // A model may ask others.
+    // A model may call other models.
     let asked =
         |name: &&str| settings.models.iter().find(|(own, it)| own == name || it.aliases.iter().any(|it| it == name));
     let asked: Vec<_> = used.iter().filter_map(asked).collect();
@@ -94,7 +94,7 @@ pub fn work_procedure(
         match hold_workspace(runtime.env(), &journal.workspace) {
             Ok(held) => break held,
             Err(Unheld::Busy(_)) => std::thread::park_timeout(FREE_EVERY),
-            // It would stay in that state, and hold up other runs.
+            // The run would wait forever, and delay other runs.
             Err(Unheld::Failed(failure)) => return Err(failure),
         }
     };
@@ -114,7 +114,7 @@ pub fn work_procedure(
     run.map(Some)
 }
 
-/// Nobody looks.
+/// A watcher that ignores all events.
 struct Unseen;
 
 impl Watcher for Unseen {

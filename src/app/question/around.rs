@@ -1,5 +1,5 @@
 //! The context of a question besides its own words: memories, if it begins a conversation, and the facts about the
-//! repository around it. Every face asks here, so that all carry the same.
+//! repository around it. Every face gets it here, so that all questions carry the same.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use crate::project::{Notes, Surroundings};
 use crate::store::{MemoryOrigin, Store};
 use crate::turn::{self, Asked, estimate_tokens, memory_note, relevant};
 
-/// Memories that are looked at for a question, the newest.
+/// Limit on the newest memories that are considered for a question.
 const LOOKED_AT_MAX: usize = 5_000;
 
 /// The memories that go with a question.
@@ -79,7 +79,7 @@ pub struct AroundNotes {
 }
 
 impl Around {
-    /// The sandboxes in which it starts programs.
+    /// The sandboxes in which the look at a repository starts programs.
     #[must_use]
     pub fn jails(&self) -> &Jails {
         &self.jails
@@ -90,7 +90,7 @@ impl Around {
         self.surroundings.notes(cwd, &card_options(settings, env, &self.jails))
     }
 
-    /// Begins to look, for a question that comes at once.
+    /// Begins to look at the repository, for a question that comes at once.
     pub fn begin(&mut self, settings: &Settings, env: &Env, cwd: &Path) {
         self.surroundings.begin(cwd, &card_options(settings, env, &self.jails));
     }

@@ -1,6 +1,6 @@
-//! `@` in a question: finds the named files beneath the root of the repository or project, and makes notes of them for
-//! the question. A file that the policy doesn't let a model read without a question isn't attached; a name of nothing
-//! stays text. While a session on git is on, its files come first, and a file that only the checkout has is marked as such.
+//! `@` in a question: finds the named files beneath the root of the repository or project, and makes notes of them for the
+//! question. A file that the policy doesn't let a model read without a question isn't attached; a name that matches nothing stays
+//! text. While a session on git is on, its files come first, and a file that only the checkout has is marked as such.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -118,8 +118,8 @@ impl Attaching<'_> {
         attached
     }
 
-    /// A picture anywhere on the disk: the person has named it themselves. The policy's closed paths stay closed. A
-    /// path of nothing is text, unless it was meant as an attachment.
+    /// Reads a picture anywhere on the disk, since the person has named it. The policy's closed paths stay closed. A
+    /// path that matches nothing is text, unless it was meant as an attachment.
     fn picture(&self, path: &str, is_named: bool) -> Option<Piece> {
         let refused = |why: String| Some(Piece::Refused(path.to_owned(), why));
         let home = || self.env.get(std::ffi::OsStr::new("HOME")).map(PathBuf::from);
@@ -144,7 +144,7 @@ impl Attaching<'_> {
         }
     }
 
-    /// The path that a name which begins with `~/` means.
+    /// Returns the path for a name that begins with `~/`.
     fn at_home(&self, name: &str) -> Option<PathBuf> {
         let home = self.env.get(std::ffi::OsStr::new("HOME"))?;
         name.strip_prefix("~/").map(|rest| Path::new(home).join(rest))
@@ -271,7 +271,7 @@ fn is_far_picture(mention: &Mention) -> bool {
     mention.name.starts_with(['/', '~']) && is_picture(&mention.name)
 }
 
-/// For a name of nothing there is a notice only if it was hardly meant as text: lines of a file, or a file's name.
+/// Returns a notice for a name that matches nothing, if it was hardly meant as text: lines of a file, or a file's name.
 fn missing(mention: &Mention) -> Vec<Piece> {
     let end = Path::new(&mention.name).extension().and_then(|it| it.to_str());
     let is_file = mention.lines.is_some() || end.is_some_and(|it| it.starts_with(|c: char| c.is_ascii_alphabetic()));
@@ -347,12 +347,12 @@ struct Place {
     tree: Arc<dyn Tree>,
     below: PathBuf,
     rules: Rules,
-    /// Words after the name of a file of it.
+    /// Words that follow the name of one of these files.
     note: &'static str,
 }
 
 impl Place {
-    /// Returns whether the policy lets a model read a path, from the root, unasked; why not.
+    /// Returns whether the policy lets a model read a path below the root without a question, and if not, why.
     fn may_read(&self, relative: &Path) -> Result<(), String> {
         let path = self.tree.path().join(relative);
         let (Some(path), Some(cwd)) = (path.to_str(), self.tree.path().to_str()) else {
@@ -367,7 +367,7 @@ impl Place {
         Err(verdict.reasons.first().map_or_else(|| "the policy closes it".to_owned(), |reason| reason.text.clone()))
     }
 
-    /// A path of the working directory, else of the root.
+    /// Looks for a path below the working directory, then below the root.
     fn look(&self, mention: &Mention) -> Found {
         let from_here = self.below.join(&mention.name);
         let mut error = None;

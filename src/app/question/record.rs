@@ -1,4 +1,4 @@
-//! Keeps a conversation in the store as it happens.
+//! Stores a conversation as it happens.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
@@ -25,7 +25,7 @@ pub fn past_turns(turns: Vec<StoredTurn>) -> Vec<PastTurn> {
     turns.into_iter().map(past).collect()
 }
 
-/// The summary that a conversation goes on with.
+/// Returns the summary with which a conversation continues.
 ///
 /// # Errors
 /// The database can't be read.
@@ -52,7 +52,7 @@ pub struct StoreRecorder {
     known: TurnCounts,
     /// The row of a request that is on its way.
     reserved: Option<RequestId>,
-    /// Another part of the program reports a problem of the store.
+    /// `true` if another part of the program reports the store's problems.
     is_quiet: bool,
     /// The run that requests are made for.
     charge: Option<Charge>,
@@ -84,7 +84,7 @@ impl StoreRecorder {
 }
 
 impl StoreRecorder {
-    /// The conversation at hand, begun where none has.
+    /// Returns the conversation at hand, and begins one if there is none.
     fn begun(
         conversation: &mut Option<ConversationId>,
         store: &mut Store,

@@ -23,7 +23,7 @@ pub fn make_title(agent: &Agent, store: &Arc<Mutex<Store>>) {
         let mut recorder = StoreRecorder::in_background(Arc::clone(&store), conversation);
         if let Some(title) = titler.title(&turn.question, &turn.answer, &mut recorder) {
             let store = store.lock();
-            // One that can't be written is missed as little as one that wasn't made.
+            // A title that can't be stored is no greater loss than one that wasn't made.
             let _ = store.suggest_title(conversation, &title);
         }
     });

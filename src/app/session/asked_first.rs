@@ -16,10 +16,10 @@ const DOUBTS_MAX: usize = 100;
 /// Bytes of a file that is searched for secrets, and of all files together.
 const SEARCHED_BYTES_MAX: usize = 4 * 1024 * 1024;
 const SEARCHED_ALL_BYTES_MAX: usize = 64 * 1024 * 1024;
-/// Time in which git's program counts the files of a checkout that aren't committed, which is asked where only it can tell.
+/// Time limit for git's program to count the uncommitted files of a checkout, if only git can find them.
 const GIT_TIME: Duration = Duration::from_millis(1500);
 
-/// A place that should be looked at before it becomes part of a branch or a checkout.
+/// A place to check before it becomes part of a branch or a checkout.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Doubt {
     /// The file.
@@ -55,7 +55,7 @@ pub fn doubts(agent: &Agent, changes: &[Changed], text: &dyn Fn(Option<(Mode, Oi
     all
 }
 
-/// The numbers of the lines that are new, from 1: the old text has no such line, or not as often.
+/// Returns the numbers of the new lines, from 1: the old text lacks the line, or has it less often.
 fn added_lines(old: &str, new: &str) -> BTreeSet<usize> {
     let mut left: HashMap<&str, usize> = HashMap::new();
     old.lines().for_each(|line| *left.entry(line).or_default() += 1);
@@ -69,7 +69,7 @@ fn added_lines(old: &str, new: &str) -> BTreeSet<usize> {
     (1..).zip(new.lines()).filter(|(_, line)| is_new(line)).map(|(number, _)| number).collect()
 }
 
-/// The places of what the running turn has changed that look like secrets, a line each, for its record.
+/// Lists the places that look like secrets in the changes of the running turn, a line each, for its record.
 pub(super) fn doubts_of_turn(agent: &Agent, session: &Session) -> Vec<String> {
     let Ok(changes) = session.changes_of_turn() else { return Vec::new() };
     let new: HashMap<Oid, &[u8]> = changes
@@ -98,15 +98,15 @@ pub(super) fn doubts_of_turn(agent: &Agent, session: &Session) -> Vec<String> {
     found.iter().take(DOUBTS_MAX).map(|it| agent.redacted(&line(it))).collect()
 }
 
-/// Describes the files of the checkout that aren't committed, and so aren't part of a session that begins, as far as they are counted
-/// within `time`; `None` if there are none.
+/// Describes the uncommitted files of the checkout, which aren't part of a session that begins, as far as they are
+/// counted within `time`; `None` if there are none.
 #[must_use]
 pub fn left_behind(options: &GitOptions, sessions: &Sessions, time: Duration) -> Option<String> {
     let checkout = sessions.repo().work_dir()?;
     let counts = match sessions.count_uncommitted(time) {
         Some(counts) if counts.is_whole || !counts.to_string().is_empty() => Some(counts.to_string()),
         Some(_) => None,
-        // Its index, or a filter, is git's alone to read.
+        // Only git can read the checkout's index, or apply a filter.
         None => uncommitted(checkout, options, GIT_TIME),
     };
     match counts {

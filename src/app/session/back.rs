@@ -8,8 +8,8 @@ use crate::files::Tree as _;
 use crate::proto::Failure;
 use crate::sessions::{FilesBack, SessionError, short_id};
 
-/// Returns whether an undo, or a redo, means the files of the session that is on, and not those of the checkout: since the session's
-/// newest commit its files weren't brought there.
+/// Returns whether an undo, or a redo, applies to the files of the current session rather than to those of the
+/// checkout. An undo does unless the session's files were brought to the checkout since its newest commit.
 #[must_use]
 pub fn undoes_in_session(runtime: &Runtime, is_undo: bool) -> bool {
     let Some(OnGit { session, .. }) = &runtime.on_git else { return false };
@@ -23,7 +23,7 @@ pub fn undoes_in_session(runtime: &Runtime, is_undo: bool) -> bool {
     !newest.is_some_and(|step| step.text == text && step.time >= since)
 }
 
-/// Takes back what a turn has changed in files of the session that is on, or makes it again; with `path`, one file.
+/// Undoes what a turn has changed in files of the session that is on, or makes it again; with `path`, one file.
 ///
 /// # Errors
 /// No session is on, there is nothing, or it can't be written.

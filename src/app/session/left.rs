@@ -1,4 +1,4 @@
-//! A turn that a crash cut off: what the store of conversations has of it, and what its command had changed, goes into its commit.
+//! A turn that a crash cut off: its stored part of the conversation, and the changes of its commands, go into its commit.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,23 +19,23 @@ use crate::sessions::wire::CallFile;
 use crate::sessions::{Session, SessionError, Sessions, State, TurnReport};
 use crate::store::{ConversationId, Store};
 
-/// Conversations, the newest first, among whose last turns it is looked for if the one in which it was asked isn't known.
+/// Number of newest conversations whose last turns are searched for the turn if the conversation of its question isn't known.
 const CONVERSATIONS_SEEN: usize = 50;
 
-/// Opens a session for writing. A turn of it that was cut off has what its commands had changed then, and its answer and its calls, if
-/// the store has them, so that they get into its commit, whatever makes that.
+/// Opens a session for writing. If a turn was cut off, the session takes over the changes of the turn's commands, and
+/// the answer and the calls that the store has, so that they get into the turn's commit, whoever makes it.
 ///
 /// # Errors
-/// As of [`Sessions::open`].
+/// The errors of [`Sessions::open`].
 pub fn open_to_write(runtime: &Runtime, sessions: &Sessions, id: &str) -> Result<Session, SessionError> {
     open_asking(runtime, sessions, id, &mut Nobody)
 }
 
-/// The same with a person who can be asked: about changes of a command that waited for an answer when the process was killed, or
-/// that would have needed a question.
+/// Opens a session like [`open_to_write`] with a person who can be asked: about changes of a command that waited for an
+/// answer when the process was killed, or that would have needed a question.
 ///
 /// # Errors
-/// As of [`Sessions::open`].
+/// The errors of [`Sessions::open`].
 pub fn open_asking(
     runtime: &Runtime,
     sessions: &Sessions,
@@ -61,7 +61,7 @@ fn take_over(runtime: &Runtime, session: &mut Session, person: &mut dyn Person) 
     session.draft().guard(key_test(&runtime.agent));
     let mut calls = Vec::new();
     for (layer, note) in copies {
-        // Without a turn it was a command of the person's own, or the branch has moved since.
+        // Without a turn the command was the person's own, or the branch has moved since.
         let is_of_turn = session.left().is_some();
         let done = is_of_turn.then(|| taken_over(runtime, session, (&bench, layer, &note), person)).flatten();
         let Some((command, outcome)) = done else {
@@ -83,7 +83,7 @@ fn take_over(runtime: &Runtime, session: &mut Session, person: &mut dyn Person) 
     calls
 }
 
-/// Takes over what one command had changed; returns it with what became of that.
+/// Takes over the changes of one command; returns the command and the outcome.
 fn taken_over(
     runtime: &Runtime,
     session: &Session,
@@ -107,8 +107,9 @@ fn taken_over(
     take_over_cut_off(&mut built.ok()?.runner, bench, (layer, note), asked)
 }
 
-/// Gives the turn of a session that was cut off its answer and its calls, if the store has them: in the conversation in which it was
-/// asked, or if that isn't known, as of a run, among the newest ones. `calls` are those that no store has.
+/// Adds the answer and the calls that the store has to a turn of the session that was cut off. The turn is searched for
+/// in the conversation of its question or, if that isn't known, as for a run, among the newest ones. `calls` are those
+/// that no store has.
 fn recall(session: &mut Session, agent: &Agent, store: &Mutex<Store>, calls: Vec<CallFile>) {
     let Some(left) = session.left() else { return };
     let asked_in = match session.conversation_of_left() {

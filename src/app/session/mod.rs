@@ -50,7 +50,7 @@ pub use tools::{RepositoryTool, Ruling, ToolAsked, session_on};
 /// Bytes of open files that go with a question, all together: some 32,000 tokens.
 const OPEN_BYTES_MAX: u64 = 128 * 1024;
 
-/// Files that no commit takes which the line about a turn names; its record has all.
+/// Limit on the left-out files that the line about a turn names; the turn's record has all.
 const LEFT_OUT_SHOWN: usize = 3;
 
 /// A session that is on.
@@ -84,11 +84,11 @@ fn bench_of(session: &Session, wanted: &SessionSettings) -> Bench {
         .closed(closed)
 }
 
-/// The changes of a command of the person's own.
+/// The changes by a command of the person's own.
 pub struct OwnChanges {
     /// The files of the session, each with a sign: new, changed or gone.
     pub files: Vec<(PathBuf, char)>,
-    /// The files that no commit takes, with the reason.
+    /// The files that the commit leaves out, with the reason.
     pub left_out: Vec<String>,
 }
 
@@ -118,7 +118,7 @@ fn no_session() -> Failure {
     Failure::user("no session is on").hint(":session lists them")
 }
 
-/// The person who has typed a command for the bench: it may run as it is. Anything else is asked about.
+/// The person who has typed a command for the bench: the command may run without a question, anything else is asked about.
 pub struct OwnCommand<'p> {
     person: &'p mut dyn Person,
     has_run: bool,
@@ -134,7 +134,7 @@ impl<'p> OwnCommand<'p> {
         Self { person, has_run: false, has_yes: false, lacks_yes: false }
     }
 
-    /// The same, whose changes the person wants whatever they are.
+    /// Sets whether the person wants the command's changes, whatever they are.
     #[must_use]
     pub fn with_yes(self, has_yes: bool) -> Self {
         Self { has_yes, ..self }
@@ -170,13 +170,13 @@ pub struct Approvals<'a> {
 }
 
 impl Approvals<'_> {
-    /// Approvals of what belongs to no session.
+    /// Approvals of calls that belong to no session.
     #[must_use]
     pub fn none() -> Self {
         Self { on_git: None, hide: Box::new(str::to_owned), announce: Box::new(|_| {}) }
     }
 
-    /// Sets the way in which the person's other shells hear of each question.
+    /// Sets the way to announce each question to the person's other shells.
     pub fn announce_by(&mut self, announce: impl Fn(&str) + Send + 'static) {
         self.announce = Box::new(announce);
     }
@@ -195,7 +195,7 @@ impl Approvals<'_> {
         committed
     }
 
-    /// The person has answered.
+    /// Notes that the person has answered.
     pub fn end(&mut self) {
         if let Some(on_git) = &self.on_git {
             on_git.session.ask(None);
@@ -205,7 +205,7 @@ impl Approvals<'_> {
     /// Commits that the person has agreed to a call of the running turn.
     ///
     /// # Errors
-    /// As of [`Approvals::begin`].
+    /// The errors of [`Approvals::begin`].
     pub fn note(&mut self, what: &str) -> Result<(), Failure> {
         let what = (self.hide)(what);
         let Some(on_git) = &mut self.on_git else { return Ok(()) };
@@ -255,7 +255,7 @@ impl Runtime {
     /// Begins a session with the uncommitted files of the checkout.
     ///
     /// # Errors
-    /// As of [`Runtime::start_session`].
+    /// The errors of [`Runtime::start_session`].
     pub fn start_session_with_changes(&mut self, workspace: &Path, title: &str) -> Result<(), Failure> {
         let missing = || Failure::unavailable("git isn't installed").hint("install git");
         let program = crate::git::Program::find(&self.env).ok_or_else(missing)?;
@@ -265,7 +265,7 @@ impl Runtime {
         Ok(())
     }
 
-    /// The test whether bytes hold a key that is known by now.
+    /// Returns a test whether bytes contain a key that is known by now.
     #[must_use]
     pub fn key_guard(&self) -> Guard {
         key_test(&self.agent)
@@ -279,11 +279,11 @@ impl Runtime {
     /// Begins a session on a branch of the user's that is checked out nowhere.
     ///
     /// # Errors
-    /// As of [`Sessions::start_on`].
+    /// The errors of [`Sessions::start_on`].
     pub fn start_session_on(&mut self, workspace: &Path, branch: &str, title: &str) -> Result<(), Failure> {
         let title = self.agent.redacted(title);
         let session = self.sessions(workspace)?.start_on(branch, &title).map_err(session_failure)?;
-        // In a clone the branch brings the turns of its session.
+        // In a clone the branch already has the turns of its session.
         self.agent.clear_conversation();
         self.take_session(session)
     }
@@ -296,10 +296,11 @@ impl Runtime {
         self.open_session_asking(workspace, wanted, &mut Nobody)
     }
 
-    /// The same with a person who can be asked about changes that waited for an answer when a process was killed.
+    /// Continues a session like [`Runtime::open_session`], with a person who can be asked about changes that waited for
+    /// an answer when a process was killed.
     ///
     /// # Errors
-    /// As of [`Runtime::open_session`].
+    /// The errors of [`Runtime::open_session`].
     pub fn open_session_asking(
         &mut self,
         workspace: &Path,
@@ -308,7 +309,7 @@ impl Runtime {
     ) -> Result<(), Failure> {
         let sessions = self.sessions(workspace)?;
         let id = sessions.find(wanted).map_err(session_failure)?;
-        // One that is open here is closed first: its lock is ours.
+        // A session that is open here is closed first, since its lock is ours.
         self.on_git = None;
         let session = open_asking(self, &sessions, &id, person).map_err(session_failure)?;
         self.take_session(session)
@@ -321,10 +322,10 @@ impl Runtime {
         found.is_some_and(|(id, sessions)| has_commands_copy(&sessions, &id))
     }
 
-    /// Takes a session up that was opened, and the conversation that its record holds.
+    /// Takes up an opened session, and the conversation in its record.
     ///
     /// # Errors
-    /// A record can't be read, or the conversation not be stored.
+    /// A record can't be read, or the conversation can't be stored.
     pub fn take_session(&mut self, session: Session) -> Result<(), Failure> {
         let records = session.view().records(session.meta().turns).map_err(session_failure)?;
         self.on_git = Some(OnGit::new(session, &self.settings.sessions));
@@ -345,8 +346,8 @@ impl Runtime {
         Some(short_id(left.session.id()).to_owned())
     }
 
-    /// Begins the session of a run that wants a new one, or continues the one that it names; the tools that are taken next
-    /// work on it. Sets its id in the goal.
+    /// Begins the session of a run that wants a new one, or continues the one that it names; the next tools of the
+    /// agent work on it. Sets its id in the goal.
     ///
     /// # Errors
     /// There is no repository, no such session, or another process has it open.
@@ -368,8 +369,8 @@ impl Runtime {
         Some(RunOnGit { on_git, store: Arc::clone(self.store()), keeps_calls })
     }
 
-    /// The open files of the session that is on, each as a note for a question. One that the policy closes isn't sent; one
-    /// that is too long, or beyond what all may have together, is named.
+    /// The open files of the session that is on, each as a note for a question. A file that the policy closes isn't
+    /// sent; a file that is too long, or beyond the limit for all files together, is only named.
     pub(super) fn open_files(&self) -> Vec<String> {
         let Some(on_git) = &self.on_git else { return Vec::new() };
         let (draft, mut left) = (on_git.session.draft(), OPEN_BYTES_MAX);
@@ -432,10 +433,10 @@ impl Runtime {
         }
     }
 
-    /// Commits a file of the session as its person wrote it. Returns the line that tells of it.
+    /// Commits a file of the session as its person wrote it. Returns a line about the commit.
     ///
     /// # Errors
-    /// As of [`Session::edit_by_user`].
+    /// The errors of [`Session::edit_by_user`].
     pub fn edit_session_file(&mut self, path: &str, old: Option<&[u8]>, new: &[u8]) -> Result<String, Failure> {
         let guard = key_test(&self.agent);
         let Some(on_git) = &mut self.on_git else { return Ok(String::new()) };
@@ -469,7 +470,7 @@ impl Runtime {
         })
     }
 
-    /// The files that a command of the person's own has changed, and those that no commit takes, a line each.
+    /// Returns the files that a command of the person's own has changed, and those that the commit leaves out.
     ///
     /// # Errors
     /// No session is on, or its files can't be read.
@@ -492,7 +493,7 @@ impl Runtime {
         Ok(OwnChanges { files: files.into_iter().map(|it| (it.path.clone(), sign(&it))).collect(), left_out })
     }
 
-    /// Commits what a command of the person's own has changed, or drops it. Returns the line that tells of it.
+    /// Commits what a command of the person's own has changed, or drops it. Returns a line about the commit.
     ///
     /// # Errors
     /// The commit can't be made.
@@ -509,7 +510,7 @@ impl Runtime {
         Ok(format!("its changes are in the session as commit {}", crate::git::short(commit)))
     }
 
-    /// The agent, and beside it the approvals of the turn that it is asked for.
+    /// Returns the agent, and the approvals for the turn that it is asked for.
     pub fn agent_and_approvals(&mut self) -> (&mut Agent, Approvals<'_>) {
         let hide = self.agent.redactor().hiding();
         (&mut self.agent, Approvals { on_git: self.on_git.as_mut(), hide, ..Approvals::none() })
@@ -526,7 +527,7 @@ impl Runtime {
         let files = on_git.session.sessions().repo().files_in_index();
         if files.is_some_and(|files| u64::from(files) <= self.settings.sessions.prepare) {
             let bench = Arc::clone(&on_git.bench);
-            // A command that comes before its end waits for it.
+            // A command that arrives before the bench is ready waits for it.
             let _ = std::thread::Builder::new().name("bench".to_owned()).spawn(move || bench.prepare());
         }
         Ok(notice)
@@ -571,7 +572,7 @@ impl Runtime {
         Ok(Applied { files: count - adopted.left.len(), step: adopted.report.step, left: adopted.left })
     }
 
-    /// The first line of a turn's commit by the model for summaries, if there is one and it answers in time.
+    /// Returns the first line of a turn's commit by the model for summaries, if there is one and it answers in time.
     fn subject_of(&self, report: &TurnReport) -> Option<String> {
         let wait = Duration::from_millis(self.settings.sessions.message_ms);
         if report.state != State::Whole || wait.is_zero() {
@@ -605,7 +606,7 @@ impl Runtime {
         let Some(mut on_git) = self.on_git.take() else { return Ok(None) };
         let done = on_git.session.end_turn(&report).map_err(session_failure);
         if done.as_ref().is_ok_and(|it| it.forked.is_some()) {
-            // The files of commands are the fork's from now on.
+            // From now on the files of commands belong to the fork.
             on_git = OnGit { summarised: on_git.summarised, ..OnGit::new(on_git.session, &self.settings.sessions) };
         }
         let on_git = self.on_git.insert(on_git);
@@ -632,7 +633,7 @@ impl Runtime {
     }
 }
 
-/// Adds the directories in which new files lie, each before what is in it. A file in the place of one makes room.
+/// Adds the directories in which new files lie, each before its content. A file in the place of a directory is replaced.
 fn with_directories(checkout: &Path, all: Vec<Incoming>) -> Result<Vec<Incoming>, Failure> {
     let failed = |error: PathError| Failure::unavailable(format!("{}: {error}", checkout.display()));
     let root = Root::open(checkout, None).map_err(failed)?;
@@ -696,10 +697,10 @@ pub fn cut_off_turns(env: &Env, workspace: &Path) -> Vec<String> {
     all.iter().filter(|it| it.state() == "cut").map(line).collect()
 }
 
-/// Takes keys out of what the turn that ends has changed; names what its commit leaves out.
+/// Removes keys from the changes of the turn that ends; returns the names of what its commit leaves out.
 fn without_keys(on_git: &OnGit, agent: &Agent) -> Result<Vec<String>, Failure> {
     let mut left_out = on_git.bench.take_left_out();
-    // Some keys are read with the first question only.
+    // Some keys are read only with the first question.
     on_git.session.draft().guard(key_test(agent));
     let taken_back = on_git.session.draft().take_back_keys().map_err(|error| session_failure(error.into()))?;
     left_out.extend(taken_back.iter().map(|path| format!("{} (it holds a key)", path.display())));
@@ -707,7 +708,7 @@ fn without_keys(on_git: &OnGit, agent: &Agent) -> Result<Vec<String>, Failure> {
     Ok(left_out)
 }
 
-/// The test whether bytes hold a key that is known by now.
+/// Returns a test whether bytes contain a key that is known by now.
 fn key_test(agent: &Agent) -> Guard {
     let redactor = agent.redactor().clone();
     Box::new(move |bytes| redactor.holds_known(bytes))

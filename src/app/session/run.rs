@@ -18,7 +18,7 @@ use crate::store::Store;
 pub struct RunOnGit {
     pub(super) on_git: OnGit,
     pub(super) store: Arc<Mutex<Store>>,
-    /// `true` if commits hold the calls, or only what was said.
+    /// `true` if commits hold the calls, `false` if they hold only question and answer.
     pub(super) keeps_calls: bool,
 }
 
@@ -57,7 +57,7 @@ impl RunOnGit {
     }
 }
 
-/// Takes the session of a run back to the turn before the run, and tells of it; its commits are kept.
+/// Takes the session of a run back to the turn before the run, and returns a line about it; its commits stay under a reference.
 ///
 /// # Errors
 /// The session can't be opened or moved, or has turns after the run.
@@ -82,7 +82,7 @@ pub fn rewind_run_session(runtime: &Runtime, goal: &Goal, run: i64, began: i64) 
     Ok(vec![format!("session {id} is at turn {before}, as before run {run}; the newest commit is kept as {reference}")])
 }
 
-/// The subject of the commit with the report of a run, up to how it ended.
+/// The subject of the commit with the report of a run; `state` says how the run ended.
 fn report_subject(run: i64, state: &str) -> String {
     format!("report of run {run}: {state}")
 }
@@ -99,7 +99,7 @@ impl Turns for RunOnGit {
         let Some(mut report) = last_report(agent, &self.store) else { return Ok(()) };
         report.left_out = without_keys(&self.on_git, agent)?;
         report.doubts = doubts_of_turn(agent, &self.on_git.session);
-        // An attempt that was cut off and changed nothing is no commit; the next one is the same turn.
+        // An attempt that was cut off and changed nothing makes no commit; the next attempt uses the same turn.
         if report.state != State::Whole && self.on_git.session.draft().is_unchanged() {
             self.on_git.session.forget_turn();
             return Ok(());

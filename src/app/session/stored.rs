@@ -1,5 +1,5 @@
-//! Conversations of sessions in the store. There they are an index, for lists and recall: git has them, and what is missing is made
-//! anew from it. It must not know how the store keeps them.
+//! Conversations of sessions in the store. There they are an index, for lists and recall: git has them, and missing
+//! ones are made again from git. It must not know how the store saves them.
 
 use std::collections::HashSet;
 
@@ -40,8 +40,8 @@ fn texts(turns: &[StoredTurn]) -> Vec<(String, String)> {
     turns.iter().map(|it| (it.question.clone(), it.answer.clone())).collect()
 }
 
-/// The stored conversation with exactly these turns, and whether it is new: if there is none, as for a session from another machine,
-/// it is stored.
+/// Returns the stored conversation with exactly these turns, and whether it is new: if there is none, as for a session
+/// from another machine, it is stored.
 pub(super) fn conversation_of(store: &mut Store, turns: &[StoredTurn]) -> Result<(ConversationId, bool), StoreError> {
     let wanted = texts(turns);
     for known in store.conversations(CONVERSATIONS_SEEN)? {
@@ -65,8 +65,8 @@ fn add(store: &mut Store, turns: &[StoredTurn]) -> ConversationId {
     id
 }
 
-/// Stores the conversations of sessions that the store lacks, as after its file was lost. Returns the sessions' short ids. Those that were
-/// only fetched, whose records can't be read, or whose turn was cut off, are left out.
+/// Stores the conversations of sessions that the store lacks, as after its file was lost. Returns the sessions' short
+/// ids. Sessions that were only fetched, whose records can't be read, or whose turn was cut off, are left out.
 ///
 /// # Errors
 /// The repository or the store can't be read.

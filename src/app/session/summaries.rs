@@ -1,5 +1,5 @@
-//! Summaries of a repository's files by the model for summaries. They are made once, when the person asks for them; from then
-//! on each turn's changed files get theirs in the background, and questions carry what is new of them.
+//! Summaries of a repository's files by the model for summaries. They are first made when the person asks for them;
+//! from then on the files that each turn changes get theirs in the background, and questions carry the new ones.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -116,7 +116,7 @@ pub fn to_summarise(runtime: &Runtime) -> Result<ToSummarise, Failure> {
     Ok(ToSummarise { sessions, missing, tokens })
 }
 
-/// Makes them, twenty files a request; stops at the first request that fails, with what there is. Returns the number.
+/// Makes the summaries, twenty files a request; stops at the first request that fails. Returns the number of summaries.
 ///
 /// # Errors
 /// A request failed, in the model's words, or a budget forbids it; the summaries so far are stored.
@@ -161,7 +161,7 @@ pub(super) fn follow_up(runtime: &Runtime) {
 }
 
 impl OnGit {
-    /// The summaries that the next question carries, and the names of files without one: all at first, later what is new.
+    /// The summaries for the next question, and the names of files without one: first all of them, later the new ones.
     pub(in crate::app) fn summaries_note(&mut self) -> Option<String> {
         if !has_summaries(self.session.sessions()) {
             return None;

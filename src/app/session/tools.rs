@@ -1,5 +1,5 @@
-//! Tools that lie in the repository of a session: which of them its person has allowed, and what is asked about them. What
-//! is allowed lies in the state directory, for each repository; the file in the tree only tells of it.
+//! Tools in the repository of a session: which of them its person has allowed, and the questions about them. The
+//! permissions are stored in the state directory, for each repository; the file in the tree only records the decisions.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -68,7 +68,7 @@ impl OnGit {
         names(&**draft).into_iter().map(one).collect()
     }
 
-    /// Returns what a person has to see before they allow a tool. It is loaded within its bounds, and not run.
+    /// Returns the facts that a person has to see before they allow a tool. The tool is loaded within its bounds, and not run.
     ///
     /// # Errors
     /// There is no such tool, or it can't be used.
@@ -79,7 +79,7 @@ impl OnGit {
         Ok(ToolAsked { text, writes: tool.writes().to_vec(), description })
     }
 
-    /// Runs the tests of a tool on files in memory. It needn't be allowed: nothing of it reaches the session's files.
+    /// Runs the tests of a tool on files in memory. The tool needn't be allowed, since it can't reach the session's files.
     ///
     /// # Errors
     /// There is no such tool or no file of tests, or one of both can't be used.
@@ -107,7 +107,7 @@ impl OnGit {
     /// There is no such tool, or the state directory or the branch can't be written.
     pub fn rule_tool(&mut self, name: &str, ruling: Ruling) -> Result<String, Failure> {
         let grants = grants_of(&self.bench);
-        // A decision that changes nothing is no commit.
+        // A decision that changes nothing makes no commit.
         let is_known = match ruling {
             Ruling::Revoke if !grants.knows(name) => Some("nothing of it was allowed or refused"),
             Ruling::Approve if grants.standing(&self.source(name)?) == Standing::Allowed => {
@@ -155,7 +155,7 @@ impl OnGit {
         Ok(format!("tool {name}: {done}"))
     }
 
-    /// The tools that wait for a decision: of each its name, and whether another text of it was allowed.
+    /// Lists the tools that wait for a decision: each with its name, and whether another text of it was allowed.
     #[must_use]
     pub fn undecided_tools(&self) -> Vec<String> {
         let waits = |it: &RepositoryTool| matches!(it.state, "unknown" | "changed");

@@ -50,7 +50,7 @@ pub struct RunnerOf<'a> {
     pub channel: Option<ChannelKind>,
     /// The config's file, if one was read.
     pub config: Option<&'a Path>,
-    /// The most autonomy for now.
+    /// The current limit on the autonomy.
     pub ceiling: Ceiling,
     /// The bench on which commands of a git session run, if one is on.
     pub bench: Option<&'a Arc<Bench>>,
@@ -62,7 +62,7 @@ pub struct RunnerOf<'a> {
 /// of a tool: until then an empty directory of ours takes its place. A server of tools needs it at once.
 ///
 /// # Errors
-/// As of [`runner_in`].
+/// The errors of [`runner_in`].
 pub fn tool_runner(of: &RunnerOf<'_>) -> Result<BuiltRunner, Failure> {
     let &RunnerOf { settings, env, workspace, store, channel, config, ref ceiling, bench: _, readable } = of;
     if workspace != workspace_dir(settings, env) || workspace.exists() {
@@ -93,7 +93,7 @@ pub fn tool_runner(of: &RunnerOf<'_>) -> Result<BuiltRunner, Failure> {
     Ok(built)
 }
 
-/// Makes a directory that isn't there yet; opening it reports a failure.
+/// Makes a directory that isn't there yet; a failure shows when the directory is opened.
 fn existing(path: &Path) -> &Path {
     let _ = DirBuilder::new().recursive(true).mode(0o700).create(path);
     path
@@ -182,7 +182,7 @@ fn servers_of(
 ) -> Option<Arc<Servers>> {
     let may_add = matches!(channel, Some(ChannelKind::Acp | ChannelKind::Shell));
     let servers = servers_in(settings, env, place, chosen, may_add)?;
-    // The others have at most a person who says yes or no, and none who fills in forms.
+    // On the other channels there is at most a person who says yes or no, and none who fills in forms.
     if !matches!(channel, None | Some(ChannelKind::Acp | ChannelKind::Agent | ChannelKind::Shell)) {
         servers.ask_nobody();
     }
@@ -206,8 +206,8 @@ fn add_of_sessions(
     if from.0.sessions.tools { add_repository_tools(registry, bench, from) } else { Vec::new() }
 }
 
-/// Names in `tools_allow` that are no tool's: each with its setting. A tool of a server counts only once it is offered, so names
-/// of servers' tools aren't judged.
+/// Returns the names in `tools_allow` that no tool has, each with its setting. Names of servers' tools aren't judged,
+/// since such a tool exists only once its server offers it.
 #[must_use]
 pub fn unknown_tools(settings: &Settings, env: &Env) -> Vec<(String, String)> {
     let (registry, _) = tools_alone(settings, env);
@@ -224,8 +224,8 @@ pub fn unknown_tools(settings: &Settings, env: &Env) -> Vec<(String, String)> {
     ChannelKind::ALL.into_iter().flat_map(unknown).collect()
 }
 
-/// Adds the tool that reads skills, the one that notes something for later where there is a conversation to note it of, and those
-/// of a team's canvases.
+/// Adds the tool that reads skills, the tool that notes something for later if there is a conversation for the note,
+/// and the tools of a team's canvases.
 fn add_tools_of_conversations(registry: &mut Registry, env: &Env, place: &Path, channel: Option<ChannelKind>) {
     let added = registry.add(Box::new(crate::tools::Skill::new(crate::app::tooling::skills::library(env, place))));
     debug_assert_eq!(added, Ok(()));
@@ -248,7 +248,7 @@ fn keep_allowed(registry: &mut Registry, names: &[String], problems: &mut Vec<Fa
     registry.keep_only(names);
 }
 
-/// The permanently allowed commands; none while their file is damaged, which is a problem. The tools go on and ask.
+/// Returns the permanently allowed commands; none while their file is damaged, which is a problem. Tools then still ask.
 fn allowed_or_none(state: &Path, root: &Path, problems: &mut Vec<Failure>) -> Allowed {
     let mut allowed = Allowed::at(state, root);
     problems.extend(allowed.refresh().err().map(|error| {
@@ -274,7 +274,7 @@ pub fn allowed_commands(env: &Env, workspace: &Path) -> Result<Allowed, Failure>
     };
     let state = state_directory(env).ok_or_else(|| failed("no HOME is set, so it has no place".into(), "set HOME"))?;
     let root = match workspace.canonicalize() {
-        // The directory for tools outside of projects is made when one first needs it: nothing is allowed there yet.
+        // The directory for tools outside of projects is made when a tool first needs it: nothing is allowed there yet.
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => workspace.to_owned(),
         root => root.map_err(|error| failed(format!("{}: {error}", workspace.display()), ""))?,
     };

@@ -13,13 +13,13 @@ use crate::tools::script::{FOLDER, Grants, Source, Standing, names};
 use crate::tools::{Registry, Script};
 use crate::tree::Bench;
 
-/// The decisions for the repository of a bench: the folder of the repository is two above it.
+/// Returns the decisions for the repository of a bench: the repository's folder is two levels above the bench.
 pub(in crate::app) fn grants_of(bench: &Bench) -> Grants {
     let folder = bench.dir().ancestors().nth(2).unwrap_or(bench.dir());
     Grants::at(&folder.join("tools.json"))
 }
 
-/// A tool whose text is the one that was read.
+/// Loads a tool from the text that was read.
 pub(in crate::app) fn loaded(
     source: Source,
     settings: &Settings,
@@ -59,7 +59,7 @@ pub(in crate::app) fn add_repository_tools(
     problems
 }
 
-/// A text that changes if other tools of the repository are allowed.
+/// Returns a text that changes if other tools of the repository are allowed.
 pub(in crate::app) fn mark_of(bench: &Bench) -> String {
     let (grants, draft) = (grants_of(bench), bench.draft());
     let sources = names(&**draft).into_iter().filter_map(|name| Source::read(&**draft, &name).ok());

@@ -1,4 +1,4 @@
-//! Settings to servers of tools: what each may reach, how its program is started, and what makes it this server.
+//! Settings to servers of tools: what each may reach, how its program is started, and what identifies it.
 
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -37,7 +37,7 @@ const OWN_DIRECTORY: [&str; 3] = ["XDG_CACHE_HOME", "npm_config_cache", "UV_TOOL
 /// The variable of uv's cache and its place below a server's own directory, since uv doesn't work inside its cache.
 const UV_CACHE: (&str, &str) = ("UV_CACHE_DIR", "uv");
 
-/// Longest file among a server's arguments that is known by its content, in bytes; a longer one by its length and time.
+/// Longest file among a server's arguments that is identified by its content, in bytes; a longer one by its length and time.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 /// Time for a request to an address that a server names.
 const DIAL: Duration = Duration::from_secs(10);
@@ -53,7 +53,7 @@ pub fn servers(settings: &Settings, env: &Env, workspace: &Path, may_add: bool) 
     servers_in(settings, env, workspace, &Chosen::for_workspace(settings, env, workspace), may_add)
 }
 
-/// The same, with a sandbox that is chosen elsewhere. With `may_add` there are servers even if none is configured.
+/// Returns the servers with a sandbox that is chosen elsewhere. With `may_add` there are servers even if none is configured.
 pub(in crate::app) fn servers_in(
     settings: &Settings,
     env: &Env,
@@ -217,7 +217,7 @@ fn web(settings: &Settings, env: &Env, all: &Arc<Mutex<BTreeMap<String, Arc<Serv
     Web { authorities, headers: Arc::new(headers), dial: Arc::new(dial), secret: Arc::new(secret) }
 }
 
-/// A key, a variable or a header that the user has for a server.
+/// Returns the value of a key, a variable or a header that the user has for a server.
 fn value_of(source: &KeySource, env: &Env) -> Result<String, String> {
     match source {
         KeySource::Variable(name) => {
@@ -229,8 +229,8 @@ fn value_of(source: &KeySource, env: &Env) -> Result<String, String> {
     }
 }
 
-/// Configures servers that are added for one session: in the sandbox, without the network. Their values are a stranger's words,
-/// and may decide which code runs, so they are a part of what the server is.
+/// Configures servers that are added for one session: in the sandbox, without the network. Their values come from
+/// outside and may decide which code runs, so they are part of the server's identity.
 fn adding(parts: &Arc<Parts>, chosen: &Chosen) -> Adding {
     let (parts, chosen) = (Arc::clone(parts), chosen.clone());
     Box::new(move |name, Added { place, env: variables, headers }| {
@@ -279,9 +279,9 @@ struct Parts {
 }
 
 impl Parts {
-    /// The identity of a server: its program, how and where it is started, and how it is held. A program that root owns is known by
-    /// its path, any other by its content, too, and so is each file that an argument names: it may be what an interpreter runs.
-    /// There is none without the program: it isn't known which one it will be.
+    /// Returns the identity of a server: its program, how and where it is started, and how it is held. A program that root owns
+    /// is identified by its path, any other also by its content, and so is each file that an argument names: an interpreter may
+    /// run it. Without the program there is no identity, since it isn't known which program it will be.
     fn identity(&self, row: &ServerSettings) -> Option<Value> {
         if let (Some(url), true) = (&row.url, row.command.is_empty()) {
             return Some(json!({"url": url, "headers": row.headers.keys().collect::<Vec<_>>()}));
@@ -301,7 +301,7 @@ impl Parts {
         }))
     }
 
-    /// The files that a server's arguments name. Those that the config lets it write are its data.
+    /// Returns the files that a server's arguments name, except those that the config lets the server write: these are its data.
     fn files<'a>(&self, row: &'a ServerSettings, cwd: &'a Path) -> impl Iterator<Item = PathBuf> + use<'a> {
         let real = |path: PathBuf| path.canonicalize().ok();
         let writable: Vec<PathBuf> = row.writable.iter().cloned().filter_map(real).collect();
@@ -309,7 +309,7 @@ impl Parts {
         found.filter(move |path| !writable.iter().any(|writable| path.starts_with(writable)))
     }
 
-    /// A file among a server's arguments, as a part of what it is.
+    /// Identifies a file among a server's arguments.
     fn file(&self, path: &Path) -> Value {
         let data = path.metadata().ok();
         let hash = data.as_ref().filter(|data| data.len() <= FILE_BYTES_MAX).and_then(|data| self.hash(path, data));
@@ -317,8 +317,8 @@ impl Parts {
         json!([path.display().to_string(), is])
     }
 
-    /// Returns whether a program, a script or a package of the workspace may be what starts: a launcher takes an
-    /// installed package from there first. A `cwd` of the config says where everything is.
+    /// Returns whether a program, a script or a package of the workspace may start: a launcher prefers an installed
+    /// package of the workspace. A `cwd` in the config decides where everything is.
     fn is_of_workspace(&self, row: &ServerSettings) -> bool {
         let (Some(word), None) = (row.command.first(), &row.cwd) else { return false };
         let cwd = &self.grant.cwd;
@@ -342,7 +342,7 @@ impl Parts {
         Some(hash)
     }
 
-    /// The program that a server's word starts in a directory, with the `PATH` that it gets.
+    /// Finds the program that a server's word starts in a directory, with the server's `PATH`.
     fn program(&self, row: &ServerSettings, word: &str, cwd: &Path) -> Option<PathBuf> {
         let own = row.env.get("PATH").filter(|source| !matches!(source, KeySource::Command(_) | KeySource::File(_)));
         let own = own.and_then(|source| value_of(source, &self.env).ok());
@@ -350,7 +350,7 @@ impl Parts {
         find_program(word, path, cwd)
     }
 
-    /// Returns whether a server was started as another one than it is now: its program was replaced since.
+    /// Returns whether a server's program was replaced since its start.
     fn is_replaced(&self, name: &str, row: &ServerSettings) -> bool {
         let started = self.started.lock().get(name).cloned();
         started.is_some_and(|started| started != self.identity(row))
@@ -383,7 +383,7 @@ impl Parts {
         }
         grant.readable.extend(row.readable.iter().cloned());
         grant.writable.extend(row.writable.iter().cloned().chain(own));
-        // The sandbox would say so too, but only as an exit status.
+        // The sandbox would report this too, but only by an exit status.
         if self.program(row, program, &grant.cwd).is_none() {
             return Err(match program.contains('/') {
                 true => format!("there is no program {program}"),
@@ -407,7 +407,7 @@ impl Parts {
     /// The variables of a server: a few of the user's, those that the configuration names, and its own directory.
     ///
     /// # Errors
-    /// Why one of them has no value.
+    /// Reason why one of them has no value.
     fn variables(
         &self,
         row: &ServerSettings,
@@ -432,8 +432,8 @@ impl Parts {
     }
 }
 
-/// The files and directories that the arguments of a program name from its directory: by their paths, or, as modules are named, by
-/// a name there without its ending.
+/// Returns the files and directories in the program's directory that its arguments name: by their paths or, like
+/// modules, by a name without its ending.
 #[allow(clippy::disallowed_methods, reason = "the names in the directory of a server")]
 fn named(argv: &[String], cwd: &Path) -> Vec<PathBuf> {
     let (mut found, mut entries) = (Vec::new(), None);
@@ -458,7 +458,7 @@ fn named(argv: &[String], cwd: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Returns whether the sandbox has a home or a directory for temporary files of its own in the place of a server's
+/// Returns whether the sandbox puts a home or a directory for temporary files of its own in the place of a server's
 /// directory.
 fn is_hidden(grant: &Grant) -> bool {
     let Grant { cwd, workspace, readable, writable, homes, .. } = grant;
@@ -470,7 +470,7 @@ fn is_hidden(grant: &Grant) -> bool {
 /// The address of a proxy without the name and the password in it.
 fn without_login(address: &str) -> String {
     let (scheme, rest) = address.split_once("://").map_or(("", address), |(scheme, rest)| (scheme, rest));
-    // A password may hold characters that no address has: all up to the last sign is taken for it.
+    // A password may hold characters that no address has, so all text up to the last `@` counts as the login.
     let host = rest.rsplit_once('@').map_or(rest, |(_, host)| host);
     if scheme.is_empty() { host.to_owned() } else { format!("{scheme}://{host}") }
 }

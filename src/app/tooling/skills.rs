@@ -35,7 +35,7 @@ impl Skills {
         let home = env.get(std::ffi::OsStr::new("HOME")).map(PathBuf::from);
         let own = skills::read(&Places::of_user(config::config_directory(env).as_deref(), home.as_deref()));
         let top = cwd.canonicalize().ok().and_then(|cwd| project_top(env, &cwd));
-        // A home that is a repository has the user's own.
+        // If the home is a repository, its skills are the user's own.
         let top = top.filter(|top| Some(top.as_path()) != home.as_deref());
         let Some(top) = top else { return Self { own, ..Self::default() } };
         let project = skills::read(&Places::of_project(&top));
@@ -44,7 +44,7 @@ impl Skills {
         Self { own, project, is_trusted, overlay }
     }
 
-    /// Skills that count: the user's before a project's of the same name.
+    /// Returns the skills that count: a project's only if the user has none of the same name.
     pub fn usable(&self) -> impl Iterator<Item = &Text> {
         let of_project = self.project.skills.iter().filter(|it| self.is_trusted && self.own_skill(&it.name).is_none());
         self.own.skills.iter().chain(of_project)

@@ -76,7 +76,7 @@ pub(in crate::app) fn tools(settings: &Settings, env: &Env, launcher: &Launcher)
     (registry, problems)
 }
 
-/// Every tool, for lists and checks: none of them can start anything.
+/// Returns every tool, for lists and checks: none of them can start anything.
 #[must_use]
 pub fn tools_alone(settings: &Settings, env: &Env) -> (Registry, Vec<Failure>) {
     let nothing = || "nothing is started for a list".to_owned();
@@ -102,7 +102,7 @@ pub fn symbols_directory(env: &Env) -> Option<PathBuf> {
     config::state_directory(env).map(|state| state.join("symbols"))
 }
 
-/// Answers without a model are made of this.
+/// Returns the options for answers without a model.
 #[must_use]
 pub fn manual_options(settings: &Settings, env: &Env) -> crate::manual::Options {
     let variable = |name: &str| env.get(std::ffi::OsStr::new(name)).map(std::ffi::OsString::as_os_str);
@@ -126,7 +126,7 @@ pub fn card_options(settings: &Settings, env: &Env, jails: &Jails) -> project::O
     }
 }
 
-/// Adds a plugin's tools; says which can't be used, and why.
+/// Adds a plugin's tools; returns the tools that can't be used, and why.
 fn add_plugin(registry: &mut Registry, state: &PluginState, launcher: &Launcher) -> Vec<Failure> {
     let off = |why: &str, hint: String| Failure::refused(format!("the plugin {} is off: {why}", state.name)).hint(hint);
     let again = || format!("reedclaw plugin install {} shows it and asks", state.directory.display());
@@ -141,7 +141,7 @@ fn add_plugin(registry: &mut Registry, state: &PluginState, launcher: &Launcher)
     added.filter_map(|added| added.err().map(|why| off(&why, "its tool has a name that is taken".into()))).collect()
 }
 
-/// The only tools that a channel has; all where none are named.
+/// The only tools that a channel has; `None` if the setting names none.
 #[must_use]
 pub fn allowed_tools(settings: &Settings, channel: ChannelKind) -> Option<&[String]> {
     match channel {
@@ -154,7 +154,7 @@ pub fn allowed_tools(settings: &Settings, channel: ChannelKind) -> Option<&[Stri
     }
 }
 
-/// The tools that a model gets: those of a list, if there is one.
+/// Returns the set of tools that a model gets: if a list names tools, all of these.
 pub(in crate::app) fn tool_set(settings: &Settings, channel: Option<ChannelKind>) -> ToolSet {
     match ToolSet::of_word(&settings.tools.set) {
         ToolSet::Auto if channel.and_then(|channel| allowed_tools(settings, channel)).is_some() => ToolSet::All,
@@ -184,7 +184,7 @@ pub fn tool_rows(runner: &ToolRunner, settings: &Settings) -> Vec<Vec<String>> {
     runner.registry().specs().map(row).collect()
 }
 
-/// The usual risk of a tool's calls, and the class for which one of high risk needs a licence.
+/// Returns the usual risk of a tool's calls, and the class for which a call of high risk needs a licence.
 #[must_use]
 pub fn tool_risk(tool: &str) -> (&'static str, Option<&'static str>) {
     let risk = risk_class(tool);

@@ -1,5 +1,5 @@
-//! The tools of a runtime, over its life: each project keeps its own, with their running jobs, while questions are
-//! about another one.
+//! The tools of a runtime, over its life: each project has its own tools, whose jobs go on running while questions are
+//! about another project.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ use crate::proto::Failure;
 pub(in crate::app) struct Tools {
     /// The place where the agent's tool runner works.
     at: Option<At>,
-    /// Those of other projects that were asked about.
+    /// Tools of other projects that questions were about.
     parked: Vec<(At, ToolRunner)>,
     /// `PATH` of the person's live shell.
     path: Option<String>,
@@ -32,13 +32,13 @@ struct At {
 }
 
 impl Tools {
-    /// Lets commands find programs where the person's live shell does, from the next question on.
+    /// Lets commands find programs on the `PATH` of the person's live shell, from the next question on.
     pub(in crate::app) fn follow_path(&mut self, path: &str) {
         self.path = Some(path.to_owned());
     }
 
-    /// Gives the agent the tool runner for `workspace` under these settings, made by `make` if there is none yet;
-    /// returns its problems.
+    /// Sets the agent's tool runner for `workspace` under these settings, made by `make` if there is none yet; returns
+    /// its problems.
     pub(in crate::app) fn take(
         &mut self,
         agent: &mut Agent,

@@ -171,7 +171,7 @@ mod tests {
         let env: Env = [("HOME".into(), "/nonexistent/home".into())].into();
         let (inside, configured) = (top.join("src"), Path::new("/configured"));
         assert_eq!((strangers_top(&env, &inside), workspace_for(&env, &inside, configured)), (None, top.clone()));
-        // Only root may give it away.
+        // Only root may change its owner.
         if std::os::unix::fs::chown(&top, Some(65534), None).is_ok() {
             assert_eq!(strangers_top(&env, &inside), Some(top));
             assert_eq!(workspace_for(&env, &inside, configured), configured);
