@@ -35,7 +35,7 @@ use crate::repl::rules::skills;
 use crate::repl::rules::tooling;
 use crate::share::Wanted;
 
-/// Asks the model what `:ask` names, in a new session if the settings want one.
+/// Asks the model the question of `:ask`, in a new session if the settings want one.
 fn ask(repl: &mut Repl, question: &str, hidden: bool) -> Flow {
     let record = (!hidden).then(|| format!(":ask {question}"));
     match begin::begin_by_setting(repl) {
@@ -90,7 +90,7 @@ pub(super) fn meta(repl: &mut Repl, line: &str, hidden: bool, before: Option<&(S
         Op::Norris => return repl.norris(argument),
         Op::Config => return configure::config(repl, argument),
         Op::Context => return context::context(repl, argument),
-        // The shell has no word for it but this one.
+        // In the shell, `:context compact` is the only word for this.
         Op::Compact => return context::context(repl, "compact"),
         Op::Card => context::show_card(repl),
         Op::Redact => secrets::show_redacted(repl),
@@ -129,7 +129,7 @@ fn sop(repl: &mut Repl, argument: &str, hidden: bool) -> Flow {
     repl.run_recorded(&HumanLine::typed(sop_line(argument)), record.as_deref())
 }
 
-/// Shows the session to others, or no longer, or tells who watches.
+/// Shares the session with others, ends that, or shows who watches.
 fn share(repl: &mut Repl, argument: &str) {
     let sharing = repl.terminal.sharing.clone();
     let (watch, approve) = match wish(argument) {
@@ -177,7 +177,7 @@ fn share(repl: &mut Repl, argument: &str) {
     }
 }
 
-/// Carries out a meta command of the config's, where the line isn't one of ours.
+/// Carries out a meta command of the config, if the line isn't one of ReedClaw's own.
 fn no_meta(repl: &mut Repl, line: &str, error: &CommandError) -> Flow {
     let is_unknown = matches!(error, CommandError::Unknown { .. });
     if let Some(flow) = is_unknown.then(|| acts::own_meta(repl, line)).flatten() {
@@ -204,8 +204,8 @@ fn list_models(repl: &Repl) {
     }
 }
 
-/// Lists the meta commands by group and the keys, a page at a time; with a word the row of that
-/// command, or those in whose row or heading it is.
+/// Lists the meta commands by group and the keys, a page at a time. With a word it lists the row of that command, or
+/// the rows that contain the word or whose heading does.
 fn help(repl: &mut Repl, word: &str) -> Flow {
     let bold = |text: &str| repl.console.paint(Style::new().bold(), text);
     let row = |name: &str, meaning: &str| (name.to_owned(), meaning.to_owned());

@@ -1,4 +1,4 @@
-//! A question's way: asked, drawn as the answer comes, stopped by Ctrl-C, its commands offered.
+//! A question from start to end: asked, drawn as the answer arrives, stopped by Ctrl-C, and its commands offered.
 
 use std::sync::Arc;
 
@@ -22,10 +22,10 @@ use crate::serve::Asks;
 use crate::store::ConversationId;
 use crate::turn;
 
-/// Asks the model, and offers the commands that it proposes; `line` is what the history keeps.
+/// Asks the model, and offers the commands that it proposes; `line` goes into the history.
 pub(super) fn ask(repl: &mut Repl, line: Option<&str>, question: &str) -> Flow {
     if let Some(line) = line {
-        // It is sent, so it is kept as it is sent.
+        // The history stores the line as it is sent.
         repl.terminal.remember(&repl.runtime.agent().redacted(line), LineKind::Question);
     }
     repl.terminal.sharing.line(question, Route::Ask, line.is_none());
@@ -66,7 +66,7 @@ pub(super) fn ask(repl: &mut Repl, line: Option<&str>, question: &str) -> Flow {
     offer::offer_proposals(repl)
 }
 
-/// Asks the model and draws the answer. Events of the shell that come meanwhile are kept.
+/// Asks the model and draws the answer. Events of the shell that arrive meanwhile wait.
 pub(super) fn answer(repl: &mut Repl, question: &str) -> Result<Reply, Flow> {
     let conversation = repl.runtime.agent_mut().begin();
     let waiting = await_answer(repl, conversation);
@@ -87,7 +87,7 @@ pub(super) fn answer(repl: &mut Repl, question: &str) -> Result<Reply, Flow> {
     }
 }
 
-/// Lets the agent ask a model for something else than an answer, and draws what it says of that.
+/// Lets the agent ask a model for something other than an answer, and draws its events.
 pub(super) fn ask_aside(
     repl: &mut Repl,
     work: impl FnOnce(&mut Agent, &Cancel, &mut dyn FnMut(Event)) + Send,
@@ -97,7 +97,7 @@ pub(super) fn ask_aside(
     with_model(repl, &waiting, |agent, cancel, _| work(agent, cancel, &mut |event| screen.send(conversation, event)))
 }
 
-/// Lets what is sent in a conversation be drawn, below the sign that it is waited for.
+/// Draws the events of a conversation from now on, below the sign that shows the wait for an answer.
 fn await_answer(repl: &mut Repl, conversation: Option<ConversationId>) -> Arc<Waiting> {
     let waiting = Arc::<Waiting>::default();
     let first_output = repl.tooling.outputs.len() + 1;

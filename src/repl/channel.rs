@@ -28,13 +28,13 @@ pub struct Shell {
 }
 
 impl Shell {
-    /// A shell that is started as given, on the terminal that is standard input; the size is the terminal's.
+    /// Makes a shell that starts in this way, on the terminal at standard input and with its size.
     #[must_use]
     pub fn new(start: Start, dialect: Dialect) -> Self {
         Self { start, dialect, screen: Screen::default() }
     }
 
-    /// Starts it, and returns the text that restores the terminal.
+    /// Starts the shell; returns the loop and the guard that restores the terminal.
     fn begin(&self, runtime: Runtime) -> Result<(Repl, RawTerminal), String> {
         let terminal = std::io::stdin().as_fd().try_clone_to_owned().map_err(|error| error.to_string())?;
         let copy = terminal.try_clone().map_err(|error| error.to_string())?;
@@ -63,7 +63,7 @@ impl Channel for Shell {
 
     fn start(&self, runtime: Runtime) -> Ending {
         match self.begin(runtime) {
-            // The terminal is restored when the guard goes, after the shell's last output.
+            // The terminal is restored when the guard is dropped, after the shell's last output.
             Ok((repl, _raw)) => run::run(repl),
             Err(reason) => Ending::NotStarted(reason),
         }

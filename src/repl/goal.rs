@@ -53,7 +53,7 @@ enum Choice {
 }
 
 impl Repl {
-    /// Begins a run, or does what the word says.
+    /// Begins a run, or carries out the subcommand.
     pub(super) fn norris(&mut self, argument: &str) -> Flow {
         let argument = argument.trim();
         let (word, rest) = argument.split_once(char::is_whitespace).unwrap_or((argument, ""));
@@ -77,7 +77,7 @@ impl Repl {
                 Ok(journal) => return self.go_on_with(&journal),
                 Err(failure) => Err(failure),
             },
-            // A yes is for what is shown, so that the question is put; a no needs no look.
+            // An approval applies to a call that was shown, so the question is put first; a denial needs no look.
             "approve" | "deny" => match (self.waiting_run(rest), word) {
                 (Some((journal, _)), "approve") => return self.go_on_with(&journal),
                 (Some((journal, why)), _) => return self.refuse(&journal, &why),
@@ -161,7 +161,7 @@ impl Repl {
         Flow::Continue
     }
 
-    /// Shows what the run does until it rests, and then puts what it waits for.
+    /// Shows the run's work until it rests, and then asks the question that it waits for.
     fn watch_run(&mut self) -> Flow {
         self.take_keys();
         let watched = self.watch_keys();
@@ -176,7 +176,7 @@ impl Repl {
         }
     }
 
-    /// Makes keys belong to the watched run; what is drawn afterwards finds them there.
+    /// Sends keys to the watched run. Once the pump has confirmed that, the run's line may be drawn.
     fn take_keys(&mut self) {
         self.terminal.session.keys_to(KeysTo::Question);
         self.terminal.session.handle().nudge();
@@ -284,7 +284,7 @@ impl Repl {
         }
     }
 
-    /// Writes the news, and below them the line that says what goes on.
+    /// Writes the news, and below them the line with the present activity.
     fn draw_run(&self, progress: &Progress, is_drawn: &mut bool) {
         if !progress.news.is_empty() {
             self.wipe(is_drawn);
@@ -305,7 +305,7 @@ impl Repl {
         parts.retain(|part| !part.is_empty());
         let doing = format!("{sign} {}", escape_visible(&parts.join(&format!(" {dot} "))));
         let columns = self.console.width_columns().saturating_sub(3);
-        // Time and cost are seen however long the task is.
+        // Time and cost stay visible however long the task is.
         let doing = ellipsis(&doing, columns.saturating_sub(width(&used)));
         let text = if options.unicode { doing } else { doing.replace('…', "~") } + &used;
         let painted = self.console.paint(Style::new().dimmed(), &text);
@@ -319,7 +319,7 @@ impl Repl {
         }
     }
 
-    /// The run doesn't work any more: shows why, and puts what it waits for.
+    /// Handles the end of the run's work: shows the reason, and asks the question that the run waits for.
     fn take_rested(&mut self) -> Flow {
         let Some(mut running) = self.terminal.goals.running.take() else { return Flow::Continue };
         // From here on the person sees that it is paused.
@@ -353,7 +353,7 @@ impl Repl {
         }
     }
 
-    /// Lets a run continue; what it waits for is put to its person first.
+    /// Lets a run continue, after asking its person the question that it waits for.
     fn go_on_with(&mut self, journal: &StoredJournal) -> Flow {
         if self.running_run() == Some(journal.run()) {
             return self.watch_run();
@@ -387,7 +387,7 @@ impl Repl {
         }
     }
 
-    /// Refuses what a run waits for, and lets it continue without that.
+    /// Refuses the call that a run waits for, and lets the run continue without it.
     fn refuse(&mut self, journal: &StoredJournal, why: &str) -> Flow {
         let run = match journal.state() {
             Ok(_) if why.len() > NOTE_BYTES_MAX => {
@@ -414,7 +414,7 @@ impl Repl {
         }
     }
 
-    /// Keeps what a person has decided, and lets the run continue unless that ended it.
+    /// Stores a person's decision, and lets the run continue unless the decision ended it.
     fn go_on_after(&mut self, journal: &StoredJournal, run: &Run, events: &[Event]) -> Flow {
         let is_end = events.iter().any(|event| matches!(event, Event::Ended { .. }));
         let is_go = events.iter().any(|event| matches!(event, Event::Go { .. }));
@@ -445,8 +445,8 @@ impl Repl {
         })
     }
 
-    /// Asks by keys, of which `yes_key` means yes, and writes the answer down; only a question that offers it can be answered
-    /// by `e`.
+    /// Asks by keys, of which `yes_key` means yes, and shows the answer; `e` is an answer only if the question offers
+    /// it.
     fn choose(&mut self, offered: &str, yes_key: u8, yes: &str) -> Result<Choice, Flow> {
         let may_edit = offered.contains("[e]");
         let choice = |keys: &[u8]| match keys {
@@ -479,7 +479,7 @@ impl Repl {
         Ok(saved.filter(|saved| !tasks(saved).is_empty()))
     }
 
-    /// Puts the call that halted a run; the answer counts for exactly this call.
+    /// Asks about the call that halted a run; the answer counts for exactly this call.
     fn ask_about_halt(&mut self, halt: &Halt) -> Result<Option<Vec<Event>>, Flow> {
         self.console.line(&escape_visible(&format!("{} ({} risk)", halt.intent, halt.risk)));
         for reason in &halt.reasons {
@@ -548,7 +548,7 @@ impl Repl {
         Ok(())
     }
 
-    /// Takes back what a run has changed.
+    /// Undoes the changes of a run.
     fn undo_run(&self, words: &str) -> Result<(), Failure> {
         let by_force = words.ends_with("--force");
         let number = words.trim_end_matches("--force").trim();
@@ -588,7 +588,7 @@ impl Repl {
     fn stop_run(&self, id: Option<i64>) -> Result<(), Failure> {
         let journal = self.open_run(id)?;
         let run = journal.state()?;
-        // Without a process that works on it, its end is written here.
+        // If no process works on the run, its end is written here.
         let is_left = state_word(&journal, &run, self.runtime.env()) == "interrupted";
         let is_at_rest = !run.is_active() || is_left;
         journal.add(&Event::StopAsked)?;

@@ -43,7 +43,7 @@ pub(super) struct Repl {
     /// The last answer, raw, as far as it came.
     pub(super) last_answer: String,
     pub(super) tooling: Tooling,
-    /// Answers where no model does.
+    /// Answers questions that no model answers.
     pub(super) manual: Manual,
     /// The cost of the last answer, and the model's thoughts before it.
     pub(super) spending: Spending,
@@ -56,13 +56,13 @@ pub(super) struct Repl {
     pub(super) memories: Memories,
     pub(super) home: Option<PathBuf>,
     pub(super) who: Who,
-    /// The directory that the hooks were called with last.
+    /// The directory of the last call of the hooks.
     pub(super) told_cwd: PathBuf,
-    /// Its names and the programs on its `PATH` are known, so that a first word can be judged.
+    /// The shell's names and the programs on its `PATH` are known, so that a first word can be judged.
     pub(super) resolves: bool,
     /// The line in the editor is a proposal that the person edits.
     pub(super) editing_proposal: bool,
-    /// Programs and leftovers are still to be looked for.
+    /// The search for programs and leftovers hasn't started yet.
     pub(super) looks_around: bool,
 }
 
@@ -111,7 +111,7 @@ pub(super) struct Tooling {
 }
 
 impl Repl {
-    /// Waits until lines can be judged and run, which is so from the first one on.
+    /// Waits until lines can be judged and run; after the first line that is always so.
     pub(super) fn settle(&mut self) -> Flow {
         if self.resolves { Flow::Continue } else { self.wait_for_names() }
     }
@@ -137,7 +137,7 @@ impl Repl {
         self.run_recorded(line, keep.then_some(line.text()))
     }
 
-    /// The same; `kept` is the line in the history, if it belongs there at all.
+    /// Runs a command like [`Self::run_command`]; `record` is its line for the history, if it belongs there at all.
     pub(super) fn run_recorded(&mut self, line: &HumanLine, record: Option<&str>) -> Flow {
         let flow = self.terminal.run_recorded(line, record);
         if let Some(outcome) = self.terminal.last_outcome.take() {
@@ -157,7 +157,7 @@ impl Repl {
         flow
     }
 
-    /// Takes over a line that a key has had the shell run; whether it has.
+    /// Takes over a line that the shell ran for a key; returns whether there was one.
     pub(super) fn line_of_key_ended(&mut self) -> bool {
         let ended = self.terminal.line_of_key_ended();
         if let Some((outcome, is_kept)) = &ended {
@@ -166,7 +166,7 @@ impl Repl {
         ended.is_some()
     }
 
-    /// Lets the shell know of a Ctrl-C at the prompt.
+    /// Reports a Ctrl-C at the prompt to the shell.
     pub(super) fn interrupt_shell(&mut self) -> Flow {
         if !self.terminal.ready {
             self.terminal.status = 130;
@@ -219,7 +219,7 @@ impl Repl {
         }
     }
 
-    /// Keeps the last failure, and offers the model where the command wasn't found.
+    /// Notes the last failure, and offers the model if the command wasn't found.
     pub(super) fn note_failure(&mut self, outcome: &CommandOutcome, keep: bool) {
         let failed = outcome.status != 0 && keep;
         let can_ask = failed && self.runtime.agent().current_model().is_some();
@@ -230,8 +230,8 @@ impl Repl {
         }
     }
 
-    /// Puts a question by its row of keys, and waits for one that answers it; `stop` is what Ctrl-C says. The keys are kept
-    /// from then on.
+    /// Asks a question by its row of keys, and waits for a key that answers it; `stop` is the answer of Ctrl-C. Later
+    /// keys are held back.
     pub(super) fn put_question<T: Clone>(
         &mut self,
         keys: &str,
@@ -241,8 +241,8 @@ impl Repl {
         put_row(&mut self.terminal, keys, choice, false, stop)
     }
 
-    /// As [`Self::put_question`], about a line of the person's own: it follows their Enter at once, and no answer does more
-    /// than they asked for, so keys count from the drawing on.
+    /// Asks like [`Self::put_question`] about a line of the person's own: the question follows their Enter at once, and
+    /// no answer does more than they asked for, so keys count as soon as it is drawn.
     pub(super) fn put_own_question<T: Clone>(
         &mut self,
         keys: &str,
@@ -282,8 +282,8 @@ impl Repl {
         self.terminal.editor.current_buffer_contents().to_owned()
     }
 
-    /// Goes far enough below the line that was being typed, when so many rows were printed over it: reedline would draw over
-    /// whatever lies in the rows of the prompt and the next one, as `show_above` says.
+    /// Moves far enough below the line that was being typed after `rows` rows were printed over it: reedline would draw
+    /// over the rows of the prompt and the next one, see `show_above`.
     pub(super) fn leave_rows(&self, rows: usize, (line, at): (&str, usize), prompt: &ReedPrompt) {
         let below = prompt.rows_below_cursor(line, at, self.console.width_columns()).unwrap_or(0);
         if rows > 0 {

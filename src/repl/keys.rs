@@ -153,7 +153,7 @@ fn add_hooks(bindings: &mut Keybindings, hooks: &[(KeyName, KeyDoes)]) {
     }
 }
 
-/// The key as the editor hears it.
+/// The key in the editor's terms.
 fn pressed(key: &KeyName) -> Option<(KeyModifiers, KeyCode)> {
     let code = match key.code {
         config::KeyCode::Character(character) => KeyCode::Char(character),
@@ -254,7 +254,7 @@ fn prefixed() -> Vec<((KeyModifiers, KeyCode), ReedlineEvent)> {
 
 /// Adds the keys that the user's start-up files have given to the shell's own line editor; returns those after Ctrl-X.
 fn add_shell(bindings: &mut Keybindings, shell: &ShellKeys) -> Vec<((KeyModifiers, KeyCode), ReedlineEvent)> {
-    // readline's defaults for keys that are ours: only another function is the user's word.
+    // readline's defaults for keys that ReedClaw uses: only another function was chosen by the user.
     const DEFAULTS: [(&str, &str); 2] = [("\\C-t", "transpose-chars"), ("\\C-w", "unix-word-rubout")];
     let functions = shell.functions.iter().filter(|(key, name)| !DEFAULTS.contains(&(key.as_str(), name.as_str())));
     let functions = functions.filter_map(|(key, name)| Some((key, function(name)?)));

@@ -30,7 +30,7 @@ pub(super) fn choice(keys: &[u8]) -> Option<Choice> {
     }
 }
 
-/// Offers the proposals that are left; stops where the person edits one (it comes back as the next line).
+/// Offers the proposals that are left; stops if the person edits one (it comes back as the next line).
 pub(super) fn offer_proposals(repl: &mut Repl) -> Flow {
     while let Some(command) = repl.proposals.pop_front() {
         let total = repl.proposals_total;
@@ -65,7 +65,7 @@ fn ask_choice(repl: &mut Repl, command: &ModelCommand, number: usize, total: usi
     command_rows(&command.text, look(console)).iter().for_each(|row| console.line(row));
     let answer = repl.put_question("run [r]  edit [e]  skip [s, Enter]  stop [t]", choice, Choice::Stop);
     if answer == Ok(Choice::Edit) {
-        // What was typed ahead mustn't submit a proposal that is being edited.
+        // Keys typed ahead mustn't submit a proposal that is being edited.
         repl.terminal.session.keys_to(KeysTo::HoldFresh);
     }
     let word = match answer {

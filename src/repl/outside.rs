@@ -97,7 +97,7 @@ pub(super) fn press_in_shell(repl: &mut Repl, key: &str, function: &str, prompt:
     let key = key.as_str();
     repl.terminal.finished = None;
     repl.terminal.session.press(&Press { line: &line, point, key, function, prompt: &prompt.drawn() });
-    // What zsh has kept for its next line, while it ran one of the key's.
+    // The text that zsh prepared for its next line while it ran one for the key.
     let mut edited = None;
     let (text, point, rows, cwd) = loop {
         match repl.terminal.session.next_event() {
@@ -121,7 +121,7 @@ pub(super) fn press_in_shell(repl: &mut Repl, key: &str, function: &str, prompt:
         repl.runtime.stand_in(cwd);
         repl.configured.project.line_done();
     }
-    // The next step through the history begins at its end.
+    // A new text makes the next step through the history begin at its end.
     if has_run || text != line || repl.terminal.editor.current_insertion_point() != at {
         set_line(repl, &text, point);
     }

@@ -15,7 +15,7 @@ use crate::render::text::escape_visible;
 use crate::repl::answer;
 use crate::route::{self, Context};
 
-/// The person's choice where a line goes.
+/// The person's choice of a line's route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     /// The line that was offered in its place.
@@ -25,7 +25,7 @@ enum Way {
     Cancel,
 }
 
-/// Reads the answer where another line is offered.
+/// Reads the answer if another line is offered.
 fn way_with_offer(keys: &[u8]) -> Option<Way> {
     if matches!(keys, b"y" | b"Y") { Some(Way::Offered) } else { way(keys) }
 }
@@ -49,7 +49,7 @@ fn yes_ask(keys: &[u8]) -> Option<bool> {
     }
 }
 
-/// Settles where a line goes: asks where it may be either, or where a slip or a directory was typed. None where the
+/// Settles where a line goes: asks if it may be either, or if it seems to be a slip or a directory. `None` if the
 /// person wants nothing done.
 pub(super) fn settle_route(
     repl: &mut Repl,
@@ -155,7 +155,7 @@ fn ask_about_offer(repl: &mut Repl, verdict: RouteVerdict, offered: String) -> R
     }
 }
 
-/// Remembers that a line goes `route`, whatever is decided: the very line, and a small step of the weights.
+/// Remembers that a line goes `route` whatever the rules decide: stores the exact line, and moves the weights by a small step.
 fn learn(repl: &mut Repl, line: &str, route: Route, hidden: bool) {
     if !repl.runtime.settings().route.learn || hidden {
         return;

@@ -1,4 +1,4 @@
-//! The loop: reads a line, decides, does it, and takes what the shell says meanwhile.
+//! The loop: reads a line, decides, acts on it, and takes the shell's events meanwhile.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -173,7 +173,7 @@ pub(super) fn start(
 fn show_problems(repl: &Repl) {
     repl.runtime.problems().iter().for_each(|problem| repl.console.failure(problem));
     configure::tell_config(repl);
-    // Once, not in each window of somebody who wants none.
+    // Shown once, and not in each window of a person who wants no model.
     if repl.runtime.agent().models().is_empty() && history::is_empty(&repl.store()) {
         repl.console.notice(NO_MODEL);
     }
@@ -188,7 +188,7 @@ pub(super) fn run(mut repl: Repl) -> Ending {
     };
     repl.leave_goal();
     memory::note_ended(&mut repl);
-    // At the end, when nothing waits. It fails if adding a line fails too, which has been reported.
+    // The history is pruned at the end, when nothing waits. This fails only if adding a line fails, too, which has been reported.
     let entries_max = u64::try_from(repl.runtime.settings().history.entries_max).unwrap_or(u64::MAX);
     let _ = repl.store().prune(entries_max);
     repl.terminal.session.close();
@@ -216,7 +216,7 @@ fn step(repl: &mut Repl) -> Flow {
     let is_fresh = flow == Flow::Continue && repl.configured.project.take_due();
     if is_fresh {
         flow = project::look_for_project(repl);
-        // A file that asks for the shell's own prompt has it drawn.
+        // A project's file that asks for the shell's own prompt has the shell draw it.
         if flow == Flow::Continue {
             flow = repl.terminal.take_pending(None);
         }
@@ -246,7 +246,7 @@ fn step(repl: &mut Repl) -> Flow {
     flow
 }
 
-/// Does what the editor ended with.
+/// Handles the signal with which the editor ended.
 fn take_signal(repl: &mut Repl, signal: std::io::Result<Signal>, prompt: &ReedPrompt) -> Flow {
     match signal {
         Ok(Signal::Success(line)) => {
@@ -283,7 +283,7 @@ fn take_signal(repl: &mut Repl, signal: std::io::Result<Signal>, prompt: &ReedPr
     }
 }
 
-/// Drops the line and what was proposed for it.
+/// Drops the line and the proposals for it.
 fn interrupted(repl: &mut Repl) -> Flow {
     repl.interrupted_again();
     repl.proposals.clear();
@@ -305,7 +305,7 @@ fn flip(repl: &mut Repl) {
     };
 }
 
-/// Does what a line asks for.
+/// Carries out a line.
 fn take_line(repl: &mut Repl, line: &str, prompt: &ReedPrompt) -> Flow {
     served::start_servers(repl);
     let flow = repl.settle();
@@ -362,7 +362,7 @@ fn take_line(repl: &mut Repl, line: &str, prompt: &ReedPrompt) -> Flow {
     if was_edited && flow == Flow::Continue { offer::offer_proposals(repl) } else { flow }
 }
 
-/// Tells the hooks of a new working directory, a project's among them.
+/// Reports a new working directory to the hooks, including those of a project.
 fn tell_directory(repl: &mut Repl) {
     let cwd = state::read(&repl.state).cwd.clone();
     if cwd != repl.told_cwd {

@@ -1,5 +1,5 @@
-//! The screen of a session: draws the answer that is awaited, and holds the lines that come beside it for the next prompt.
-//! It must not know how a question is answered.
+//! The screen of a session: draws the awaited answer, and holds other lines for the next prompt. It must not know how a
+//! question is answered.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
@@ -36,7 +36,7 @@ impl Screen {
         self.drawn.lock()
     }
 
-    /// The lines that come beside an answer.
+    /// The lines that arrive beside an answer.
     pub(super) fn beside(&self) -> Beside {
         self.beside.clone()
     }
@@ -46,12 +46,12 @@ impl Screen {
         self.sharing.clone()
     }
 
-    /// Lets what is sent in a conversation be drawn.
+    /// Begins to draw the events of a conversation.
     pub(super) fn draw(&self, conversation: Option<ConversationId>, drawing: Drawing) {
         *self.lock() = Some((conversation, drawing));
     }
 
-    /// Ends that, and returns what was drawn.
+    /// Ends the drawing, and returns it.
     pub(super) fn drawn(&self) -> Option<Drawing> {
         self.lock().take().map(|(_, drawing)| drawing)
     }
@@ -67,7 +67,7 @@ impl Screen {
             _ => match message {
                 Event::Notice(text) => self.beside.push(text),
                 Event::Failed { failure, .. } => self.beside.push(failure.message),
-                // The record has it.
+                // The conversation's record has the other events.
                 _ => {}
             },
         }
@@ -83,7 +83,7 @@ pub(super) struct Reply {
     pub whole: bool,
     /// True if a limit or a filter cut it off, so that its commands may be half of what the model meant.
     pub is_cut: bool,
-    /// Nobody could be asked, or nobody answered.
+    /// No model could be asked, or none answered.
     pub is_unanswered: bool,
     /// The model's thoughts before the answer.
     pub thoughts: String,
@@ -93,7 +93,7 @@ pub(super) struct Reply {
 
 /// The output of a tool.
 pub(super) struct ToolOutput {
-    /// In text.
+    /// The output as text.
     pub text: String,
     /// The files that it changed, in the unified form.
     pub diff: String,
@@ -116,7 +116,8 @@ pub(super) struct Drawing {
     pub(super) reply: Reply,
     /// The check that runs, in a line.
     checking: Option<String>,
-    /// The command about which the person will be asked, in a line: the question shows it, so it is shown only if there is none.
+    /// The command about which the person will be asked, in a line: the question shows the command, so this is shown
+    /// only if there is no question.
     unasked: Option<String>,
     /// The whole outputs of tools.
     pub(super) outputs: Vec<ToolOutput>,
@@ -140,7 +141,7 @@ impl Drawing {
         }
     }
 
-    /// Takes what happened.
+    /// Draws an event.
     pub(super) fn take(&mut self, event: Event) {
         let console = &self.console.clone();
         match event {
@@ -171,7 +172,7 @@ impl Drawing {
             }
             Event::Failed { text, failure } => {
                 let is_absent = matches!(failure.kind, FailureKind::NoModel | FailureKind::Unreachable);
-                // A request that was paid for has reached a model, whatever became of the next one.
+                // A request with a cost has reached a model, whatever happened to the next one.
                 self.reply.is_unanswered = text.is_empty() && is_absent && self.reply.spent.is_none();
                 self.end(text, false);
                 console.failure(&failure);
@@ -224,7 +225,7 @@ impl Drawing {
         }
     }
 
-    /// Takes the sign away and folds the thoughts that came before.
+    /// Removes the sign and folds the thoughts that came before.
     fn rest(&mut self) {
         self.waiting.rest(&self.console);
         if let Some(line) = self.thinking.fold(Instant::now()) {
@@ -252,7 +253,7 @@ fn shown(text: &str) -> String {
     shown
 }
 
-/// Describes the result of a call in one line; nothing if it was denied, which was printed before.
+/// Describes the result of a call in one line; `None` if it was denied, which was printed before.
 fn done(outcome: &Outcome, ms: u128, number: usize) -> Option<String> {
     let seconds = if ms >= 1000 { format!(", {}.{} s", ms / 1000, ms % 1000 / 100) } else { String::new() };
     match &outcome.error {
@@ -266,7 +267,7 @@ fn done(outcome: &Outcome, ms: u128, number: usize) -> Option<String> {
                 false => format!("  {headline}{more}"),
             })
         }
-        // An edit says itself how much it was.
+        // An edit's output describes its own size.
         None if outcome.metadata.contains_key("stats") => {
             let first = outcome.output.lines().next().unwrap_or_default();
             Some(format!("  {}{seconds} (:show {number})", shown(first)))
@@ -281,7 +282,7 @@ fn done(outcome: &Outcome, ms: u128, number: usize) -> Option<String> {
     }
 }
 
-/// The number of lines that a call gave. Those that ReedClaw adds to a command's own for the model don't count.
+/// The number of lines that a call returned. Those that ReedClaw adds to a command's own for the model don't count.
 fn lines_of(outcome: &Outcome) -> usize {
     let printed = |name: &str| Some(outcome.metadata.get(name)?.as_str()?.lines().count());
     printed("stdout").zip(printed("stderr")).map_or_else(|| outcome.output.lines().count(), |(out, err)| out + err)
@@ -308,7 +309,7 @@ fn whole(outcome: &Outcome) -> ToolOutput {
     ToolOutput { text, diff }
 }
 
-/// Tells that the person stopped an answer, and whether something of it had come.
+/// Reports that the person stopped an answer, and whether a part of it had arrived.
 #[must_use]
 pub fn stopped(text: &str) -> &'static str {
     if text.trim().is_empty() { "Stopped." } else { "Stopped. The partial answer is kept." }

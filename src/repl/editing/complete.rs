@@ -1,5 +1,5 @@
-//! reedline's completer: what may stand at the cursor, from what we know ourselves, then from the live shell. It opens at most
-//! one directory a request, runs nothing itself, and must not know how the live shell is asked.
+//! reedline's completer: lists candidates for the word at the cursor, first from ReedClaw's own knowledge, then from the live
+//! shell. It opens at most one directory a request, runs nothing itself, and must not know how the live shell is asked.
 
 #[allow(clippy::disallowed_methods, reason = "one directory a request")]
 mod paths;
@@ -14,12 +14,12 @@ use crate::proto::{NameKind, Route};
 use crate::repl::editing::state::{self, EditorState, SharedState};
 use crate::route::lex::{Reading, Token, TokenKind, tokens};
 
-/// Entries that are shown at most: longer lists aren't read.
+/// Limit on the entries that are shown: longer lists aren't read.
 const ENTRIES_MAX: usize = 2_000;
 /// Characters of an alias that its description shows.
 const DESCRIPTION_CHARS_MAX: usize = 60;
 
-/// One thing that may stand at the cursor.
+/// A candidate for the word at the cursor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
     /// The replacement of the word, quoted as the shell needs it.
@@ -35,7 +35,7 @@ pub trait LiveCompletion: Send {
     /// Completes the word before `position_bytes` of `line`. An empty answer means that it has none.
     fn complete(&mut self, line: &str, position_bytes: usize) -> Vec<Candidate>;
 
-    /// The value of `$NAME`, `${NAME}` or `~USER`, where it has one.
+    /// The value of `$NAME`, `${NAME}` or `~USER`, if it has one.
     fn value(&mut self, text: &str) -> Option<String>;
 
     /// Lets the shell's own line editor complete the line, with the terminal.
@@ -45,7 +45,7 @@ pub trait LiveCompletion: Send {
     fn users(&mut self, typed: &str) -> Vec<String>;
 }
 
-/// Fit of a name to what was typed; the later ones are tried where the earlier found nothing.
+/// Fit of a name to the typed text; the later ones are tried if the earlier ones found nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fit {
     Start,
@@ -102,31 +102,31 @@ impl ShellCompleter {
         Self { state, metas, live, conversations: None, mentions: None, served: None, sessions: None, templates: None }
     }
 
-    /// Completes `:resume` too, by what lists the conversations: number and title, the last used first.
+    /// Adds the completion of `:resume`: `list` returns the conversations, number and title, the last used first.
     #[must_use]
     pub fn with_conversations(self, list: impl Fn() -> Vec<(String, String)> + Send + 'static) -> Self {
         Self { conversations: Some(Box::new(list)), ..self }
     }
 
-    /// Completes `@` in a question too.
+    /// Adds the completion of `@` in a question.
     #[must_use]
     pub fn with_mentions(self, list: impl Fn(&Path, &str) -> Vec<(String, String)> + Send + 'static) -> Self {
         Self { mentions: Some(Box::new(list)), ..self }
     }
 
-    /// Completes `:mcp` and `:call` too, by what lists the words that may come after some.
+    /// Adds the completion of `:mcp` and `:call`: `list` returns the words that may follow others.
     #[must_use]
     pub fn with_served(self, list: impl Fn(&[&str]) -> Vec<(String, String)> + Send + 'static) -> Self {
         Self { served: Some(Box::new(list)), ..self }
     }
 
-    /// Completes the ids of `:session` too, by what lists the sessions of the repository at a directory: id and title.
+    /// Adds the completion of the ids of `:session`: `list` returns the sessions of the repository at a directory, id and title.
     #[must_use]
     pub fn with_sessions(self, list: impl Fn(&Path) -> Vec<(String, String)> + Send + 'static) -> Self {
         Self { sessions: Some(Box::new(list)), ..self }
     }
 
-    /// Completes `:p` too, by what lists the prompt templates that count in a directory: name and description.
+    /// Adds the completion of `:p`: `list` returns the prompt templates that count in a directory, name and description.
     #[must_use]
     pub fn with_templates(self, list: impl Fn(&Path) -> Vec<(String, String)> + Send + 'static) -> Self {
         Self { templates: Some(Box::new(list)), ..self }
@@ -145,7 +145,7 @@ impl ShellCompleter {
             return found;
         }
         let verdict = state.verdict(before);
-        // The beginning of a command after `!` is one of the history's events until it is whole.
+        // While a command after `!` is incomplete, the text reads as an event of the history.
         let begun = before.trim_start().strip_prefix('!').filter(|it| it.starts_with(char::is_alphabetic));
         let shell_start = match begun {
             Some(begun) if verdict.rule == "history-expansion" => before.len() - begun.len(),
@@ -164,7 +164,7 @@ impl ShellCompleter {
         if is_arithmetic {
             return (span(request.word_start), Vec::new());
         }
-        // What is typed for the model is none of the live shell's business.
+        // The live shell isn't asked about text for the model.
         let mut live = self.live.as_mut().filter(|_| verdict.route != Route::Ask);
         // fzf's completion draws a menu of its own.
         let is_fzfs = request.word.ends_with("**") && state.names.functions.contains("__fzf_generic_path_completion");
@@ -185,7 +185,7 @@ impl ShellCompleter {
         let live_start = if state.other_grammar { shell_start } else { request.simple_start };
         let text = &line[live_start..position];
         let mut found = Vec::new();
-        // What is pasted key by key (a tab in a here-document) must not become another word.
+        // Text pasted key by key (a tab in a here-document) must not become another word.
         let begins_row = before[..request.word_start].trim_end_matches([' ', '\t']).ends_with('\n');
         for fit in Fit::ALL.into_iter().take(if begins_row { 1 } else { Fit::ALL.len() }) {
             found = request.own(&state, fit).unwrap_or_else(|| {
@@ -282,7 +282,7 @@ impl Completer for ShellCompleter {
         let (span, found) = self.candidates(line, pos);
         let typed = line.get(span.start..span.end).unwrap_or_default();
         let folder = typed.rfind('/').map_or("", |slash| &typed[..=slash]);
-        // Of a path, the name alone; a branch with a slash has a description.
+        // A path is shown by its name alone; a branch with a slash has a description.
         let name = |candidate: &Candidate| {
             let path = candidate.description.is_none() && !folder.is_empty();
             let name = candidate.value.strip_prefix(folder).filter(|name| path && !name.is_empty());
@@ -303,7 +303,7 @@ impl Completer for ShellCompleter {
     }
 }
 
-/// The word at the cursor and what stands before it in its command.
+/// The word at the cursor and the text before it in its command.
 struct Request<'a> {
     word: &'a str,
     word_start: usize,
@@ -388,7 +388,7 @@ impl<'a> Request<'a> {
         let mut found = if fit == Fit::Start {
             live.complete(text, text.len())
         } else {
-            // A second question is worth its time once, and not for a word with quotes.
+            // A second question is worth its time only once, and not for a word with quotes.
             let dashes = self.word.len() - self.word.trim_start_matches('-').len();
             if fit != Fit::StartInAnyCase
                 && !self.word.contains(['/', '\'', '"', '\\', '$', '=', ':'])
@@ -400,8 +400,8 @@ impl<'a> Request<'a> {
                 Vec::new()
             }
         };
-        // bash's completions answer for the part after the last `=` or `:`, where they know of it, and zsh's for the value that
-        // is assigned.
+        // bash's completions answer for the part after the last `=` or `:`, if they know such a value, and zsh's for
+        // the value that is assigned.
         let (typed, whole) = match self.word.find('=') {
             Some(at) if state.other_grammar && is_assignment(self.word) => (&self.word[..=at], &self.word[..=at]),
             _ if state.other_grammar => ("", ""),
@@ -454,7 +454,7 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// The paths that begin as the word does, or else as its value does.
+    /// The paths that begin like the word, or else like its value.
     fn paths(&self, state: &EditorState, wanted: paths::Wanted, fit: Fit) -> Vec<Candidate> {
         let complete = |raw| paths::complete(raw, self.anchor.as_ref(), state, wanted, fit);
         let anchors_value = self.anchor.is_some() && self.value_start > 0;
@@ -559,12 +559,12 @@ impl<'a> Request<'a> {
         if !remote_first {
             found.extend(wanted(refs.remotes, "remote branch"));
         }
-        // `git diff README.md`: where no reference fits, a file may.
+        // `git diff README.md`: if no reference fits, a file may.
         (!found.is_empty()).then_some(found)
     }
 }
 
-/// Variables after `$`, with where the replaced text begins.
+/// Returns the variables after `$`, and the place where the replaced text begins.
 fn variables(request: &Request<'_>, state: &EditorState) -> Option<(usize, Vec<Candidate>)> {
     let dollar = request.word.rfind('$')?;
     let before = &request.word[..dollar];

@@ -32,7 +32,7 @@ const MENU_COLUMNS: u16 = 4;
 
 /// The parts that the editor is built from.
 pub(in crate::repl) struct Shape<'a> {
-    /// The settings that hold.
+    /// The effective settings.
     pub(in crate::repl) settings: &'a Settings,
     /// The environment at the start.
     pub(in crate::repl) env: &'a Env,
@@ -141,7 +141,7 @@ pub(in crate::repl) fn word_key(settings: &EditorSettings) -> WordKey {
     if settings.kill_word == "blank" { WordKey::Blank } else { WordKey::Word }
 }
 
-/// Asks the store when the list is wanted, for another session may have added to it.
+/// Asks the store only when the list is wanted, since another session may have added to it.
 fn recent_conversations(writer: &Writer) -> impl Fn() -> Vec<(String, String)> + Send + use<> {
     let writer = writer.clone();
     move || conversations::recent(&writer.store())

@@ -1,5 +1,5 @@
-//! reedline's highlighter: a command line in colours while it is typed, an unknown command red before Enter. It must not know
-//! the terminal; it gives styled pieces whose texts joined are the line. A sentence stays plain.
+//! reedline's highlighter: a command line in colours while it is typed, an unknown command red before Enter. It must
+//! not know the terminal; it returns styled pieces whose texts joined are the line. A sentence stays plain.
 
 use nu_ansi_term::{Color, Style};
 
@@ -10,7 +10,7 @@ use crate::route::lex::{Reading, Token, TokenKind, tokens, unquoted};
 
 /// A longer line is drawn plain: colours don't help there, and each key redraws all of it.
 const LINE_BYTES_MAX: usize = 4 * 1024;
-/// Words that are looked up on disk for each redraw; a look costs microseconds, and milliseconds over a network.
+/// Limit on the words that are looked up on disk for each redraw; a look costs microseconds, and milliseconds over a network.
 const PATH_LOOKS_MAX: usize = 8;
 
 /// The colours of a command line.
@@ -58,7 +58,7 @@ impl Default for Palette {
     }
 }
 
-/// Cuts `line`, about which `verdict` was given, into styled pieces, in order and without loss.
+/// Splits `line`, whose verdict is `verdict`, into styled pieces, in order and without loss.
 #[must_use]
 pub fn paint<'a>(
     line: &'a str,
@@ -190,7 +190,7 @@ impl Walk<'_> {
         if another { Expect::Command } else { Expect::Argument }
     }
 
-    /// None where the word is an expansion and its parts are to be drawn.
+    /// `None` if the word is an expansion, whose parts are drawn one by one.
     fn command_style(&mut self, token: &Token<'_>, word: &str, kind: Option<NameKind>) -> Option<Style> {
         Some(match kind {
             Some(NameKind::Alias | NameKind::Function) => self.palette.own,
@@ -198,7 +198,7 @@ impl Walk<'_> {
             Some(NameKind::Keyword) => self.palette.keyword,
             Some(NameKind::Program) => self.palette.command,
             None if token.traits().is_some_and(|traits| traits.expansion || traits.glob) => return None,
-            // A pattern of `case` stands where a command would.
+            // A pattern of `case` is in the place of a command.
             None if self.case_depth > 0 || word.starts_with('!') => Style::new(),
             None if self.look(word, EditorState::is_runnable) => self.palette.command.underline(),
             None => self.palette.unknown,
@@ -262,7 +262,7 @@ fn is_name(word: &str) -> bool {
     is_variable(word.strip_suffix('+').unwrap_or(word))
 }
 
-/// Past the expansion that begins at `$` or a backtick; always at a character's boundary.
+/// Returns the end of the expansion that begins at `$` or a backtick; always at a character's boundary.
 fn variable_end(bytes: &[u8], at: usize) -> usize {
     let until = |close: u8| memchr::memchr(close, &bytes[at + 1..]).map_or(bytes.len(), |length| at + 1 + length + 1);
     match (bytes[at], bytes.get(at + 1)) {

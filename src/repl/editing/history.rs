@@ -15,13 +15,13 @@ use reedline::{
 use crate::repl::editing::writer::Writer;
 use crate::store::{HistoryId, Row, Search, Store, StoreError, TextMatch};
 
-/// Most hits that one search gives.
+/// Limit on the hits of one search.
 const HITS_MAX: usize = 1_000;
 
 /// The store as reedline's history.
 ///
 /// A search never fails: an error would end reedline's `read_line`. It finds nothing instead, and the problem waits in
-/// the store to be told before the next prompt. Lines with control characters are left out, for reedline would
+/// the store to be reported before the next prompt. Lines with control characters are left out, since reedline would
 /// write them to the terminal as they are.
 pub struct HistorySlot {
     writer: Writer,
@@ -58,7 +58,7 @@ impl HistorySlot {
     fn step(&self, store: &Store, search: Search) -> Result<Vec<Row>, StoreError> {
         let shown = search.after.and_then(|after| store.row(after).ok().flatten());
         let in_own = shown.as_ref().is_none_or(|row| row.entry.session == self.session);
-        // reedline steps over a line that is the shown one again, but keeps that wish to itself.
+        // reedline skips a line that equals the shown one, but its query doesn't ask for that.
         let base = Search { other_than: shown.map(|row| row.entry.line), ..search };
         let own = Search { session: Some(self.session), ..base.clone() };
         let others = Search { other_session: Some(self.session), ..base.clone() };
@@ -77,7 +77,7 @@ impl HistorySlot {
 }
 
 impl History for HistorySlot {
-    /// Gives the item back and writes nothing: the loop appends the line itself.
+    /// Returns the item and writes nothing: the loop appends the line itself.
     fn save(&mut self, item: HistoryItem) -> reedline::Result<HistoryItem> {
         Ok(item)
     }
@@ -165,7 +165,7 @@ fn to_search(query: &SearchQuery) -> Search {
 
 fn to_item(row: Row) -> HistoryItem {
     let entry = row.entry;
-    // Later than the year 9999 is a damaged number, and chrono panics where the years end.
+    // A time after the year 9999 is a damaged number, and chrono panics beyond its last year.
     let known = u64::try_from(entry.time).ok().filter(|time| (1..253_402_300_800_000).contains(time));
     let mut item = HistoryItem::from_command_line(entry.line);
     item.id = Some(HistoryItemId(row.id.0));

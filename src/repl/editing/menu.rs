@@ -1,11 +1,11 @@
 //! The completion menu: reedline's columns, but it steps aside. It closes as soon as the person types on, so that Enter
-//! runs the line and never takes a candidate that wasn't chosen, and it draws nothing where there is nothing.
+//! runs the line and never takes a candidate that wasn't chosen, and it draws nothing if there are no candidates.
 
 use reedline::{ColumnarMenu, Completer, Editor, Menu, MenuEvent, MenuSettings, Painter, Suggestion};
 
 use super::prompt::Heading;
 
-/// Rows that it takes at most: a long list says how much more there is, and leaves the screen as it was.
+/// Limit on its rows: a long list says how much more there is, and leaves the screen as it was.
 const ROWS_MAX: u16 = 12;
 
 /// The menu.
@@ -68,7 +68,7 @@ impl Menu for CompletionMenu {
     }
 
     fn update_values(&mut self, editor: &mut Editor, completer: &mut dyn Completer) {
-        // Closed by the key that brought this about, it needs no candidates.
+        // If the key that led here has closed the menu, it needs no candidates.
         if !self.is_active() {
             return;
         }
@@ -133,7 +133,7 @@ impl Menu for CompletionMenu {
 }
 
 impl CompletionMenu {
-    /// Makes it of reedline's.
+    /// Wraps reedline's menu.
     pub(in crate::repl) fn new(inner: ColumnarMenu, heading: Heading) -> Self {
         Self { inner, columns: 0, heading, sign: String::new() }
     }

@@ -22,7 +22,7 @@ pub(in crate::repl) struct ProgramsThread {
     pump: Handle,
     requests: OnceCell<Sender<Option<OsString>>>,
     asked: Cell<u64>,
-    /// `PATH`, as it was given last.
+    /// The newest `PATH`.
     path: RefCell<Option<OsString>>,
     progress: Arc<Progress>,
 }
@@ -49,7 +49,7 @@ impl ProgramsThread {
         }
     }
 
-    /// Begins the thread. Where the system has no thread left, the list stays as it is.
+    /// Begins the thread. If the system has no thread left, the list stays as it is.
     fn begin(&self) -> Sender<Option<OsString>> {
         let (requests, incoming) = channel::<Option<OsString>>();
         let (state, pump, shared) = (SharedState::clone(&self.state), self.pump.clone(), Arc::clone(&self.progress));
@@ -91,7 +91,7 @@ impl ProgramsThread {
         requests
     }
 
-    /// Asks for a fresh list, of a new `PATH` where one is given.
+    /// Asks for a fresh list, of a new `PATH` if there is one.
     pub(in crate::repl) fn refresh(&self, path: Option<OsString>) {
         self.asked.set(self.asked.get() + 1);
         path.iter().for_each(|path| drop(self.path.replace(Some(path.clone()))));
@@ -110,7 +110,7 @@ impl ProgramsThread {
         self.path.borrow().clone()
     }
 
-    /// Returns whether the list is as fresh as it was asked to be; if not, the pump is nudged when it is.
+    /// Returns whether all requests for a fresh list are answered; if not, the pump is nudged once they are.
     pub(in crate::repl) fn is_fresh(&self) -> bool {
         let fresh = || self.progress.answered.load(Ordering::Acquire) >= self.asked.get();
         if fresh() {

@@ -26,18 +26,18 @@ pub struct Heading {
 struct Shown {
     line: String,
     route: Route,
-    /// The verdict was another, but a word was still being typed.
+    /// `true` if the verdict differs, but a word was still being typed.
     held: bool,
     /// The route that the rules would choose, if a mode decides instead.
     shadow: Option<Route>,
-    /// Shown in words.
+    /// `true` if the route is shown in words.
     words: bool,
     /// The sign at the end of the prompt, as it was drawn last.
     sign: String,
 }
 
 impl Heading {
-    /// Makes a heading that speaks in glyphs or in words.
+    /// Makes a heading that shows the route in glyphs or in words.
     #[must_use]
     pub fn new(words: bool) -> Self {
         let shown =
@@ -45,7 +45,7 @@ impl Heading {
         Self { shown: Arc::new(Mutex::new(shown)) }
     }
 
-    /// Speaks in words from now on, or in glyphs.
+    /// Sets whether the route is shown in words or in glyphs.
     pub fn set_words(&self, words: bool) {
         self.lock().words = words;
     }
@@ -54,7 +54,7 @@ impl Heading {
         self.shown.lock()
     }
 
-    /// Says where the line goes, and what would have been decided without the mode, where that differs.
+    /// Sets the route of the line, and the route without the mode if it differs.
     pub fn set(&self, line: &str, verdict: &RouteVerdict, shadow: Option<Route>) {
         let mut shown = self.lock();
         let route = if shown.line == line && shown.held && verdict.rule != "forced-by-key" {
@@ -67,7 +67,7 @@ impl Heading {
         (shown.route, shown.shadow) = (route, shadow);
     }
 
-    /// Returns whether something else than `verdict` was shown for `line` when Enter was pressed.
+    /// Returns whether the prompt showed a route other than that of `verdict` for `line` when Enter was pressed.
     #[must_use]
     pub fn differs(&self, line: &str, verdict: &RouteVerdict) -> bool {
         let shown = self.lock();
@@ -86,7 +86,7 @@ impl Heading {
     }
 }
 
-/// The model at work, and its directory.
+/// The user and the machine of the session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Who {
     user: String,
@@ -117,7 +117,7 @@ impl Who {
         }
     }
 
-    /// Returns whether the prompt shows it.
+    /// Returns whether the prompt shows user and machine.
     #[must_use]
     pub fn is_shown(&self, choice: WhoChoice) -> bool {
         match choice {
@@ -135,7 +135,7 @@ impl Who {
 /// The facts that the default prompt shows.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
-    /// The model at work, if that is shown.
+    /// The user and the machine, if the prompt shows them.
     pub who: Option<Who>,
     /// The virtual environment that is active, or nothing.
     pub environment: String,
@@ -145,7 +145,7 @@ pub struct Facts {
     pub branch: Option<String>,
     /// The last status.
     pub status: i32,
-    /// Time for which the last command took, where that is shown.
+    /// Duration of the last command, if the prompt shows it.
     pub took: Option<Duration>,
     /// The model that answers.
     pub model: Option<String>,
@@ -227,7 +227,7 @@ impl ReedPrompt {
         self
     }
 
-    /// Number of rows of the drawn line below the cursor; `None` where the whole of it is one row.
+    /// Number of rows of the drawn line below the cursor; `None` if the whole line is one row.
     #[must_use]
     pub fn rows_below_cursor(&self, buffer: &str, cursor_bytes: usize, columns: usize) -> Option<usize> {
         let all = self.rows(buffer, columns);
@@ -235,7 +235,7 @@ impl ReedPrompt {
         (all > 1).then(|| all.saturating_sub(to_cursor))
     }
 
-    /// Returns the prompt as it stands before an empty line.
+    /// Returns the prompt as drawn before an empty line.
     #[must_use]
     pub fn drawn(&self) -> String {
         use reedline::Prompt;
@@ -330,7 +330,7 @@ impl reedline::Prompt for ReedPrompt {
         format!("({state}: {}) ", search.term).into()
     }
 
-    // As zsh and fish do it.
+    // Like zsh and fish.
     fn right_prompt_on_last_line(&self) -> bool {
         true
     }
@@ -420,8 +420,8 @@ fn shorten(directory: &str) -> String {
     short.collect::<Vec<_>>().join("/")
 }
 
-/// Splits a shell's rendered prompt into what may stand in a line editor's prompt, and the sequences (window titles)
-/// that must be written once, on their own. Readline's width marks are dropped.
+/// Splits a shell's rendered prompt into the text that a line editor's prompt can have, and the sequences (window
+/// titles) that must be written once, on their own. Readline's width marks are dropped.
 #[must_use]
 pub fn split_titles(rendered: &str) -> (String, String) {
     let (mut text, mut titles) = (String::new(), String::new());

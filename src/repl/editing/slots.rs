@@ -1,4 +1,4 @@
-//! reedline's slots that also tell the pump about the editor: an Enter that was accepted, or not, and each drawing.
+//! reedline's slots that also report to the pump: whether an Enter was accepted, and each drawing of the editor.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +16,7 @@ use crate::repl::editing::state::{self, EditorState, SharedState};
 use crate::repl::editing::validate::ShellValidator;
 use crate::shell::{Asked, Handle};
 
-/// The validator, which tells the pump what became of an Enter.
+/// The validator, which also reports to the pump whether an Enter was accepted.
 pub struct ToldValidator {
     inner: ShellValidator,
     pump: Handle,
@@ -39,7 +39,7 @@ impl Validator for ToldValidator {
     }
 }
 
-/// The highlighter, which also says where the line would go and that the editor has drawn itself.
+/// The highlighter, which also shows the route of the line, and reports that the editor has drawn itself.
 pub struct ToldHighlighter {
     palette: Option<Palette>,
     state: SharedState,
@@ -60,7 +60,7 @@ impl ToldHighlighter {
     }
 }
 
-/// Says in the prompt where a line goes.
+/// Shows the route of a line in the prompt.
 pub(in crate::repl) fn tell_heading(heading: &Heading, line: &str, verdict: &RouteVerdict, state: &EditorState) {
     let modal = matches!(verdict.rule, "mode" | "prefixes-decide");
     let natural = modal.then(|| state.natural_verdict(line).route);
@@ -71,7 +71,7 @@ impl Highlighter for ToldHighlighter {
     fn highlight(&self, line: &str, cursor: usize) -> StyledText {
         self.pump.editor_drawn();
         let state = state::read(&self.state);
-        // Once for glyph and colours: a hook of the user's may have a word in it.
+        // Glyph and colours share one verdict, since a hook of the user's may take part in it.
         let verdict = state.verdict(line);
         tell_heading(&self.heading, line, &verdict, &state);
         let may_be_open = line.ends_with('\n') && cursor == line.len() && line.contains("<<");
@@ -105,7 +105,7 @@ fn without_controls(text: &str) -> String {
 /// The live shell's programmable completion, within a time limit.
 pub struct ShellCompletion {
     pub(in crate::repl) pump: Handle,
-    /// Place where the loop looks whether the shell is to complete by itself.
+    /// Flag that the loop checks: the shell is to complete by itself.
     pub(in crate::repl) by_itself: Arc<AtomicBool>,
     pub(in crate::repl) timeout: Duration,
 }

@@ -34,7 +34,7 @@ pub struct EditorState {
     pub model_asked: bool,
     /// Place where programs are looked for while their list isn't made yet.
     pub first_path: Option<OsString>,
-    /// The config's own word on where a line goes.
+    /// The config's hook that may decide where a line goes.
     pub route_hook: Option<RouteHook>,
     /// The deciding mode: `route.mode`, until `:mode` says otherwise.
     pub mode: RouteMode,
@@ -60,7 +60,7 @@ pub struct Learned {
 }
 
 impl Learned {
-    /// Makes it of what the store has kept.
+    /// Makes it from the stored answers and weights.
     #[must_use]
     pub fn of(memory: RouteMemory) -> Self {
         let mut weights = Weights::built_in().clone();
@@ -84,7 +84,7 @@ pub struct RouteHook(Arc<AskRoute>);
 type AskRoute = dyn Fn(&str) -> Option<Route> + Send + Sync;
 
 impl RouteHook {
-    /// Wraps what asks the hook.
+    /// Wraps the function that calls the hook.
     pub fn new(ask: impl Fn(&str) -> Option<Route> + Send + Sync + 'static) -> Self {
         Self(Arc::new(ask))
     }
@@ -107,13 +107,13 @@ impl std::fmt::Debug for RouteHook {
 pub type SharedState = Arc<RwLock<EditorState>>;
 
 impl EditorState {
-    /// Says where `line` goes.
+    /// Returns where `line` goes, and why.
     #[must_use]
     pub fn verdict(&self, line: &str) -> RouteVerdict {
         self.with_context(line, |context| route::decide(line, context))
     }
 
-    /// Says where `line` would go if neither a key nor a mode forced it.
+    /// Returns where `line` would go if neither a key nor a mode forced it.
     #[must_use]
     pub fn natural_verdict(&self, line: &str) -> RouteVerdict {
         self.with_context(line, |context| route::decide(line, &Context { forced: None, ..*context }))
@@ -126,16 +126,16 @@ impl EditorState {
         self.failed && line == "\n"
     }
 
-    /// Returns whether the settings of bash's own history let a line be kept (`set +o history`, `HISTIGNORE`).
+    /// Returns whether the settings of bash's own history allow storing a line (`set +o history`, `HISTIGNORE`).
     #[must_use]
     pub fn keeps(&self, line: &str) -> bool {
         let words = &self.names.history;
         let matches = |pattern: &str| globset::Glob::new(pattern).is_ok_and(|it| it.compile_matcher().is_match(line));
-        // `&` is the line before, which has its place here each time.
+        // `&` means the line before, which is stored again each time.
         !words.is_off && !words.ignored.split(':').any(|it| !it.is_empty() && it != "&" && matches(it))
     }
 
-    /// Lends what is known when `line` is decided.
+    /// Calls `look` with the context in which `line` is judged.
     pub fn with_context<T>(&self, line: &str, look: impl FnOnce(&Context<'_>) -> T) -> T {
         let names = self.names_for(line);
         let forced = match (self.forced, self.mode) {
@@ -157,8 +157,8 @@ impl EditorState {
         })
     }
 
-    /// The names, with the line's words among them that are programs while the list of programs isn't made yet: a command
-    /// that is typed at once must not go to a model.
+    /// Returns the names. While the list of programs isn't made yet, they include the words of the line that are
+    /// programs: a command that is typed at once must not go to a model.
     fn names_for(&self, line: &str) -> Arc<Names> {
         let Some(path) = self.first_path.as_ref().filter(|_| self.names.programs.is_empty()) else {
             return Arc::clone(&self.names);

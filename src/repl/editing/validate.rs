@@ -35,8 +35,8 @@ impl Validator for ShellValidator {
     }
 }
 
-/// Returns whether the first line began a command that no later line has finished, whatever these look like by
-/// themselves.
+/// Returns whether the first line began a command that no later line has finished, even if later lines look complete on
+/// their own.
 fn goes_on(text: &str, is_open: &dyn Fn(&str) -> bool) -> bool {
     let Some((first, _)) = text.split_once('\n') else { return false };
     let begins = matches!(first.split('#').next().unwrap_or_default().trim_start().chars().next(), Some('(' | '{'));
@@ -47,7 +47,7 @@ fn goes_on(text: &str, is_open: &dyn Fn(&str) -> bool) -> bool {
 /// Returns whether bash would ask for more after `text`.
 #[must_use]
 pub fn is_incomplete(text: &str) -> bool {
-    // Bash replaces it before it reads the line.
+    // Bash replaces such a word before it reads the line.
     let is_from_history = |word: &str| word.len() > 1 && word.starts_with(['!', '^']);
     !text.split_whitespace().next().is_some_and(is_from_history) && is_unfinished(text)
 }
@@ -187,8 +187,8 @@ mod tests {
         assert!(is_incomplete(&format!("{many}echo 'a")) && !is_incomplete(&many));
     }
 
-    /// Returns whether the end of the last line changes nothing of what is finished. A backslash at the end is another
-    /// thing before it.
+    /// Returns whether a newline at the end of a finished text leaves it finished. Before a newline, a backslash at the
+    /// end has another meaning.
     fn ends_alike(text: &str) -> bool {
         text.ends_with('\\') || is_incomplete(text) || !is_incomplete(&format!("{text}\n"))
     }

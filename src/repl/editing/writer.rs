@@ -1,6 +1,6 @@
 //! Writes lines and how they ended to the history, on a thread of its own, so that no command and no prompt waits for
-//! the disk. Readers of the history use [`Writer::store`], which writes what still waits first, so that nobody
-//! sees the history without the last line. It must not know what a line means.
+//! the disk. Readers of the history use [`Writer::store`], which first writes the rows that still wait, so that no
+//! reader misses the last line. It must not know what a line means.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::cell::OnceCell;
@@ -16,8 +16,8 @@ use crate::store::{Entry, HistoryId, Store};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::repl) struct Ticket(u64);
 
-/// Time for which nothing more must come before it is written: the time of a short command and its prompt, which would
-/// otherwise share the processor with the disk. A crash loses no more than that.
+/// Idle time before waiting rows are written: the time of a short command and its prompt, which would otherwise share
+/// the processor with the disk. A crash loses no more than that.
 pub(in crate::repl) const WRITE_AFTER: Duration = Duration::from_millis(15);
 
 /// A task of the writer.
@@ -58,7 +58,7 @@ impl Writer {
         &self.store
     }
 
-    /// The store, with all written that was to be written.
+    /// Returns the store, after writing all waiting rows.
     pub fn store(&self) -> MutexGuard<'_, Store> {
         // Jobs are taken and done under the store's lock alone, so their order holds in any thread.
         let mut store = lock(&self.store);
@@ -85,10 +85,10 @@ impl Writer {
     }
 }
 
-/// The thread. It begins when it is woken first. What it was given is in the store when this has been dropped.
+/// The thread. It begins when it is first woken. All its jobs are in the store once this is dropped.
 pub(in crate::repl) struct WriterThread {
     writer: Writer,
-    /// None inside if the system has no thread left: then the caller that asks for the store writes.
+    /// The inner `None` means that the system has no thread left: then the caller that asks for the store writes.
     thread: OnceCell<Option<(Sender<()>, JoinHandle<()>)>>,
     tickets: u64,
 }
@@ -104,7 +104,7 @@ impl WriterThread {
         let own = self.writer.clone();
         let work = move || {
             while woken.recv().is_ok() {
-                // A command that ends at once is written when its prompt is drawn, with how it ended.
+                // A command that ends at once is written together with its outcome, when its prompt is drawn.
                 while woken.recv_timeout(WRITE_AFTER).is_ok() {}
                 drop(own.store());
             }
@@ -117,7 +117,7 @@ impl WriterThread {
         &self.writer
     }
 
-    /// Adds a line; the thread hears of it with the next job or by [`WriterThread::wake`].
+    /// Adds a line; the next job, or [`WriterThread::wake`], notifies the thread.
     pub(in crate::repl) fn append(&mut self, entry: Entry) -> Ticket {
         self.tickets += 1;
         let ticket = Ticket(self.tickets);
@@ -130,7 +130,7 @@ impl WriterThread {
         self.push(Job::Outcome { ticket, status, duration_ms, now_unix_ms });
     }
 
-    /// Takes the line that was added last away again.
+    /// Deletes the line that was added last.
     pub(in crate::repl) fn delete(&self, ticket: Ticket) {
         self.push(Job::Delete(ticket));
     }

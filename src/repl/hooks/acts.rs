@@ -13,7 +13,7 @@ use crate::repl::hub::{Flow, Repl};
 use crate::repl::outside;
 use crate::shell::session::KeysTo;
 
-/// Tells what hooks failed since the last time.
+/// Reports the hooks that have failed since the last call.
 pub(in crate::repl) fn tell_hook_failures(repl: &Repl) {
     for failure in repl.hooks.take_failures() {
         repl.console.failure(&Failure::config(failure.to_string()));
@@ -63,7 +63,7 @@ fn carry_out(repl: &mut Repl, action: Action, of_project: bool) -> Flow {
         }
         Action::Insert(text) => {
             if of_project {
-                // A key typed ahead must not submit what nobody has read.
+                // A key typed ahead must not submit a line that the person hasn't read.
                 repl.terminal.session.keys_to(KeysTo::Question);
                 repl.terminal.session.keys_to(KeysTo::HoldFresh);
             }

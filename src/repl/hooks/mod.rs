@@ -19,7 +19,7 @@ use crate::repl::editing::complete::ShellCompleter;
 use crate::repl::editing::prompt::ReedPrompt;
 use crate::repl::editing::state::RouteHook;
 
-/// Longest text of a prompt, in characters: a screen of it is no prompt.
+/// Longest text of a prompt, in characters: a whole screen of text is no prompt.
 const PROMPT_CHARS_MAX: usize = 2_000;
 /// Prefix of the request that the loop gets when a key with a hook is pressed; the key's name follows.
 pub(super) const KEY_COMMAND: &str = "key ";
@@ -46,7 +46,7 @@ impl Both {
     }
 }
 
-/// Keeps a failure for the loop to tell.
+/// Notes a failure, which the loop reports later.
 fn noted<T: Default>(result: Result<T, HookFailure>, failures: &mut Vec<HookFailure>) -> T {
     result.unwrap_or_else(|failure| {
         failures.push(failure);
@@ -64,28 +64,28 @@ impl SharedHooks {
         !self.lock().failures.is_empty()
     }
 
-    /// Takes the user's hooks.
+    /// Sets the user's hooks.
     pub(super) fn set_own(&self, own: Hooks) {
         let mut both = self.lock();
         (both.own, both.routed) = (own, None);
     }
 
-    /// Takes a project's hooks.
+    /// Sets a project's hooks.
     pub(super) fn set_project(&self, project: OverlayHooks) {
         self.lock().project = project;
     }
 
-    /// Takes `history.ignore_space`.
+    /// Sets `history.ignore_space`.
     pub(super) fn set_ignore_space(&self, ignores: bool) {
         self.lock().ignores_space = ignores;
     }
 
-    /// Returns whether a line, and the answer to it, is kept from the hooks.
+    /// Returns whether a line, and the answer to it, is hidden from the hooks.
     pub(super) fn is_private(&self, line: &str) -> bool {
         self.lock().is_private(line)
     }
 
-    /// The router's hook, where there is one.
+    /// The router's hook, if there is one.
     pub(super) fn route_hook(&self) -> Option<RouteHook> {
         let hooks = self.clone();
         self.lock().own.has("route").then(|| RouteHook::new(move |line| hooks.route(line)))
@@ -113,7 +113,7 @@ impl SharedHooks {
         texts.into_iter().flatten().collect()
     }
 
-    /// The text of a prompt; where a project's hook fails or has none, the user's own gives it.
+    /// The text of a prompt: from the project's hook, or from the user's own if that fails or is missing.
     fn text(&self, name: &'static str) -> Option<String> {
         let Both { own, project, context, failures, .. } = &mut *self.lock();
         noted(project.text(name, context), failures).or_else(|| noted(own.text(name, context), failures))
@@ -128,7 +128,7 @@ impl SharedHooks {
         found.or_else(|| noted(own.complete(line, position_bytes, context), failures))
     }
 
-    /// The keys with hooks; a project's key stands before the user's of the same name.
+    /// The keys with hooks; a project's key precedes the user's of the same name.
     pub(super) fn keys(&self) -> Vec<(KeyName, KeyDoes)> {
         let both = self.lock();
         let mut keys = both.project.keys();
@@ -148,7 +148,7 @@ impl SharedHooks {
         metas
     }
 
-    /// The same without those whose name is one of ReedClaw's own.
+    /// The meta commands with hooks, except those whose name is one of ReedClaw's own.
     pub(super) fn usable_metas(&self) -> impl Iterator<Item = (String, String)> + use<> {
         self.metas().into_iter().filter(|(name, _)| commands::name_problem(name).is_none())
     }
@@ -189,7 +189,7 @@ impl SharedHooks {
         prompt.with_texts(self.text("prompt"), self.text("right_prompt"))
     }
 
-    /// Returns whether a hook is there that wants to know where the session is.
+    /// Returns whether there is a hook that needs the session's place.
     fn has_any(&self) -> bool {
         fn any<A: Answer>(hooks: &HookSet<A>) -> bool {
             !hooks.keys().is_empty() || ["prompt", "right_prompt", "route", "complete"].iter().any(|it| hooks.has(it))
@@ -235,8 +235,7 @@ impl Completer for HookCompleter {
     }
 }
 
-/// Makes a hook's text fit for a prompt: colours stay, where colours are used, and everything else that a terminal would
-/// obey goes.
+/// Makes a hook's text fit for a prompt: colours stay if colours are used, and all other control sequences are removed.
 #[must_use]
 pub(super) fn prompt_text(text: &str, color: bool) -> String {
     let mut out = String::new();
@@ -248,7 +247,7 @@ pub(super) fn prompt_text(text: &str, color: bool) -> String {
             rest[at + 2..].chars().take(CSI_CHARS_MAX).take_while(|c| c.is_ascii_digit() || matches!(c, ';' | ':'));
         let end = at + 2 + parameters.count();
         if !rest[end..].starts_with('m') {
-            // Something else than a colour: the sanitiser takes it with what follows.
+            // The sequence is no colour: the sanitiser removes it from the text up to the next sequence.
             let next = rest[at + 2..].find("\x1b[").map_or(rest.len(), |next| at + 2 + next);
             out.push_str(&sanitise(&rest[..next]));
             rest = &rest[next..];

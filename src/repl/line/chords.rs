@@ -35,10 +35,10 @@ enum Pending {
     Prefix,
 }
 
-/// The most times that a number before a key repeats it.
+/// Limit on how often a number before a key repeats it.
 const COUNT_MAX: usize = 1_000;
 
-/// A key with what is held down with it.
+/// A key with its modifiers.
 pub(in crate::repl) type Chord = (KeyModifiers, KeyCode);
 
 /// reedline's edit mode, with the keys seen first.
@@ -66,7 +66,7 @@ pub(in crate::repl) struct ChordMode {
     count: Option<usize>,
     document: Arc<Mutex<Option<String>>>,
     escape: Escape,
-    /// The pump, which keeps later keys once it knows that the editor hands over control.
+    /// The pump, which holds later keys once it knows that the editor hands over control.
     pump: Option<Handle>,
 }
 
@@ -166,7 +166,7 @@ impl ChordMode {
     /// A key that is repeated, if it moves or edits.
     fn counted(&mut self, key: KeyEvent, count: usize) -> ReedlineEvent {
         let mut next = || match self.single(key) {
-            // The line may be empty before the last.
+            // The line may become empty before the last repetition.
             ReedlineEvent::CtrlD => ReedlineEvent::Edit(vec![EditCommand::Delete]),
             event => event,
         };
@@ -325,7 +325,7 @@ impl ChordMode {
         ])
     }
 
-    /// Says which of an edit's two menus is meant, and has Up leave the cursor at the end of what it brings.
+    /// Chooses one of an edit's two menus, and makes Up leave the cursor at the end of the recalled line.
     fn with_edits(&mut self, event: ReedlineEvent) -> ReedlineEvent {
         let before = self.last.take();
         match event {
@@ -487,7 +487,7 @@ fn opens_search(event: &ReedlineEvent) -> bool {
     }
 }
 
-/// reedline leaves the cursor in the first row of a recalled line; the last character is where one types on.
+/// Moves the cursor to the end of a recalled line: reedline leaves it in the first row, but a person types on at the end.
 fn with_end(event: ReedlineEvent) -> ReedlineEvent {
     let edit = |edit: Edit| ReedlineEvent::Menu(edit.menu_name(false));
     match event {

@@ -1,4 +1,4 @@
-//! The edits that reedline has none for, by name, and what they do to a line. Pure.
+//! The edits that reedline lacks, by name, and what they do to a line. Pure.
 
 use std::ops::Range;
 
@@ -53,7 +53,7 @@ impl Edit {
         Self::WordAhead,
     ];
 
-    /// The name of the menu that carries it out; `again` where the key before was for an edit that it goes on with.
+    /// The name of the menu that carries out the edit; `again` if it continues the edit of the key before.
     pub(in crate::repl) fn menu_name(self, again: bool) -> String {
         format!("edit {self:?}{}", if again { " again" } else { "" })
     }
@@ -62,7 +62,7 @@ impl Edit {
         Self::ALL.into_iter().find(|edit| edit.menu_name(false) == name)
     }
 
-    /// Returns whether a number before its key repeats it: readline means another word by the one before Alt-.
+    /// Returns whether a number before its key repeats the edit: before Alt-. the number chooses a word, as in readline.
     pub(super) fn repeats(name: &str) -> bool {
         let mut all = Self::ALL.into_iter().filter(|edit| *edit != Self::LastArgument);
         all.any(|edit| [false, true].into_iter().any(|again| edit.menu_name(again) == name))
@@ -80,7 +80,7 @@ impl Edit {
         )
     }
 
-    /// Returns whether it goes on with what the edit before has begun.
+    /// Returns whether the edit continues the one before.
     pub(super) fn continues(self, before: Self) -> bool {
         match self {
             Self::LastArgument => before == self,
@@ -89,7 +89,7 @@ impl Edit {
         }
     }
 
-    /// Returns the bytes of the line that it moves into the kill ring.
+    /// Returns the bytes of the line that the edit moves into the kill ring.
     pub(super) fn killed(self, line: &str, cursor: usize) -> Option<Range<usize>> {
         let range = match self {
             Self::KillBlankWordBack => blank_word_start(line, cursor)..cursor,
@@ -163,7 +163,7 @@ pub(super) fn last_argument(line: &str) -> Option<&str> {
     words.iter().rev().find(|token| matches!(token.kind, TokenKind::Word(_))).map(|token| token.text)
 }
 
-/// Makes the line a comment, or takes the mark away again.
+/// Makes the line a comment, or removes the comment's mark.
 pub(super) fn commented(line: &str) -> String {
     let rows: Vec<&str> = line.split('\n').collect();
     if rows.iter().all(|row| row.starts_with('#')) {

@@ -1,5 +1,5 @@
-//! Typing: the keys of the line editor, the edits that reedline has none for, the search of the history and the
-//! suggestion. It must not know what a line means, nor how a command is run.
+//! Typing: the keys of the line editor, the edits that reedline lacks, the search of the history and the suggestion. It
+//! must not know what a line means, nor how a command is run.
 
 mod chords;
 mod edits;
@@ -28,7 +28,7 @@ pub(super) struct Links {
     pub(super) searching: Searching,
     /// vi's Esc.
     pub(super) escape: Escape,
-    /// The delimiter of a here-document in whose next row the cursor stands, as the line was drawn last.
+    /// The delimiter of an open here-document, if the cursor was at the start of its next row when the line was last drawn.
     pub(super) document: Arc<Mutex<Option<String>>>,
     /// The pump of the session.
     pub(super) pump: Option<Handle>,

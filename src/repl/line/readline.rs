@@ -76,7 +76,7 @@ fn chord(bytes: &[u8]) -> Option<Chord> {
         [0x1b, c @ 0x20..0x7f] => (shifted(*c), KeyCode::Char(char::from(c.to_ascii_lowercase()))),
         [b'\t'] => (none, KeyCode::Tab),
         [0] => (control, KeyCode::Char(' ')),
-        // Enter, Ctrl-C, Ctrl-D and Esc have meanings that nothing may take away.
+        // Enter, Ctrl-C, Ctrl-D and Esc have meanings that no binding may replace.
         [0x03 | 0x04 | b'\r' | b'\n' | 0x1b] => return None,
         [c @ 1..=26] => (control, KeyCode::Char(char::from(c + b'a' - 1))),
         // As crossterm names them.

@@ -27,7 +27,7 @@ const HITS_MAX: usize = 500;
 const FUZZY_ROWS: usize = 10_000;
 /// Columns below which only the lines are shown.
 const DETAILS_COLUMNS_MIN: usize = 50;
-/// Columns of a hit's directory at most.
+/// Limit on the columns of a hit's directory.
 const DIRECTORY_COLUMNS_MAX: usize = 24;
 
 /// The lines to search.
@@ -106,7 +106,7 @@ pub(in crate::repl) struct SearchMenu {
     unicode: bool,
     settings: MenuSettings,
     active: bool,
-    /// The line is still to be shown to it.
+    /// The menu hasn't seen the line yet.
     opening: bool,
     /// The query of the hits.
     asked: Option<(String, Scope)>,
@@ -147,7 +147,7 @@ impl SearchMenu {
         }
     }
 
-    /// Keeps the line, and marks all of it: it is the first query, and the first character typed replaces it.
+    /// Saves the line, and marks all of it: it is the first query, and the first character typed replaces it.
     fn open(&mut self, editor: &mut Editor) {
         let line = editor.get_buffer().to_owned();
         let end = line.len();

@@ -14,7 +14,7 @@ use crate::repl::editing::state::{self, SharedState};
 use crate::repl::editing::writer::Writer;
 use crate::store::{Search, StoreError};
 
-/// Killed texts that are kept, as in readline.
+/// Limit on the stored killed texts, as in readline.
 const KILLS_MAX: usize = 10;
 /// Lines back that Alt-. goes.
 const ARGUMENTS_MAX: usize = 1_000;
@@ -33,7 +33,7 @@ pub(in crate::repl) fn widgets(writer: &Writer, state: &SharedState, links: &Lin
             settings: MenuSettings::default().with_name(&edit.menu_name(again)),
             active: false,
         });
-        // The other kind has reedline ask the terminal for the cursor's position, for its completer may have drawn.
+        // The other kind makes reedline ask the terminal for the cursor's position, since its completer may have drawn.
         if edit == Edit::InsertCompletions {
             ReedlineMenu::EngineCompleter(menu)
         } else {
@@ -181,7 +181,7 @@ impl Widget {
 
 /// Replaces a part of the line, with the cursor after it. Returns the range of the new text.
 fn insert(editor: &mut Editor, line: &str, replaced: Range<usize>, text: &str) -> Range<usize> {
-    // The line may have changed since the range was kept.
+    // The line may have changed since the range was noted.
     let (Some(before), Some(after)) = (line.get(..replaced.start), line.get(replaced.end..)) else { return 0..0 };
     let end = before.len() + text.len();
     set(editor, [before, text, after].concat(), end);

@@ -15,7 +15,7 @@ use crate::repl::hub::{Flow, Repl};
 use crate::repl::offer;
 use crate::turn::{CodeBlock, code_blocks};
 
-/// Bytes that are sent to the terminal for its clipboard: beyond, many terminals drop the whole.
+/// Bytes that are sent to the terminal for its clipboard: many terminals drop a longer text as a whole.
 const TERMINAL_BYTES_MAX: usize = 74_994 / 4 * 3;
 
 /// Languages of blocks that are for a shell, as models name them.
@@ -79,7 +79,7 @@ pub(in crate::repl) fn run_block(repl: &mut Repl, argument: &str) -> Flow {
     }
 }
 
-/// Returns whether a block's language is a shell's, or isn't said.
+/// Returns whether a block's language is a shell's, or missing.
 fn is_for_shell(language: &str) -> bool {
     let language = language.to_ascii_lowercase();
     language.is_empty() || SHELLS.contains(&language.as_str())

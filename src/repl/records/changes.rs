@@ -9,7 +9,7 @@ use crate::render::text::escape_visible;
 use crate::repl::editing::state;
 use crate::repl::hub::{Flow, Repl};
 
-/// Files that git doesn't know that are named.
+/// Limit on the listed files that git doesn't track.
 const UNTRACKED_MAX: usize = 20;
 
 /// Shows the uncommitted changes; more than a screen of them page by page.
@@ -50,7 +50,7 @@ pub(in crate::repl) fn diff_command(repl: &mut Repl) -> Flow {
     browse(repl, patches, foot)
 }
 
-/// Shows changes of files: as they are where they fit on a screen, else page by page.
+/// Shows changes of files: all at once if they fit on a screen, else page by page.
 pub(in crate::repl) fn browse(repl: &mut Repl, patches: Vec<FilePatch>, foot: Vec<String>) -> Flow {
     const BACK: &str = "down [Space, j]  up [b, k]  end [G]  leave [q, Enter]";
     let make = |look: Look| Sheet::new(look, Vec::new(), patches.clone(), foot.clone());
@@ -66,7 +66,7 @@ pub(in crate::repl) fn browse(repl: &mut Repl, patches: Vec<FilePatch>, foot: Ve
         return flow;
     }
     pager.leave(&console);
-    // What was under the eyes last stays.
+    // The rows that were visible last stay on the screen.
     pager.sheet().rows(pager.shown()).iter().for_each(|row| repl.console.line(row));
     Flow::Continue
 }

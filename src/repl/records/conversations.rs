@@ -136,8 +136,8 @@ pub(in crate::repl) fn rewind(repl: &mut Repl, argument: &str) -> Flow {
     Flow::Continue
 }
 
-/// Puts the first question that was taken back into the line, to be changed and asked again. Its prefix keeps it a question,
-/// whatever it looks like.
+/// Puts the first of the removed questions into the line, for the person to change and ask again. Its prefix makes it a
+/// question, whatever it looks like.
 pub(in crate::repl) fn ask_again(repl: &mut Repl, later: &[StoredTurn]) {
     if let Some(turn) = later.first() {
         repl.insert_text(&format!("? {}", turn.question));

@@ -12,7 +12,7 @@ use crate::store::StoreError;
 /// Requests that `:cost detail` shows.
 const REQUESTS: usize = 50;
 
-/// Tells what this conversation, this day and this month have cost; or each request of the conversation.
+/// Shows the cost of this conversation, this day and this month, or of each request of the conversation.
 pub(in crate::repl) fn cost(repl: &Repl, argument: &str) {
     let table = match argument {
         "" => cost_sums(repl),
@@ -57,7 +57,7 @@ fn cost_detail(repl: &Repl) -> Result<String, StoreError> {
     Ok(text + &of_run)
 }
 
-/// Tells how many tokens a text has for the model that answers.
+/// Shows the number of tokens that a text has for the model that answers.
 pub(in crate::repl) fn tokens(repl: &mut Repl, text: &str) {
     let count = repl.runtime.agent_mut().count_tokens(text, &Cancel::new());
     let about = if count.is_exact { "" } else { "about " };
@@ -82,7 +82,7 @@ pub(in crate::repl) fn thoughts(repl: &Repl) {
     }
 }
 
-/// Keeps what an answer came to and what the model thought before it.
+/// Stores the cost of an answer and the model's thoughts before it.
 pub(in crate::repl) fn keep_spending(repl: &mut Repl, last: Option<&Spent>, thoughts: String) {
     repl.spending.thoughts = thoughts;
     let (Some(conversation), Some(last)) = (repl.runtime.agent().conversation(), last) else { return };

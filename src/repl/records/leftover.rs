@@ -14,7 +14,7 @@ use crate::shell::Handle;
 /// Lines that are shown; `reedclaw doctor` has all.
 const SHOWN_MAX: usize = 5;
 
-/// Looks for it, and sends it to the shell.
+/// Looks for leftovers in the background, and sends lines about them to the screen.
 pub(in crate::repl) fn look(runtime: &Runtime, screen: Screen, pump: Handle) {
     let (settings, env) = (runtime.settings().clone(), runtime.env().clone());
     let store = std::sync::Arc::clone(runtime.store());
@@ -38,7 +38,7 @@ pub(in crate::repl) fn look(runtime: &Runtime, screen: Screen, pump: Handle) {
             lines.into_iter().for_each(|line| screen.send(None, Event::Notice(line)));
             pump.nudge();
         }
-        // From then on it waits for the calls of other agents that need a person.
+        // From here on the thread waits for calls of other agents that need a person.
         if let Some(asks) = asks {
             asks.listen(&mut |line| {
                 screen.send(None, Event::Notice(line));
@@ -46,6 +46,6 @@ pub(in crate::repl) fn look(runtime: &Runtime, screen: Screen, pump: Handle) {
             });
         }
     };
-    // Without a thread nothing is shown; the receipts have it, and the next question finishes what was left.
+    // Without a thread nothing is shown; the receipts have the calls, and the next question finishes the interrupted work.
     let _ = std::thread::Builder::new().name("leftover".into()).spawn(work);
 }

@@ -50,7 +50,7 @@ pub(in crate::repl) fn man(repl: &mut Repl, question: &str) -> Flow {
     offer_lines(repl, &answer, true)
 }
 
-/// Answers a question from this machine that no model has answered, where something fits it.
+/// Answers a question that no model has answered from this machine's manuals, if they have a fitting line.
 pub(in crate::repl) fn answer_without_model(repl: &mut Repl, question: &str) -> Flow {
     // One word alone is found in far too many lines.
     let answer = ask_manual(repl, question, 2);

@@ -22,7 +22,7 @@ use crate::repl::hub::{Flow, Repl};
 use crate::repl::records::conversations;
 use crate::store::{ConversationId, Hit, MemoryOrigin, StoredMemory};
 
-/// The place of a secret that is hidden in one, for `:redact`.
+/// The place that `:redact` shows for a secret hidden in a memory.
 const PLACE: &str = "a memory";
 
 /// Places in conversations that a search shows.
@@ -152,7 +152,7 @@ fn change_memory(repl: &Repl, id: i64, change: Change<'_>) {
     }
 }
 
-/// A memory of this place, which goes no farther than the model that answers.
+/// Makes a memory of this place, which goes to no model farther away than the one that answers.
 fn new_memory(repl: &Repl, conversation: ConversationId, text: String) -> StoredMemory {
     ops::memory::written(repl.runtime.agent(), memory_place(repl), Some(conversation), text)
 }
@@ -193,7 +193,7 @@ fn memory_place(repl: &Repl) -> Option<String> {
     place.to_str().map(str::to_owned)
 }
 
-/// Lets the conversation end as `end` ends it, and be remembered while the prompt is free again.
+/// Ends the conversation by `end`, and lets a memory of it be written while the prompt is free again.
 pub(in crate::repl) fn end_conversation(repl: &mut Repl, end: impl FnOnce(&mut Agent)) {
     let is_remembered = note_ended(repl);
     end(repl.runtime.agent_mut());
@@ -229,12 +229,12 @@ fn remember_next(repl: &mut Repl) {
     }
 }
 
-/// A question interrupts it; the note is written later.
+/// Interrupts the writing of a memory for a question; the memory is written later.
 pub(in crate::repl) fn pause_memory(repl: &mut Repl) {
     take_memory(repl);
     repl.memories.job = None;
     if let Some(conversation) = repl.runtime.agent().conversation() {
-        // It goes on after all.
+        // The conversation continues after all.
         let _ = ops::memory::note_tried(&mut repl.store(), conversation, Noted::Done);
     }
 }
@@ -246,7 +246,7 @@ pub(in crate::repl) fn catch_up_memory(repl: &mut Repl) {
     }
 }
 
-/// Keeps the memory that has been written meanwhile, if one has.
+/// Stores the memory that was written in the background, if it is ready.
 pub(in crate::repl) fn take_memory(repl: &mut Repl) {
     let Some((of, job)) = repl.memories.job.take() else { return };
     let conversation = of.conversation;

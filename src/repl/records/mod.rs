@@ -1,4 +1,4 @@
-//! `:` commands about what was kept: conversations, sessions, memories, steps, costs, what a killed session left.
+//! `:` commands about stored things: conversations, sessions, memories, steps, costs, what a killed session left.
 
 #[allow(clippy::disallowed_methods, reason = "the file that a block of an answer is saved to")]
 pub(super) mod blocks;

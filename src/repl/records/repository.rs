@@ -1,6 +1,5 @@
-//! Tools that lie in the repository of a session, which a person allows, the summaries of its files, and the questions before
-//! its changes are taken over, at the prompt. It must
-//! not know how either is kept.
+//! The tools in a session's repository, which a person allows, the summaries of its files, and the questions that
+//! precede taking over its changes, at the prompt. It must not know how either is stored.
 
 use std::sync::Arc;
 
@@ -15,7 +14,7 @@ use crate::repl::hub::{Flow, Repl};
 use crate::repl::records::changes;
 use crate::sessions::{Sessions, drop_summaries};
 
-/// Asks what comes before the question whether a session's changes are taken over. Returns `false` for a no.
+/// Asks the questions that precede taking over a session's changes. Returns `false` if one of the answers is no.
 pub(in crate::repl) fn agrees_first(
     repl: &mut Repl,
     sessions: &Sessions,

@@ -16,7 +16,7 @@ use crate::steps::Steps;
 
 /// The list of steps of a workspace that has none.
 const NONE: &str = "No steps yet: no command or edit of a model has changed anything here.";
-/// Steps that a list shows; all are kept until they make room.
+/// Limit on the listed steps; all are stored until they make room.
 const SHOWN_MAX: usize = 30;
 
 fn own_steps(repl: &Repl) -> Option<Steps> {
@@ -33,7 +33,7 @@ fn own_steps(repl: &Repl) -> Option<Steps> {
     }
 }
 
-/// Runs a command of a model that the person took over, and keeps what it changes.
+/// Runs a command of a model that the person took over, and records its changes as a step.
 pub(in crate::repl) fn run_models_command(repl: &mut Repl, command: ModelCommand) -> Flow {
     let mut open_step = None;
     if repl.runtime.settings().undo.enabled
@@ -55,12 +55,12 @@ pub(in crate::repl) fn run_models_command(repl: &mut Repl, command: ModelCommand
     flow
 }
 
-/// Takes steps back, or one file.
+/// Undoes steps, or one file.
 pub(in crate::repl) fn undo(repl: &mut Repl, argument: &str) {
     turn(repl, argument, true);
 }
 
-/// Makes steps again that were taken back.
+/// Makes undone steps again.
 pub(in crate::repl) fn redo(repl: &mut Repl, argument: &str) {
     turn(repl, argument, false);
 }
@@ -108,7 +108,7 @@ fn turn(repl: &mut Repl, argument: &str, is_undo: bool) {
     }
 }
 
-/// Takes back what turns of the session that is on have changed in files, or makes it again.
+/// Undoes the changes of files by turns of the session that is on, or makes them again.
 fn turn_session(repl: &mut Repl, wish: &Wish, is_undo: bool) {
     let (count, path) = match wish {
         Wish::Last(count) => (*count, None),
@@ -208,7 +208,7 @@ pub(in crate::repl) fn show_step(repl: &mut Repl, argument: &str) -> Flow {
         }
     };
     for text in parts {
-        // What is no text, and what changed beside it, is described in words.
+        // Changes without a text form are described in words before the difference.
         let at = if text.starts_with("--- ") { 0 } else { text.find("\n--- ").map_or(text.len(), |at| at + 1) };
         foot.extend(text[..at].lines().map(escape_visible));
         patches.extend(parse(&text[at..]));

@@ -11,7 +11,7 @@ use crate::repl::editing::state;
 use crate::repl::hub::{Flow, Repl};
 use crate::repl::rules::tooling;
 
-/// Lists what is allowed for good in the project that the person is in, or takes one back.
+/// Lists the permanently allowed commands of the project around the person, or revokes one.
 pub(in crate::repl) fn allow(repl: &mut Repl, argument: &str) -> Flow {
     let workspace = tooling::workspace(repl);
     let env = repl.runtime.env();
@@ -54,7 +54,7 @@ fn show_allowed(repl: &Repl, rows: Vec<Vec<String>>, workspace: &Path) {
     repl.console.notice(":allow remove N takes one back");
 }
 
-/// Shows what of a list may be allowed here and what not, asks, and adds the first.
+/// Shows which commands of a list may be allowed here and which not, asks, and adds the former.
 fn import_allowed(repl: &mut Repl, path: &Path) -> Flow {
     tooling::refresh_tools(repl);
     let Some(runner) = repl.runtime.agent_mut().runner() else {

@@ -1,4 +1,4 @@
-//! The config of a running session: what holds now, read again or with a project's file over it, and `:config`.
+//! The config of a running session: the effective values, reloading, a project's file on top, and `:config`.
 
 use std::path::Path;
 use std::time::{Duration, SystemTime};
@@ -17,7 +17,7 @@ use crate::repl::hub::{Flow, Repl};
 use crate::repl::rules::project;
 use crate::repl::rules::project::ProjectState;
 
-/// Time that the shell may take to draw its prompt where it is asked for it.
+/// Time limit for the shell to draw its prompt on request.
 const PROMPT_WAIT: Duration = Duration::from_secs(1);
 
 /// Facts about the config beside the effective settings.
@@ -36,7 +36,7 @@ pub(in crate::repl) struct Configured {
 type Bound = (Vec<(KeyName, KeyDoes)>, Vec<(String, String)>);
 
 impl Configured {
-    /// Takes what the start has read.
+    /// Makes it from the config that the start has read.
     pub(in crate::repl) fn new(parts: &mut app::ConfigParts, hooks: &SharedHooks) -> Self {
         hooks.set_own(std::mem::take(&mut parts.hooks));
         let bound = (hooks.keys(), hooks.metas());
@@ -60,7 +60,7 @@ fn stamp(path: &Path) -> Option<SystemTime> {
     path.metadata().and_then(|data| data.modified()).ok()
 }
 
-/// Lets other settings hold: those of the config, or with a project's file over it.
+/// Puts other settings into effect: those of the config, or with a project's file on top.
 pub(in crate::repl) fn apply(repl: &mut Repl, effective: Effective) {
     let Effective { settings, hooks, layers, .. } = effective;
     repl.hooks.set_project(hooks);
@@ -77,7 +77,7 @@ pub(in crate::repl) fn apply(repl: &mut Repl, effective: Effective) {
             state.names = names.into();
         }
         state.route_hook = repl.hooks.route_hook();
-        // What `:mode` said holds on, unless the config says something else than before.
+        // The choice of `:mode` stays, unless the config's mode has changed.
         if old.route.mode != repl.runtime.settings().route.mode {
             state.mode = repl.runtime.settings().route.mode;
         }
@@ -93,7 +93,7 @@ pub(in crate::repl) fn apply(repl: &mut Repl, effective: Effective) {
     repl.terminal.session.want(app::wanted(repl.runtime.settings()));
     match &repl.terminal.shell_prompt {
         Some(_) if !wants_shell_prompt => repl.terminal.shell_prompt = None,
-        // It drew it for us only at the prompts where it was wanted.
+        // The shell draws its prompt for ReedClaw only if that was wanted at that prompt.
         None if wants_shell_prompt => repl.terminal.session.handle().draw_prompt(PROMPT_WAIT),
         _ => {}
     }
@@ -112,7 +112,7 @@ pub(in crate::repl) fn apply(repl: &mut Repl, effective: Effective) {
     }
 }
 
-/// Makes the editor anew, with the line that stands in it.
+/// Makes a new editor with the line of the old one.
 pub(in crate::repl) fn remake_editor(repl: &mut Repl) {
     let line = repl.terminal.editor.current_buffer_contents().to_owned();
     let shape = Shape {
@@ -135,12 +135,12 @@ pub(in crate::repl) fn remake_editor(repl: &mut Repl) {
     repl.insert_text(&line);
 }
 
-/// Tells what is particular about the config at the start.
+/// Reports what needs attention in the config at the start.
 pub(in crate::repl) fn tell_config(repl: &Repl) {
     tell_taken_metas(repl);
 }
 
-/// Meta commands of ReedClaw's own can't be taken.
+/// Reports meta commands of the config that use a name of ReedClaw's own.
 fn tell_taken_metas(repl: &Repl) {
     for (name, _) in repl.hooks.metas() {
         if let Some(problem) = commands::name_problem(&name) {
@@ -265,7 +265,7 @@ pub(in crate::repl) fn onboard(repl: &mut Repl, port: &str) -> Flow {
     }
 }
 
-/// Reads the config again before a question that no model could answer, where somebody has written one meanwhile.
+/// Reads the config again before a question that no model could answer, if it has changed meanwhile.
 pub(in crate::repl) fn look_for_model(repl: &mut Repl) -> Flow {
     if repl.runtime.agent().models().is_empty() && config_has_changed(repl) {
         return reload_config(repl);

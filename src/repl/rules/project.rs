@@ -1,5 +1,5 @@
-//! A project's file in a running session: found where the shell is, shown and asked about before anything of it runs,
-//! applied and taken away as the directory changes.
+//! A project's file in a running session: found from the shell's directory, shown and asked about before anything of it
+//! runs, applied and removed as the directory changes.
 
 use std::path::Path;
 
@@ -29,7 +29,7 @@ pub(in crate::repl) struct ProjectState {
     ignored: Vec<Overlay>,
     /// The file that the last question showed.
     shown: Option<Overlay>,
-    /// A line has been done since the last look, or none has been taken yet.
+    /// A line has run since the last look, or there was no look yet.
     is_due: bool,
     /// The file is to be read again, though it looks the same.
     is_stale: bool,
@@ -77,7 +77,7 @@ impl ProjectState {
         }
     }
 
-    /// Lets the next prompt read the file again, whatever it looks like.
+    /// Makes the next prompt read the file again, even if it looks unchanged.
     pub(in crate::repl) fn forget_look(&mut self) {
         (self.is_due, self.is_stale) = (true, true);
     }
@@ -87,12 +87,12 @@ impl ProjectState {
         self.is_due = true;
     }
 
-    /// Returns whether the next prompt is a fresh one, and not the one that output or a key has drawn again.
+    /// Returns whether the next prompt is a fresh one, and not one that is drawn again after output or a key.
     pub(in crate::repl) fn take_due(&mut self) -> bool {
         std::mem::take(&mut self.is_due)
     }
 
-    /// Says in one line what became of the project's file.
+    /// Describes the state of the project's file in one line.
     pub(in crate::repl) fn summary(&self) -> String {
         match &self.now {
             Now::None => "no project file (.reedclaw.lua) here or above".into(),
@@ -105,7 +105,7 @@ impl ProjectState {
     }
 }
 
-/// Looks at the project's file where the shell is; asks about one that hasn't been decided on.
+/// Looks at the project's file for the shell's directory; asks about one that hasn't been decided on.
 pub(in crate::repl) fn look_for_project(repl: &mut Repl) -> Flow {
     let cwd = state::read(&repl.state).cwd.clone();
     let look = Look::around(&cwd, repl.home.as_deref(), repl.runtime.config().start_directory());
@@ -153,7 +153,7 @@ pub(in crate::repl) fn look_for_project(repl: &mut Repl) -> Flow {
     }
 }
 
-/// Takes a project's file away again. The one named is asked about, so this doesn't report it.
+/// Removes a project's file from the session. If it is `asked`, a question about it follows, so this doesn't report it.
 fn leave_project(repl: &mut Repl, asked: Option<&str>) {
     let project = &mut repl.configured.project;
     if let Now::Applied(file) = std::mem::replace(&mut project.now, Now::None) {
@@ -287,7 +287,7 @@ fn show_file(repl: &Repl, overlay: &Overlay) {
     }
 }
 
-/// `:config trust`: the bytes that were shown, if they are still those; others are shown first.
+/// `:config trust`: trusts the file if its bytes are those that were shown last; others are shown first.
 pub(in crate::repl) fn trust_project(repl: &mut Repl) -> Flow {
     let cwd = state::read(&repl.state).cwd.clone();
     let Some(overlay) = read_project(repl, &cwd) else { return Flow::Continue };

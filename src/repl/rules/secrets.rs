@@ -18,7 +18,7 @@ pub(in crate::repl) fn show_redacted(repl: &Repl) {
     repl.console.write(&table(&rows, repl.console.width_columns()));
 }
 
-/// A meta line as the history keeps it: one whose text is sent or stored without its secrets, others as they are.
+/// Returns a meta line for the history: without its secrets if its text is sent or stored, else as it is.
 pub(in crate::repl) fn kept_meta(repl: &Repl, line: &str, text: &str) -> String {
     match commands::parse(text) {
         Ok((found, _)) if matches!(found.op, Op::Title | Op::Memory) => repl.runtime.agent().redacted(line),

@@ -87,8 +87,8 @@ pub(in crate::repl) fn mcp(repl: &mut Repl, argument: &str) -> Flow {
     Flow::Continue
 }
 
-/// The servers of a session without a model, which has no tools yet. They go on from line to line as long as the workspace is
-/// the same.
+/// Returns the servers of a session without a model, which has no tools yet. They go on running from line to line as
+/// long as the workspace is the same.
 fn servers_alone(repl: &mut Repl) -> Option<Arc<Servers>> {
     let workspace = tooling::workspace(repl);
     let known = repl.tooling.servers_alone.take().filter(|(place, _)| *place == workspace);
@@ -116,7 +116,7 @@ pub(in crate::repl) fn call_tool(repl: &mut Repl, argument: &str) -> Flow {
     mcp(repl, &format!("call {argument}"))
 }
 
-/// Calls a tool of a server for the person, who has just typed the call. It is the server that models have, with what it remembers.
+/// Calls a tool of a server for the person, who has just typed the call. The server is the one that models use, with its state.
 fn call_by_hand(repl: &mut Repl, servers: &Arc<Servers>, name: String, arguments: String) -> Flow {
     let workspace = tooling::workspace(repl);
     let built = repl.runtime.runner_in(&workspace, None);

@@ -1,4 +1,4 @@
-//! The session as others see it, if it is shared: what is handed to whom. It must not know the terminal.
+//! The session as others see it, if it is shared: the events for others, and who gets them. It must not know the terminal.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ struct State {
     open: Option<Arc<Elsewhere>>,
 }
 
-/// Hands what commands print to those who watch.
+/// Sends the output of commands to those who watch.
 #[derive(Debug)]
 struct Shown(Output);
 
@@ -39,7 +39,8 @@ impl Sharing {
         self.0.lock()
     }
 
-    /// Begins, and calls `ended` once it is over; returns what sees the output of commands, and a line about it.
+    /// Begins sharing, and calls `ended` once it is over; returns the tap for the output of commands, and a line about
+    /// the sharing.
     pub fn begin(
         &self,
         place: &Place,
@@ -47,7 +48,7 @@ impl Sharing {
         redactor: Redactor,
         ended: Box<dyn Fn() + Send>,
     ) -> Result<(Box<dyn Tap>, String), ShareError> {
-        // Another one that goes on would be reported twice.
+        // A session that stays shared at the old address would be reported twice.
         let before = if self.end() { " · the address before has ended" } else { "" };
         let share = Share::begin(place, wanted, redactor, ended)?;
         let strangers = match share.unknown() {
@@ -62,7 +63,7 @@ impl Sharing {
         Ok((tap, line))
     }
 
-    /// Ends; returns whether there was something to end.
+    /// Ends the sharing; returns whether there was one.
     pub fn end(&self) -> bool {
         let share = self.state().share.take();
         share.is_some()
@@ -85,7 +86,7 @@ impl Sharing {
         Some(format!("{} {}", if is_unicode { "◉" } else { "shared" }, share.viewers()))
     }
 
-    /// Reason why the gateway has ended it, once.
+    /// Reason why the gateway has ended the sharing, once.
     pub fn lost(&self) -> Option<String> {
         let mut state = self.state();
         let why = state.share.as_ref()?.is_over()?;
@@ -99,7 +100,7 @@ impl Sharing {
         }
     }
 
-    /// A line was submitted.
+    /// Reports that a line was submitted.
     pub fn line(&self, text: &str, route: Route, is_hidden: bool) {
         let to = match route {
             Route::Ask => "model",
@@ -109,17 +110,17 @@ impl Sharing {
         self.with(|share| share.line(text, to, is_hidden));
     }
 
-    /// A command ended.
+    /// Reports that a command ended.
     pub fn command_ended(&self, outcome: &CommandOutcome) {
         self.with(|share| share.command_ended(outcome.status, outcome.duration, outcome.cwd.as_deref()));
     }
 
-    /// Something happened in an answer.
+    /// Reports an event of an answer.
     pub fn event(&self, event: &Event) {
         self.with(|share| share.event(event));
     }
 
-    /// The person is about to be asked.
+    /// Reports that the person is about to be asked.
     pub fn ask(&self, question: &Question) {
         let mut state = self.state();
         state.open = state.share.as_ref().and_then(|share| share.ask(question));
@@ -130,7 +131,7 @@ impl Sharing {
         self.state().open.clone()
     }
 
-    /// The person was asked; returns who has answered, if it was somebody elsewhere.
+    /// Reports the person's answer; returns who has answered, if it was somebody elsewhere.
     pub fn asked(&self, answer: Option<&Answer>) -> Option<String> {
         let mut state = self.state();
         let by = state.open.take().and_then(|open| open.answer()).map(|answer| answer.by);
@@ -141,7 +142,7 @@ impl Sharing {
     }
 }
 
-/// The answer as those who watch see it; without one the terminal has gone, which is nobody's no.
+/// The answer as those who watch see it; without one the terminal has gone, which doesn't count as a no.
 fn word(answer: Option<&Answer>) -> &'static str {
     match answer {
         Some(Answer::Once | Answer::Always | Answer::AlwaysFilled | Answer::InMyShell) => "once",

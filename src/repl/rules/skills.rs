@@ -1,5 +1,5 @@
-//! `:skills` and `:p`: the skills and prompt templates that there are, trust in those of a project, and a question made of a
-//! template.
+//! `:skills` and `:p`: the available skills and prompt templates, trust in those of a project, and a question made from
+//! a template.
 
 use crate::app::{Skills, skills_trust};
 use crate::ops;
@@ -105,7 +105,7 @@ fn untrust_skills(repl: &Repl) {
     }
 }
 
-/// `:p NAME ARGUMENTS`: asks what a template says; alone it lists them.
+/// `:p NAME ARGUMENTS`: asks the question of a template; without a name it lists the templates.
 pub(in crate::repl) fn prompt_template(repl: &mut Repl, argument: &str, hidden: bool) -> Flow {
     let (name, arguments) = argument.split_once(char::is_whitespace).unwrap_or((argument, ""));
     if name.is_empty() {

@@ -1,4 +1,4 @@
-//! The model's tools in a session: where they work, what they gave.
+//! The model's tools in a session: where they work, and their results.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use crate::repl::hub::{Flow, Repl};
 use crate::repl::records::changes;
 use crate::repl::screen::ToolOutput;
 
-/// Gives the model tools for where the person is.
+/// Sets up the model's tools for the person's directory.
 pub(in crate::repl) fn refresh_tools(repl: &mut Repl) {
     if let Some(path) = repl.terminal.programs.path() {
         repl.runtime.follow_path(&path);
@@ -18,13 +18,13 @@ pub(in crate::repl) fn refresh_tools(repl: &mut Repl) {
     problems.iter().for_each(|problem| repl.console.failure(problem));
 }
 
-/// Place where tools work for a person who is where they are.
+/// The workspace of tools for the person's directory.
 pub(in crate::repl) fn workspace(repl: &Repl) -> PathBuf {
     let cwd = state::read(&repl.state).cwd.clone();
     repl.runtime.workspace_around(&cwd)
 }
 
-/// Shows what a tool gave, whole.
+/// Shows the whole result of a tool.
 pub(in crate::repl) fn show_output(repl: &mut Repl, argument: &str) -> Flow {
     let outputs = &repl.tooling.outputs;
     let number = if argument.is_empty() { Some(outputs.len()) } else { argument.parse().ok() };

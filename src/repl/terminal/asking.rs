@@ -59,7 +59,7 @@ impl Asking for Terminal {
         }
     }
 
-    /// In the live shell, as if they had typed that.
+    /// Opens the file in the live shell, as if the person had typed the command.
     fn open_in_editor(&mut self, path: &Path) -> Result<Option<i32>, Flow> {
         let command = match self.editor_command(path) {
             Ok(command) => command,
@@ -84,11 +84,11 @@ impl Asking for Terminal {
     }
 
     fn write_line(&mut self, label: &str, text: &str) -> Result<Option<String>, Flow> {
-        // What was typed before mustn't submit it.
+        // Keys typed before the question mustn't submit the line.
         self.session.keys_to(KeysTo::HoldFresh);
         let options = self.console.options();
         let prompt = ReedPrompt::from_label(label, options.color, options.unicode);
-        // Only a command is there to be changed; all else is words, with their apostrophes.
+        // Only a command comes with a text to change; all other answers are words, with their apostrophes.
         let force = |state: &SharedState, route| {
             state.write().forced = route;
         };

@@ -1,5 +1,5 @@
-//! Work that may take long beside the terminal: the model is asked on a thread of its own, and the loop's thread stays with
-//! the terminal, so that whatever must be asked of the person meanwhile can be.
+//! Long work beside the terminal: a thread of its own asks the model, and the loop's thread stays with the terminal, so
+//! that the person can be asked meanwhile.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -35,7 +35,7 @@ enum Wanted {
 }
 
 impl Terminal {
-    /// Lets work that may take long go on beside the terminal: Ctrl-C stops it, and it can ask the person, whose yes goes to
+    /// Runs work that may take long beside the terminal: Ctrl-C stops it, and it can ask the person, whose yes goes to
     /// `approvals`. Returns its result, or that the session ends.
     pub(in crate::repl) fn attended<T: Send>(
         &mut self,
@@ -68,7 +68,7 @@ impl Terminal {
         }
     }
 
-    /// Hears what happens in the terminal while a model answers, and asks the person what is wanted of them.
+    /// Handles the terminal's events while a model answers, and asks the person for the work.
     fn attend(
         &mut self,
         wanted: &Receiver<Wanted>,
@@ -87,7 +87,7 @@ impl Terminal {
                 self.session.keys_to(KeysTo::Cancel);
             }
             match self.session.next_event() {
-                // Others nudge too, such as the thread that lists programs.
+                // Other threads nudge, too, such as the one that lists programs.
                 shell::Event::Nudged if is_over.load(Ordering::Acquire) => return ending,
                 shell::Event::Nudged => {}
                 shell::Event::Cancel => cancel.cancel(),
@@ -103,14 +103,14 @@ impl Terminal {
         }
     }
 
-    /// Shows that something of the session's turn couldn't be committed; the end of the turn commits it all the same.
+    /// Reports that a part of the session's turn couldn't be committed; the end of the turn commits it all the same.
     fn committed(&self, done: Result<(), Failure>) {
         if let Err(failure) = done {
             self.console.failure(&failure);
         }
     }
 
-    /// Asks what is wanted; Ctrl-C says no and stops the whole question.
+    /// Puts a request to the person; Ctrl-C says no and stops the whole question.
     fn ask_person(&mut self, wanted: Wanted, cancel: &Cancel, approvals: &mut Approvals<'_>) -> Flow {
         // A Ctrl-C that came just before says no to this, too.
         if cancel.is_cancelled() {
@@ -167,7 +167,7 @@ fn waits_for_words(heading: &str, question: &str, choices: &[String]) -> String 
     format!("{heading} {question}{choices}; this is answered at the terminal")
 }
 
-/// A call that a person agreed to, in words for a commit.
+/// Describes a call that a person agreed to, for a commit.
 fn agreed_to(question: &Question) -> String {
     match &question.action {
         Action::Shell { command } => command.clone(),

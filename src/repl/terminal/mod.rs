@@ -121,7 +121,7 @@ pub(super) struct Terminal {
     pub(super) named: bool,
     /// True if a start-up file has written a part of a line, as one does that asks.
     pub(super) start_asks: bool,
-    /// True if the editor must be made anew, so that it doesn't draw over a row of a start-up file.
+    /// True if a new editor must be made, so that it doesn't draw over a row of a start-up file.
     pub(super) is_editor_stale: bool,
     /// The rows of the prompt and the line that was entered last.
     pub(super) drawn_rows: Option<usize>,
@@ -148,10 +148,10 @@ impl Terminal {
         self.run_recorded(line, keep.then_some(line.text()))
     }
 
-    /// The same; `kept` is what the history keeps, where it keeps the line at all.
+    /// Runs a command like [`Self::run_command`]; `record` is its line for the history, if the history stores it at all.
     pub(in crate::repl) fn run_recorded(&mut self, line: &HumanLine, record: Option<&str>) -> Flow {
         let want_names = self.may_change_names(line.text());
-        // Those who watch get the line before anything that it prints, even if the shell is faster than this thread.
+        // Those who watch see the line before its output, even if the shell is faster than this thread.
         self.sharing.line(line.text(), Route::Shell, record.is_none());
         let submitted = self.session.submit(line, want_names);
         let row = record.and_then(|record| self.remember(record, line.kind()));
@@ -181,7 +181,7 @@ impl Terminal {
                     if let Some(row) = row {
                         self.history.delete(row);
                     }
-                    // The editor draws it anew, with one more row, where it stands.
+                    // The editor draws the line again in the same place, with one more row.
                     if let Some(rows) = self.drawn_rows.take() {
                         self.console.raw(format!("\x1b[{rows}A\r\x1b[J").as_bytes());
                     }
@@ -192,7 +192,7 @@ impl Terminal {
         }
     }
 
-    /// Lets the shell know of a Ctrl-C at the prompt, for its status, traps and hooks.
+    /// Reports a Ctrl-C at the prompt to the shell, for its status, traps and hooks.
     pub(in crate::repl) fn interrupt(&mut self) -> Flow {
         self.session.interrupt();
         (self.finished, self.last_outcome) = (None, None);
@@ -213,7 +213,8 @@ impl Terminal {
         Flow::Continue
     }
 
-    /// Takes over a line that a key has had the shell run, as one that was entered: its end, and whether the history keeps it.
+    /// Takes over a line that the shell ran for a key, like one that was entered: returns its end, and whether the
+    /// history stores it.
     pub(in crate::repl) fn line_of_key_ended(&mut self) -> Option<(CommandOutcome, bool)> {
         let Some(Finished::Outcome(outcome)) = self.finished.take() else { return None };
         let row = self.remember(&outcome.command, LineKind::Command);
@@ -223,7 +224,7 @@ impl Terminal {
         self.last_outcome.take().map(|outcome| (outcome, is_kept))
     }
 
-    /// Takes over what the prompt shows of the end of a line.
+    /// Takes over the facts about the end of a line that the prompt shows.
     fn line_ended(&mut self, outcome: &CommandOutcome) {
         self.status = outcome.status;
         self.environment.clone_from(&outcome.environment);
@@ -269,7 +270,7 @@ impl Terminal {
                 output.extend_from_slice(&bytes);
                 continue;
             }
-            // What came before that is of the start-up files, and is shown as theirs.
+            // Output before this event comes from the start-up files, and is shown as theirs.
             if matches!(event, Event::Ready) && !output.is_empty() {
                 self.show_above(&std::mem::take(&mut output), editing);
             }
@@ -289,7 +290,7 @@ impl Terminal {
         match event {
             Event::Ready => self.ready = true,
             Event::Names(names, path) => self.take_names(*names, path),
-            // One that was drawn before a project's file was left isn't wanted any more.
+            // A prompt that was drawn before a project's file was left isn't wanted any more.
             Event::Prompt(_) if !self.options.shell_prompt => {}
             Event::Prompt(rendered) => {
                 let (left, titles) = split_titles(&rendered.left);
@@ -308,7 +309,7 @@ impl Terminal {
                 self.console.raw(b"\r\x1b[K");
                 self.console
                     .notice("the shell was replaced (exec): keys and output pass straight through until it ends");
-                // The prompt that stood there stands under it.
+                // The prompt that was in this row follows below.
                 self.console.raw(&row);
             }
             Event::Ended(status) => return Flow::End(Ending::mirror(status)),
@@ -380,7 +381,7 @@ impl Terminal {
         }
     }
 
-    /// Tells what was sent beside an answer, above the editor where it waits.
+    /// Shows the lines that arrived beside an answer, above the editor if it waits.
     pub(in crate::repl) fn tell_beside(&mut self, editing: Option<&ReedPrompt>) {
         let mut lines = self.beside.take();
         lines.extend(self.sharing.lost().map(|why| format!("[share] it is over: {why}")));
@@ -401,7 +402,7 @@ impl Terminal {
         }
     }
 
-    /// Tells the hooks what happened, and shows what they say.
+    /// Reports an event to the hooks, and shows their texts.
     pub(in crate::repl) fn tell_hooks(&mut self, event: HookEvent<'_>) {
         for text in self.hooks.tell(event) {
             self.console.notice(&text);
@@ -418,7 +419,7 @@ impl Terminal {
         }
     }
 
-    /// Shows the next prompt at once after a command, where it is sure to come out the same: the editor first asks the
+    /// Shows the next prompt at once after a command, if it is sure to look the same: the editor first asks the
     /// terminal where the cursor is, which takes as long as the link to it, and draws over this.
     pub(in crate::repl) fn show_prompt_early(&mut self, prompt: &ReedPrompt) {
         let sure = std::mem::take(&mut self.first_column)
@@ -432,8 +433,8 @@ impl Terminal {
         let state = state::read(&self.state);
         tell_heading(&self.heading, "", &state.verdict(""), &state);
         drop(state);
-        // A terminal may draw some characters wider than they are counted here: half a row is left for that. The editor shows
-        // the cursor again when it has drawn itself.
+        // A terminal may draw some characters wider than they are counted here, so half a row stays free. The editor
+        // shows the cursor again when it has drawn itself.
         if prompt.rows("", self.console.width_columns() / 2) == 1 {
             self.console.raw(format!("\x1b[0m\x1b[?25l{}\x1b[0m\r", prompt.drawn()).as_bytes());
             self.session.prompt_shown();
@@ -454,7 +455,7 @@ impl Terminal {
         signal
     }
 
-    /// Keeps a line in the history, unless it begins with a space.
+    /// Stores a line in the history, unless it begins with a space.
     pub(in crate::repl) fn remember(&mut self, line: &str, kind: LineKind) -> Option<Ticket> {
         let hidden = self.options.ignore_space && line.starts_with(' ') || !state::read(&self.state).keeps(line);
         if hidden || line.trim().is_empty() {
@@ -485,7 +486,7 @@ impl Terminal {
         self.history.writer().store()
     }
 
-    /// Gives the editor the keys that the config and the shell say, with the line as it is.
+    /// Sets the editor's keys from the config and the shell; the line stays as it is.
     pub(in crate::repl) fn set_keys(&mut self) {
         let shell = state::read(&self.state).names.keys.clone();
         let settings = &self.options.editor;
@@ -502,7 +503,7 @@ impl Terminal {
         self.editor = editor.with_edit_mode(mode);
     }
 
-    /// The user's editor: what the live shell's variables say, which start-up files set, or what is installed.
+    /// The user's editor: from the live shell's variables, which start-up files set, or an installed one.
     pub(in crate::repl) fn live_editor(&self) -> Option<String> {
         let handle = self.session.handle();
         let value = |name: &str| {
@@ -519,7 +520,7 @@ impl Terminal {
     /// The command that opens a file in the user's editor.
     ///
     /// # Errors
-    /// Why there is none.
+    /// Reason why there is none.
     pub(in crate::repl) fn editor_command(&self, path: &Path) -> Result<String, &'static str> {
         let Some(program) = self.live_editor() else {
             return Err("no editor: VISUAL and EDITOR are empty, and neither sensible-editor nor vi is installed");

@@ -7,7 +7,7 @@ use crate::base::program::is_executable;
 use crate::repl::editing::state::EditorState;
 use crate::route::lex::unquoted;
 
-/// Entries of a directory that are looked at; beyond that the list is cut, and typing more letters is quicker anyway.
+/// Limit on the entries of a directory that are scanned; beyond it the list is cut, and typing more letters is quicker anyway.
 const SCANNED_MAX: usize = 50_000;
 
 /// The kind of entries to list.
@@ -106,7 +106,7 @@ fn entries(directory: &std::path::Path, prefix: &str, wanted: Wanted, fit: Fit) 
             continue;
         }
         let Ok(kind) = entry.file_type() else { continue };
-        // Only a link's target, or a mode that is asked for, costs a second look.
+        // Only a link, or a search for executable files, needs a second look.
         let looked =
             (kind.is_symlink() || wanted == Wanted::Runnable).then(|| std::fs::metadata(entry.path()).ok()).flatten();
         let is_directory = kind.is_dir() || looked.as_ref().is_some_and(std::fs::Metadata::is_dir);
@@ -120,7 +120,7 @@ fn entries(directory: &std::path::Path, prefix: &str, wanted: Wanted, fit: Fit) 
     found
 }
 
-/// The word with every character escaped that bash would read as more than a letter.
+/// Escapes every character of a word that bash would interpret.
 pub(super) fn escaped(word: &str) -> String {
     if word.chars().any(char::is_control) {
         return dollar_quoted(word);
@@ -156,7 +156,7 @@ fn quoted(directory: &str, name: &str, is_directory: bool, tilde: bool, quoting:
             format!("{}{}", &whole[..end], escaped(&whole[end..]))
         }
         Quoting::Backslash => escaped(&whole),
-        // An interactive bash expands `!` within double quotes, and no backslash there hides it without staying.
+        // An interactive bash expands `!` within double quotes, and a backslash that hides it there stays in the text.
         Quoting::Double if !whole.contains('!') => {
             let mut out = String::from("\"");
             for character in whole.chars() {

@@ -183,7 +183,7 @@ fn completer(cwd: &Path, live: Option<Vec<Candidate>>) -> ShellCompleter {
     ShellCompleter::new(Arc::new(RwLock::new(state)), metas, live)
 }
 
-/// The line after each candidate was taken.
+/// The line after each candidate was accepted.
 fn completed(line: &str, cwd: &Path) -> Vec<String> {
     let (span, found) = completer(cwd, None).candidates(line, line.len());
     found
@@ -295,7 +295,7 @@ fn the_live_shell_is_asked_for_arguments_and_paths_follow_where_it_has_none() {
     assert_eq!(found, [Candidate { description: Some("draws[2J".into()), ..answer[0].clone() }]);
     let (_, found) = completer(place.path(), Some(vec![])).candidates("grep pl", 7);
     assert_eq!(found[0].value, "plain.txt");
-    // A command's name and a question are not its business.
+    // The live shell isn't asked about a command's name or a question.
     for line in ["gr", "what is in pl"] {
         let (_, found) = completer(place.path(), Some(answer.clone())).candidates(line, line.len());
         assert!(found.iter().all(|one| one.value != "--pretty"), "{line:?}");
@@ -336,7 +336,7 @@ fn the_cursor_in_the_middle_replaces_only_what_is_before_it() {
     let line = "echo é and more";
     let (span, found) = completer(place.path(), None).candidates(line, "echo é".len());
     assert_eq!((span.start, span.end, found[0].value.as_str()), (5, 7, "été.md"));
-    // A position inside a character is taken back to its start.
+    // A position inside a character moves back to its start.
     assert_eq!(completer(place.path(), None).candidates(line, 6).0, Span::new(5, 5));
 }
 

@@ -1,4 +1,5 @@
-//! Sessions among conversations: in the list of both, and in the place of a conversation. The file of `:session` must not know this one.
+//! Sessions among conversations: in the list of both, and in the place of a conversation. The file of `:session` must
+//! not know this one.
 
 use crate::app::sessions_here;
 use crate::ask::ask_yes_or_no;
@@ -9,7 +10,7 @@ use crate::repl::hub::{Flow, Repl};
 use crate::repl::rules::tooling;
 use crate::sessions::{Listed, short_id};
 
-/// Digits of a session's id from which on it is taken for one, and not for the number of a conversation.
+/// Shortest word, in digits, that is read as a session's id rather than as the number of a conversation.
 const ID_DIGITS_MIN: usize = 8;
 
 /// The sessions of this repository as rows of the list of conversations, the one used last at the end.

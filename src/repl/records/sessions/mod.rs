@@ -1,4 +1,4 @@
-//! `:session`: sessions on git at the prompt. It must not know how they are kept.
+//! `:session`: sessions on git at the prompt. It must not know how they are stored.
 
 pub(in crate::repl) mod begin;
 mod sync;
@@ -102,7 +102,7 @@ impl Repl {
         let session = &self.runtime.on_git()?.session;
         let meta = session.meta();
         let (name, turns) = (label(&meta.title).unwrap_or_else(|| short_id(&meta.id).to_owned()), meta.turns);
-        // Another one of the repository waits for an answer.
+        // Another session of the repository waits for an answer.
         let asks = match (session.sessions().others_ask(&meta.id), unicode) {
             (false, _) => "",
             (true, true) => " …",
@@ -194,7 +194,7 @@ impl Repl {
         }
         let workspace = self.runtime.on_git().map_or_else(|| tooling::workspace(self), |it| it.workspace().to_owned());
         memory::note_ended(self);
-        // What a command had changed when its process was killed may need an answer.
+        // The changes of a command whose process was killed may need an answer.
         let opened = match self.runtime.may_ask_on_opening(&workspace, wanted) {
             false => self.runtime.open_session(&workspace, wanted),
             true => {
@@ -214,7 +214,7 @@ impl Repl {
         Flow::Continue
     }
 
-    /// Shows where a session is that was opened, and its newest turn.
+    /// Shows the place of a session that was opened, and its newest turn.
     fn show_opened(&mut self) -> Result<(), Failure> {
         self.tell_session();
         let view = self.session_view()?;
@@ -226,7 +226,7 @@ impl Repl {
         Ok(())
     }
 
-    /// Tells where the session is, and what a turn that was cut off has left.
+    /// Shows the place of the session, and what a turn that was cut off has left.
     fn tell_session(&mut self) {
         let Some(on_git) = self.runtime.on_git_mut() else { return };
         let notices = on_git.session.take_notices();
@@ -349,7 +349,7 @@ impl Repl {
         Ok(())
     }
 
-    /// Goes back to a turn on the session's branch. If several turns leave, they are named and the person is asked.
+    /// Goes back to a turn on the session's branch. If that drops several turns, it lists them and asks the person.
     pub(in crate::repl) fn session_rewind(&mut self, turn: usize, later: &[StoredTurn]) -> Flow {
         if later.len() > 1 {
             self.console.line("These turns leave the session, with their files:");
@@ -451,7 +451,7 @@ impl Repl {
         Ok(())
     }
 
-    /// Gives the commit of a turn another first line.
+    /// Sets the first line of a turn's commit.
     fn session_message(&mut self, argument: &str) -> Result<(), Failure> {
         let (number, text) = argument.split_once(char::is_whitespace).unwrap_or((argument, ""));
         let (turn, text) = match number.parse::<u64>() {
@@ -470,7 +470,7 @@ impl Repl {
         Ok(())
     }
 
-    /// Joins the person's own commits since the newest turn into that turn's.
+    /// Adds the person's own commits since the newest turn to that turn's commit.
     fn session_amend(&mut self, text: &str) -> Result<(), Failure> {
         let text = self.runtime.agent().redacted(text);
         let none = || Failure::user("no session is on").hint(":session lists them");
@@ -564,7 +564,7 @@ impl Repl {
 
     /// Lists the open files of the session, or opens and closes some: `PATH… -PATH…`.
     fn session_context(&self, argument: &str) -> Result<(), Failure> {
-        // A name with a space stands in quotes, as in a command.
+        // A name with a space is in quotes, as in a command.
         let words = shlex::split(argument)
             .ok_or_else(|| Failure::user("a quote isn't closed").hint(":session context 'a name' -'another'"))?;
         let (closed, opened): (Vec<&str>, Vec<&str>) =
@@ -580,7 +580,7 @@ impl Repl {
         Ok(())
     }
 
-    /// Gives the session that is on another title; returns whether one is on.
+    /// Sets the title of the session that is on; returns whether one is on.
     pub(in crate::repl) fn session_title(&mut self, title: &str) -> bool {
         let title = self.runtime.agent().redacted(title);
         let Some(on_git) = self.runtime.on_git_mut() else { return false };
@@ -644,7 +644,7 @@ impl Repl {
         Flow::Continue
     }
 
-    /// Takes back the last operation on the session, or does it again.
+    /// Undoes the last operation on the session, or does it again.
     fn session_undo(&mut self, act: fn(&mut Session) -> Result<String, SessionError>) -> Result<(), Failure> {
         let none = || Failure::user("no session is on").hint(":session lists them");
         let mut on_git = self.runtime.take_on_git().ok_or_else(none)?;
@@ -675,7 +675,7 @@ impl Repl {
                 return Flow::Continue;
             }
         };
-        // What runs on people's machines comes first.
+        // Files that run on people's machines come first.
         for path in plan.that_run() {
             let path = escape_visible(&path.display().to_string());
             self.console.line(&format!("runs on people's machines: {path}"));
