@@ -25,7 +25,7 @@ pub fn find(configured: Option<PathBuf>) -> PathBuf {
         .unwrap_or_else(|| "/bin/sh".into())
 }
 
-/// The sentence about a configured shell that can't be run, and what is run in its place.
+/// The sentence about a configured shell that can't be run, and the shell that runs in its place.
 #[must_use]
 pub fn why_another(configured: Option<&Path>) -> Option<String> {
     let configured = configured?;

@@ -200,7 +200,7 @@ fn help<'a>(words: impl IntoIterator<Item = &'a String>) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Reason why an option can't stand in front of a subcommand; if it were ignored, a mistake would go unseen.
+/// Reason why an option can't precede a subcommand; if it were ignored, a mistake would go unseen.
 fn out_of_place(subcommand: Option<&str>, path: bool, model: bool) -> Option<Failure> {
     let message = match subcommand {
         None if path || model => "--path and --model begin a session, which needs a terminal".to_owned(),
@@ -224,7 +224,7 @@ mod tests {
         assert_eq!(names, SUBCOMMANDS.map(|it| it.name));
     }
 
-    /// A session names the command for what it hasn't itself.
+    /// For a command that a session lacks, the session names the subcommand.
     #[test]
     fn the_session_knows_the_subcommands_that_it_lacks() {
         use crate::ops::commands::{ONLY_SUBCOMMANDS, name_problem};

@@ -51,7 +51,7 @@ pub struct Own {
     pub config: Option<OsString>,
     /// `--path DIR`: the directory of the start.
     pub path: Option<OsString>,
-    /// `--model NAME`: which one answers.
+    /// `--model NAME`: the model that answers.
     pub model: Option<OsString>,
     /// `--log-level LEVEL`.
     pub log_level: Option<OsString>,
@@ -101,14 +101,14 @@ pub fn decide(arguments: &[OsString], streams: Streams) -> Dispatch {
     }
     let interactive = match read_options(&rest) {
         Some(options) if streams.input && streams.output && streams.error => options,
-        // These say how a session begins: elsewhere they would be passed over, and something else would run.
+        // These options belong to a session: for any other call they would be ignored, and something else would run.
         _ if own.path.is_some() || own.model.is_some() => return Dispatch::Command(own.words().chain(rest).collect()),
         _ => return Dispatch::Become(rest),
     };
     Dispatch::Interactive(Interactive { login: login_name || interactive.login, own, ..interactive })
 }
 
-/// Takes our own options out of the leading ones, as `--NAME VALUE` and `--NAME=VALUE`.
+/// Splits our own options from the leading ones, as `--NAME VALUE` and `--NAME=VALUE`.
 fn split_own(arguments: &[OsString]) -> (Own, Vec<OsString>) {
     let mut own = Own::default();
     let mut rest = Vec::new();

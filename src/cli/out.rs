@@ -1,6 +1,6 @@
-//! Standard output of the subcommands, and their questions for a yes. If its reader has gone (`| head`), a subcommand works on
-//! without a word, so that its status stays its own; any other failure to write, such as a full disk, is reported and ends it
-//! with status 1. A failure to write to standard error can be reported nowhere, and changes nothing.
+//! Standard output of the subcommands, and their questions for a yes. If its reader has gone (`| head`), a subcommand
+//! continues silently, so that its status stays its own; any other failure to write, such as a full disk, is reported
+//! and ends it with status 1. A failure to write to standard error can't be reported anywhere, and changes nothing.
 
 use std::fmt;
 use std::io::{self, BufRead, BufWriter, IsTerminal, StdoutLock, Write};
@@ -46,7 +46,7 @@ pub(super) fn columns() -> usize {
     size.map_or(COLUMNS, |(columns, _)| usize::from(columns).max(40))
 }
 
-/// Returns whether the reader of standard output has gone; what prints without an end has no use then.
+/// Returns whether the reader of standard output has gone; a command that prints without an end may then stop.
 pub(super) fn has_gone() -> bool {
     HAS_GONE.load(Ordering::Relaxed)
 }
@@ -70,8 +70,8 @@ impl Out {
     }
 }
 
-/// Answers each line of standard input with an object in a line. An answer is written out at once, because the reader may wait
-/// for it before it writes the next line; the reader may also stop early.
+/// Answers each line of standard input with an object in a line. Each answer is flushed at once, because the reader may
+/// wait for it before it writes the next line; the reader may also stop early.
 pub(super) fn answer_each_line(answer: impl Fn(&[u8]) -> serde_json::Value) -> ExitCode {
     let mut output = Out::new();
     for line in io::stdin().lock().split(b'\n') {
@@ -107,7 +107,7 @@ pub(super) fn print_error(text: fmt::Arguments<'_>) {
     let _ = io::stderr().lock().write_fmt(text);
 }
 
-/// JSON for standard output: on a terminal without characters that it would obey or hide, elsewhere as it is.
+/// JSON for standard output: on a terminal without characters that it would obey or hide, otherwise as it is.
 pub(super) fn shown_json(json: String) -> String {
     if io::stdout().is_terminal() { escape_json(&json) } else { json }
 }
@@ -158,13 +158,13 @@ pub(super) fn without_meta_commands(hint: &str) -> String {
         (":skills trust", "in the shell: :skills trust"),
         (":mcp allow", "reedclaw mcp allow"),
         (":mcp login", "reedclaw mcp login"),
-        // Not of `:sessions`, the conversations, which no subcommand lists.
+        // The space excludes `:sessions`, the conversations, which no subcommand lists.
         (":session ", "reedclaw session "),
     ];
     INSTEAD.iter().fold(hint.to_owned(), |hint, (meta, instead)| hint.replace(meta, instead))
 }
 
-/// Asks a question on standard error and reads a line; only the whole word yes is one.
+/// Asks a question on standard error and reads a line; only the whole word yes counts.
 pub(super) fn says_yes(question: &str) -> bool {
     let _ = tcflush(io::stdin(), FlushArg::TCIFLUSH);
     err!("{} ", sanitise(question));

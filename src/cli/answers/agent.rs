@@ -1,5 +1,5 @@
-//! `reedclaw agent`: one question without a session, or a chat at a terminal. The answer goes to standard output, all else to standard error.
-//! Starts no shell and runs no command; works with no terminal, no HOME and a broken config.
+//! `reedclaw agent`: one question without a session, or a chat at a terminal. The answer goes to standard output, all
+//! else to standard error. Starts no shell and runs no command; works with no terminal, no HOME and a broken config.
 
 use std::borrow::Cow;
 use std::cell::{RefCell, RefMut};
@@ -110,7 +110,7 @@ pub(in crate::cli) fn definition() -> Command {
         )
 }
 
-/// The flags that say how the answer is shown, and to whom.
+/// The flags for how the answer is shown, and to whom.
 fn shown_args() -> [Arg; 2] {
     [
         Arg::new("share").long("share").value_name("watch|approve[=USER,…]").conflicts_with("auto").help(
@@ -124,7 +124,7 @@ fn shown_args() -> [Arg; 2] {
     ]
 }
 
-/// The options of a run that aren't options of a question too.
+/// The options of a run that a question doesn't have.
 fn args_of_auto() -> impl Iterator<Item = Arg> {
     let own = norris::run_args().into_iter();
     own.filter(|arg| !matches!(arg.get_id().as_str(), "path" | "json" | "session")).map(|arg| {
@@ -141,8 +141,8 @@ fn conversation(word: &str) -> Result<Resume, String> {
     }
 }
 
-/// Carries it out; `config` is what `--config` named.
-/// `path` and `model` are what stood in front.
+/// Carries it out; `config` is the file that `--config` names, `path` and `model` are the options before the
+/// subcommand.
 pub(in crate::cli) fn run(
     matches: &ArgMatches,
     config: Option<PathBuf>,
@@ -176,7 +176,7 @@ struct Named {
     model: Option<String>,
 }
 
-/// Puts together what answers.
+/// Puts together the runtime that answers.
 fn begin(matches: &ArgMatches, config: Option<PathBuf>, named: Named, channel: &AtCli) -> Result<Runtime, Failure> {
     if channel.message.is_none() && !has_terminal() {
         let failure = Failure::user("there is no terminal to chat at");
@@ -259,7 +259,7 @@ fn events_of_session(runtime: &mut Runtime) -> Vec<Event> {
     events
 }
 
-/// Begins to share what is asked and answered.
+/// Begins to share the questions and answers.
 fn shared(words: &str, runtime: &Runtime, title: &str) -> Result<Share, Failure> {
     let (verb, users) = words.split_once('=').unwrap_or((words, EVERYBODY));
     let users: Vec<String> = users.split(',').filter(|user| !user.is_empty()).map(str::to_owned).collect();
@@ -285,7 +285,7 @@ struct AtCli {
     message: Option<String>,
     cancel: Cancel,
     face: RefCell<Face>,
-    /// Others who see it.
+    /// The sharing, if others see it.
     share: RefCell<Option<Rc<Share>>>,
 }
 
@@ -300,7 +300,7 @@ impl AtCli {
         self.face.borrow_mut()
     }
 
-    /// Tells why nothing was asked.
+    /// Reports why nothing was asked.
     fn failed(&self, failure: Failure) -> Ending {
         let code = exit::of(&failure);
         self.face().take(Event::Failed { text: String::new(), failure: outside_the_shell(failure) });
@@ -342,7 +342,7 @@ impl AtCli {
                 schema.as_value()
             ));
         }
-        // The server holds the model to it, if it can: at once where no tool can be wanted before the answer.
+        // The server makes the model keep to the schema, if it can: in the first request only if no tools are offered.
         let schema = self.face().schema.as_ref().map(|schema| schema.as_value().to_string());
         if !runtime.agent().offers_tools() {
             runtime.agent_mut().answer_as(schema.clone());
@@ -359,7 +359,7 @@ impl AtCli {
         Ok(self.ask(runtime, &again, &mut person))
     }
 
-    /// Talks until the person ends it.
+    /// Answers questions until the person ends the chat.
     fn chat(&self, runtime: &mut Runtime) -> Result<u8, Failure> {
         let mut person = AtTty::new(runtime, true, self.cancel.clone()).shared(self.share.borrow().clone());
         watch_interrupts(&self.cancel, person.modes());
@@ -400,7 +400,7 @@ impl Channel for AtCli {
         self.face().receive(message);
     }
 
-    /// An answer that must fit a schema is shown when it does. A program reads each event.
+    /// An answer that must match a schema is shown only once it does. A program reads each event.
     fn supports_draft_updates(&self) -> bool {
         let face = self.face.borrow();
         face.is_json || face.schema.is_none()
@@ -422,9 +422,9 @@ struct Face {
     is_plain: bool,
     /// The schema that the answer must match: pieces aren't shown, only an answer that matches.
     schema: Option<Schema>,
-    /// Reason why the last answer doesn't.
+    /// Reason why the last answer doesn't match.
     misfit: Option<String>,
-    /// The answer was asked for again because of that.
+    /// `true` if the answer was requested again for that reason.
     is_second_try: bool,
     /// The command that reverts the changes.
     undo: String,
@@ -464,7 +464,7 @@ impl Face {
         self.drawing = Markdown::new(Options { width_columns, color, markdown });
     }
 
-    /// Takes what happened to a question.
+    /// Shows an event of a question, and notes its exit status.
     fn receive(&mut self, message: Event) {
         let event = match message {
             Event::Failed { text, failure } => Event::Failed { text, failure: outside_the_shell(failure) },
@@ -487,7 +487,7 @@ impl Face {
         self.take(event);
     }
 
-    /// An answer to be shown; `None` if it doesn't match the schema and the model is asked once more.
+    /// Returns the answer to show; `None` if it doesn't match the schema and the model is asked once more.
     fn judged(&mut self, end: Event) -> Option<Event> {
         let Some(schema) = &self.schema else { return Some(end) };
         match hold_against(schema, end) {
@@ -563,7 +563,7 @@ impl Face {
         }
     }
 
-    /// Prints a line on standard error, between parts of standard output.
+    /// Prints a line on standard error, in between the output on standard output.
     fn say_beside(&mut self, text: &str) {
         // In a pipe, lines on standard error don't interrupt the answer.
         if io::stdout().is_terminal() {
@@ -603,7 +603,7 @@ impl Face {
     }
 }
 
-/// Reads what standard input brings: a pipe, a socket or a file, but no terminal and no device.
+/// Reads standard input if it is a pipe, a socket or a file, but no terminal and no device.
 fn attached(face: &mut Face) -> Result<Option<String>, Failure> {
     let failed = |error: io::Error| {
         Failure::unavailable(format!("standard input can't be read: {error}")).hint("</dev/null asks without it")
@@ -625,8 +625,8 @@ fn attached(face: &mut Face) -> Result<Option<String>, Failure> {
     Ok(Some(strip_controls(&bytes)).filter(|text| !text.trim().is_empty()))
 }
 
-/// Refuses what standard input brings: a run's goal has no attachment, and would be another one without it. Input that may yet
-/// come isn't waited for.
+/// Refuses text on standard input: a run's goal has no attachment, and without the text it would be another goal. Text
+/// that may arrive later isn't awaited.
 fn nothing_attached() -> Result<(), Failure> {
     let Ok(input) = io::stdin().as_fd().try_clone_to_owned() else { return Ok(()) };
     let mut input = File::from(input);
@@ -652,7 +652,7 @@ fn nothing_attached() -> Result<(), Failure> {
     Err(failure.hint("put it into a file of the workspace, or run it with </dev/null"))
 }
 
-/// Reads at most this number of bytes, and returns whether that was all.
+/// Reads up to this number of bytes, and returns whether that was all.
 fn read_bounded(input: &mut File, bytes_max: usize) -> io::Result<(Vec<u8>, bool)> {
     let mut bytes = Vec::new();
     input.take(bytes_max as u64 + 1).read_to_end(&mut bytes)?;
@@ -683,8 +683,8 @@ fn read_schema(path: &Path) -> Result<Schema, Failure> {
     Schema::new(value).map_err(failed)
 }
 
-/// Stops the question at the first Ctrl-C and the process at the second, with the terminal's modes as they were. Before, Ctrl-C
-/// ends the process by itself.
+/// Stops the question at the first Ctrl-C and the process at the second, with the terminal's modes as they were. Before
+/// this call, Ctrl-C simply ends the process.
 pub(in crate::cli) fn watch_interrupts(cancel: &Cancel, terminal: Option<RawTerminal>) {
     watch_signals(cancel, terminal, &[SIGINT]);
 }

@@ -1,5 +1,5 @@
-//! `reedclaw agent` without a message: a chat at the terminal. It reads lines, carries out its own commands, and has all
-//! else answered. It starts no shell.
+//! `reedclaw agent` without a message: a chat at the terminal. It reads lines, carries out its own commands, and passes
+//! all other lines to the model. It starts no shell.
 
 use parking_lot::MutexGuard;
 use std::io::{self, IsTerminal, Write};
@@ -64,7 +64,7 @@ pub(in crate::cli) fn next_question(runtime: &mut Runtime, person: &mut AtTty) -
     Ok(None)
 }
 
-/// Says that the terminal can't be read.
+/// Makes the failure of a terminal that can't be read.
 pub(in crate::cli) fn unreadable(error: io::Error) -> Failure {
     let message = format!("the terminal can't be read: {error}");
     Failure::unavailable(message)

@@ -45,7 +45,7 @@ pub(in crate::cli) struct Desk {
 }
 
 impl Desk {
-    /// Sits down at a terminal. Descriptor 0 is its editor's from then on.
+    /// Takes the terminal into use. From then on descriptor 0 belongs to its editor.
     pub(in crate::cli) fn at(tty: File, manner: &Manner) -> io::Result<Self> {
         let session = Session::without_shell(tty.try_clone()?.into())?;
         let console = Console::on(manner.options, Arc::new(tty.try_clone()?));
@@ -59,12 +59,12 @@ impl Desk {
         Ok(desk)
     }
 
-    /// Says where the next question can be answered, too.
+    /// Sets where else the next question can be answered.
     pub(super) fn ask_elsewhere(&mut self, elsewhere: Option<Arc<Elsewhere>>) {
         self.elsewhere = elsewhere;
     }
 
-    /// No question is open any more: Ctrl-C stops the running work.
+    /// Notes that no question is open any more: Ctrl-C stops the running work.
     pub(in crate::cli) fn rest(&self) {
         self.session.keys_to(self.idle);
     }
@@ -166,7 +166,7 @@ impl Asking for Desk {
     }
 }
 
-/// Tells the keyboard each time that the editor has drawn itself.
+/// Reports to the keyboard each time that the editor has drawn itself.
 struct DrawnSignal(Handle);
 
 impl Highlighter for DrawnSignal {

@@ -252,7 +252,7 @@ pub(in crate::cli) fn begun(
     ExitCode::from(begin(matches, name, Begin { config, path, model }))
 }
 
-/// The options of a run that stand outside its own arguments.
+/// The options of a run that don't belong to its own arguments.
 struct Begin {
     config: Option<PathBuf>,
     path: Option<PathBuf>,
@@ -322,7 +322,7 @@ fn goal_of(matches: &ArgMatches, goal: Goal) -> Result<Goal, Failure> {
         reviewer: one("reviewer", goal.reviewer),
         ..goal
     };
-    // Before a session begins for it.
+    // A wrong goal is refused before a session begins for it.
     goal.problem().map_or(Ok(goal), |problem| Err(Failure::user(problem)))
 }
 
@@ -350,7 +350,7 @@ fn resume(request: Request, journal: &StoredJournal, matches: &ArgMatches) -> Re
     if run.end.is_some() {
         let problems = app::report_ended_run(&mut runtime, journal).unwrap_or_else(|failure| vec![failure.message]);
         problems.iter().for_each(|problem| say(&escape_visible(problem)));
-        // It doesn't work, and says how it ended.
+        // The run doesn't work any more, and its report says how it ended.
         return finish(&runtime, journal, &run, matches);
     }
     Ok(match app::ready_run(runtime, Wanted::Stored(journal.run())) {
@@ -359,7 +359,7 @@ fn resume(request: Request, journal: &StoredJournal, matches: &ArgMatches) -> Re
     })
 }
 
-/// Works until the run rests, and says why it does.
+/// Works until the run rests, and reports why it does.
 fn work(ready: &mut ReadyRun, matches: &ArgMatches) -> u8 {
     let (id, is_json) = (ready.journal().run(), matches.get_flag("json"));
     let what = matches.get_one::<String>("on-halt").map(String::as_str);
@@ -380,7 +380,7 @@ fn work(ready: &mut ReadyRun, matches: &ArgMatches) -> u8 {
         .unwrap_or_else(|failure| exit::run_failed(&failure, Some(id), is_json))
 }
 
-/// Reports a run that doesn't work any more, and returns its status.
+/// Reports a run that doesn't work any more, and returns its exit status.
 fn finish(runtime: &Runtime, journal: &StoredJournal, run: &Run, matches: &ArgMatches) -> Result<u8, Failure> {
     let (id, status, goal) = (journal.run(), status_of(run), run.goal.clone().unwrap_or_default());
     let steps = app::steps_of_run(runtime.settings(), runtime.env(), &goal, id);
@@ -478,7 +478,7 @@ fn status_of(run: &Run) -> u8 {
 struct Seen {
     is_json: bool,
     id: i64,
-    /// Ends the wait for an answer to a halted call; none if the run rests at once.
+    /// Ends the wait for an answer to a halted call; `None` if the run rests at once.
     waits: Option<Cancel>,
     last: String,
 }
@@ -592,7 +592,7 @@ fn watch(journal: &StoredJournal, env: &Env) -> Result<u8, Failure> {
     let mut run = Run::default();
     let waits = std::sync::mpsc::channel::<()>();
     loop {
-        // Asked first: what a process wrote before its end is read then.
+        // This comes first, so that the events that a process wrote before its end are read below.
         let workspace = run.goal.as_ref().map(|goal| PathBuf::from(&goal.workspace));
         let is_left = workspace.is_some_and(|it| !app::is_worked_on(env, &it, journal.run()));
         for (seq, time, event) in journal.events(seen)? {
@@ -621,7 +621,7 @@ fn say_to(journal: &StoredJournal, text: String) -> Result<u8, Failure> {
 
 fn stop(journal: &StoredJournal, env: &Env) -> Result<u8, Failure> {
     let run = journal.state()?;
-    // Without a process that works on it, its end is written here.
+    // If no process works on the run, its end is written here.
     let is_at_rest = !run.is_active() || app::state_word(journal, &run, env) == "interrupted";
     add(journal, &Event::StopAsked, if is_at_rest { "stopped" } else { "stopping" })?;
     if is_at_rest {
@@ -630,7 +630,7 @@ fn stop(journal: &StoredJournal, env: &Env) -> Result<u8, Failure> {
     Ok(exit::DONE)
 }
 
-/// Shows the plan of a run, with the checks that the model proposed, and takes both.
+/// Shows the plan of a run, with the checks that the model proposed, and accepts both.
 fn take_plan(journal: &StoredJournal) -> Result<u8, Failure> {
     let run = journal.state()?;
     app::plan_lines(&run).iter().for_each(|line| outln!("{}", escape_visible(line)));

@@ -20,7 +20,7 @@ use crate::shell::terminal::RawTerminal;
 pub(in crate::cli) struct AtTty {
     tty: Option<File>,
     manner: Manner,
-    /// Taken with the first question.
+    /// Opened when it is first needed.
     desk: Option<Desk>,
     cancel: Cancel,
     /// Others who see it, and may answer.
@@ -30,7 +30,7 @@ pub(in crate::cli) struct AtTty {
 }
 
 impl AtTty {
-    /// Finds the terminal, if standard input is one. With `listens` its keys are ours until the end, not only in
+    /// Finds the terminal, if standard input is one. With `listens` its keys come here until the end, not only in
     /// questions.
     pub(in crate::cli) fn new(runtime: &Runtime, listens: bool, cancel: Cancel) -> Self {
         let open = || OpenOptions::new().read(true).write(true).open("/dev/tty").ok();
@@ -48,7 +48,7 @@ impl AtTty {
         Self { tty, manner, desk: None, cancel, share: None, by: None }
     }
 
-    /// The same person, whose questions others see, too.
+    /// Lets others see this person's questions, too.
     pub(super) fn shared(self, share: Option<Rc<Share>>) -> Self {
         Self { share, ..self }
     }
@@ -66,12 +66,12 @@ impl AtTty {
         self.desk.as_mut().ok_or(io::ErrorKind::NotFound.into())
     }
 
-    /// Takes the terminal, so that typed keys are neither lost nor echoed.
+    /// Takes the terminal into use, so that typed keys are neither lost nor echoed.
     pub(in crate::cli) fn listen(&mut self) -> io::Result<()> {
         self.desk().map(drop)
     }
 
-    /// The next line, which isn't left by Ctrl-C; nothing at the end of the input.
+    /// The next line, which Ctrl-C doesn't end; `None` at the end of the input.
     pub(in crate::cli) fn line(&mut self) -> io::Result<Option<String>> {
         let cancel = self.cancel.clone();
         let desk = self.desk()?;
@@ -82,7 +82,7 @@ impl AtTty {
                 None => break None,
             }
         };
-        // A Ctrl-C from here on stops what the line asks for, and one from before doesn't.
+        // From here on, Ctrl-C stops the work for this line; one from before doesn't.
         cancel.rearm();
         desk.rest();
         Ok(line)

@@ -41,7 +41,7 @@ fn print(path: Option<PathBuf>, config: Option<PathBuf>) -> Result<(), Failure> 
     let runtime = Runtime::start(&Request { config, ..Request::default() })?;
     runtime.problems().iter().for_each(report);
     let cwd = path.unwrap_or_else(host::working_directory);
-    // A person who asks for the card gets all of it.
+    // A person who asks for the card gets all of it, so the waits are long.
     let options = app::card_options(runtime.settings(), runtime.env(), &Jails::default());
     let options = project::Options { wait: WAIT, state_wait: WAIT, ..options };
     let notes = Surroundings::default().notes(&cwd, &options).ok_or_else(|| {

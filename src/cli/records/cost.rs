@@ -35,7 +35,7 @@ pub(in crate::cli) fn run(matches: &ArgMatches, config: Option<PathBuf>) -> Exit
     }
 }
 
-/// One line for programs. Tokens don't contain each other; `cost_usd` is of the requests that have a price.
+/// One line for programs. The kinds of tokens don't overlap; `cost_usd` covers the requests that have a price.
 #[derive(Serialize)]
 struct Line<'a> {
     period: &'a str,

@@ -50,7 +50,7 @@ const SHELLS: [(&str, Reader); 3] = [("bash", bash), ("zsh", zsh), ("fish", fish
 /// Imports one shell's history, or all that are found.
 ///
 /// # Errors
-/// The named file can't be read, no history is found at all, or the database can't take it.
+/// The named file can't be read, no history is found at all, or the database can't store it.
 fn import(shell: Option<&str>, file: Option<&Path>) -> Result<(), Failure> {
     let runtime = Runtime::start(&Request::default())?;
     runtime.problems().iter().for_each(report);

@@ -1,4 +1,4 @@
-//! Subcommands about what was kept: history, costs, memories, receipts, sessions, steps.
+//! Subcommands about stored things: history, costs, memories, receipts, sessions, steps.
 
 pub(super) mod card;
 pub(super) mod cost;

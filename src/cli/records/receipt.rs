@@ -116,7 +116,7 @@ fn row(stored: &Stored) -> String {
     format!("{:>6}  {timestamp}  {:8}  {status:7}  {risk:7}  {tool}  {rule}  {id}", stored.number, kind.name())
 }
 
-/// A receipt's fields, one a line, and whether it has anything to say at all.
+/// A receipt's fields, one a line; a line that isn't a receipt is shown as it is.
 fn fields(stored: &Stored) -> Vec<String> {
     match serde_json::from_str::<Value>(&stored.line) {
         Ok(Value::Object(fields)) => fields

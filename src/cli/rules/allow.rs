@@ -1,5 +1,5 @@
-//! `reedclaw allow`: the commands that a model may run in a project without a question, listed, taken back, written to a
-//! list and taken from one.
+//! `reedclaw allow`: the commands that a model may run in a project without a question, listed, withdrawn, exported to
+//! a list and imported from one.
 
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
@@ -103,7 +103,7 @@ fn export(matches: &ArgMatches, config: Option<PathBuf>) -> Result<u8, Failure> 
     Ok(exit::DONE)
 }
 
-/// Shows what of a list may be allowed here and what not, asks, and adds the first.
+/// Shows which commands of a list may be allowed here and which not, asks, and adds the former.
 fn import(matches: &ArgMatches, config: Option<PathBuf>) -> Result<u8, Failure> {
     let (runtime, workspace) = start(matches, config)?;
     let path = file_of(matches);

@@ -1,4 +1,4 @@
-//! `reedclaw estop`: stops every tool, says whether they are stopped, and lets a person at a terminal start them again.
+//! `reedclaw estop`: stops every tool, shows whether they are stopped, and lets a person at a terminal start them again.
 
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;

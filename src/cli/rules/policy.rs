@@ -104,7 +104,7 @@ fn judged_object(explained: &Explained) -> Value {
     object
 }
 
-/// The rules of the config, with a trusted project's file and the command line over it.
+/// The rules of the config, with a trusted project's file and the command line on top.
 fn rules(matches: &ArgMatches, explicit: Option<PathBuf>) -> Result<(Rules, bool), Failure> {
     let mut env = host::environment();
     let home = matches.get_one::<PathBuf>("home");
@@ -122,7 +122,7 @@ fn rules(matches: &ArgMatches, explicit: Option<PathBuf>) -> Result<(Rules, bool
         _ => Effective::plain(&loaded.layers).settings,
     };
     if let Some(home) = home {
-        // The settings are this user's; where things lie is said for another home.
+        // The settings are this user's; the directories are those of the other home.
         for name in ["XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"] {
             env.remove(std::ffi::OsStr::new(name));
         }

@@ -167,7 +167,7 @@ fn read(path: &Path) -> Result<String, Failure> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Asks the user's own shell once; if it doesn't answer, the names of every bash and the programs on `PATH` count.
+/// Asks the user's own shell once; if it doesn't answer, the names of every bash and the programs on `PATH` are used.
 fn own(config: Option<PathBuf>) -> Result<EditorState, Failure> {
     let env = host::environment();
     let program = backing::find(crate::cli::configured_shell());

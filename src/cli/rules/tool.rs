@@ -1,5 +1,5 @@
-//! `reedclaw tool`: a model's tools without a model. They are listed, or one is called, by the same way as a model's
-//! calls go: judged, asked for, written down.
+//! `reedclaw tool`: a model's tools without a model. They are listed, or one is called on the same path as a model's
+//! calls: judged, asked about, logged.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -93,7 +93,7 @@ fn list(is_json: bool, config: Option<PathBuf>) -> Result<u8, Failure> {
     let (settings, env) = (runtime.settings(), runtime.env());
     let (mut registry, problems) = app::tools_alone(settings, env);
     problems.iter().for_each(report);
-    // As their servers offered them last.
+    // The tools as their servers last offered them.
     let servers = app::servers(settings, env, &runtime.workspace_around(runtime.cwd()), false);
     let left_out = registry.set_served(servers.map(|servers| servers.allowed_tools()).unwrap_or_default());
     left_out.iter().for_each(|why| errln!("{}", escape_visible(why)));
@@ -139,7 +139,7 @@ fn call(matches: &ArgMatches, config: Option<PathBuf>) -> Result<u8, Failure> {
 pub(in crate::cli) fn status(outcome: &Outcome) -> u8 {
     match &outcome.error {
         _ if outcome.success => exit::DONE,
-        // A command has run, and nobody wanted its changes, or could be asked.
+        // A command has run, but its changes weren't wanted, or no person could be asked.
         Some(error) if ["denied", "changes-dropped", "changes-refused"].contains(&error.code) => exit::REFUSED,
         _ => exit::FAILED,
     }

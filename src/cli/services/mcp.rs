@@ -126,7 +126,7 @@ fn carried_out(words: &[String], config: Option<PathBuf>) -> Result<u8, Failure>
     let mut runtime = Runtime::start(&Request { config, channel: ChannelKind::Agent, ..Request::default() })?;
     runtime.problems().iter().for_each(report);
     let workspace = runtime.workspace_around(runtime.cwd());
-    // Another client's file needs no server, and a program or an address of the person's brings its own.
+    // Another client's file needs no server, and the person's own program or address brings one.
     let may_add = words.len() > 1 && ["connect", "import"].contains(&words[0].as_str());
     let Some(servers) = app::servers(runtime.settings(), runtime.env(), &workspace, may_add) else {
         return without_servers(words, runtime.settings().mcp.enabled);
@@ -183,7 +183,7 @@ fn carried_out(words: &[String], config: Option<PathBuf>) -> Result<u8, Failure>
 fn without_servers(words: &[String], is_on: bool) -> Result<u8, Failure> {
     let user = |message: &str, hint: &str| Failure::user(message.to_owned()).hint(hint);
     match words {
-        // It is only text.
+        // The file is only read as text.
         [word, path @ ..] if word == "import" && !path.is_empty() => {
             import_file(&path.join(" "), &read)?.iter().for_each(|line| outln!("{line}"));
             Ok(exit::DONE)

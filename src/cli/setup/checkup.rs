@@ -17,7 +17,7 @@ use crate::shell::spawn::Dialect;
 use crate::tools::plugin::Standing;
 use crate::tools::served::LAUNCHERS;
 
-/// Words of launchers that stand before the package.
+/// Words of launchers that precede the package.
 const LAUNCHER_WORDS: [&str; 4] = ["run", "tool", "x", "exec"];
 
 /// The results in order, a line each.
@@ -134,7 +134,7 @@ fn models(found: &mut Found, settings: &Settings, env: &Env) {
         match models.specs().iter().find(|spec| spec.name() == name) {
             Some(Spec::Server(endpoint)) if can.reach < Reach::Internet => match list_models(endpoint) {
                 Ok(_) => found.fact(format!("model: {place} answers")),
-                // A server need not list its models.
+                // A server needn't list its models.
                 Err(error) if matches!(error.fault, Fault::NotFound { .. } | Fault::Garbage { .. }) => {
                     found.fact(format!("model: {place} answers"));
                 }
@@ -184,14 +184,14 @@ fn places(found: &mut Found, settings: &Settings, env: &Env, cwd: &Path) {
     }
 }
 
-/// The directory in which the first missing directory of a path would be made, if this user can't make it there.
+/// The existing directory in which the first missing directory of a path would be made, if this user can't write there.
 fn unwritable_above(path: &Path) -> Option<&Path> {
     let above = path.ancestors().skip(1).find(|above| above.exists())?;
     nix::unistd::access(above, AccessFlags::W_OK | AccessFlags::X_OK).is_err().then_some(above)
 }
 
-/// The servers of tools: programs that are missing or change by themselves, and tools that the person has to look at.
-/// Nothing is started.
+/// Checks the servers of tools for programs that are missing or change by themselves, and tools that the person has to
+/// look at. Nothing is started.
 fn servers(found: &mut Found, settings: &Settings, env: &Env, cwd: &Path) {
     let workspace = app::workspace_for(env, cwd, &app::workspace_dir(settings, env));
     let Some(servers) = app::servers(settings, env, &workspace, false) else { return };
@@ -228,7 +228,7 @@ fn servers(found: &mut Found, settings: &Settings, env: &Env, cwd: &Path) {
     }
 }
 
-/// The package that a launcher starts in no version of its own.
+/// The package that a launcher starts without a pinned version.
 fn unpinned(argv: &[String]) -> Option<&str> {
     let (program, rest) = argv.split_first()?;
     LAUNCHERS.contains(&program.rsplit('/').next()?).then_some(())?;

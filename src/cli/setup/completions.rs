@@ -57,7 +57,7 @@ fn written_config(words: &[String]) -> Option<PathBuf> {
     let at = words.iter().position(|word| word == "--config" || word.starts_with("--config="))?;
     let value = match words[at].split_once('=') {
         Some((_, value)) => value,
-        // bash makes a word of its own of the `=`.
+        // bash splits off the `=` as a word of its own.
         None => words[at + 1..].iter().find(|word| *word != "=")?,
     };
     (at + 1 < words.len()).then(|| PathBuf::from(value))
@@ -125,7 +125,7 @@ struct Place<'a> {
 impl<'a> Place<'a> {
     /// Reads a whole word.
     fn pass(&mut self, word: &str) {
-        // bash makes a word of its own of the `=` between an option and its value.
+        // bash splits off the `=` between an option and its value as a word of its own.
         if word == "=" && self.pending.is_some() {
             return;
         }

@@ -113,7 +113,7 @@ fn unknown_tools(loaded: &Loaded, env: &Env) -> Vec<Problem> {
     app::unknown_tools(&loaded.settings, env).into_iter().map(problem).collect()
 }
 
-/// The config's meta commands whose names ReedClaw's own have already.
+/// The config's meta commands whose names belong to ReedClaw's own.
 fn taken_metas(layers: &Layers) -> impl Iterator<Item = Problem> {
     layers.rows().into_iter().filter_map(|row| {
         let message = name_problem(row.key.strip_prefix("meta.")?)?;

@@ -59,7 +59,7 @@ fn act(explicit: Option<PathBuf>) -> Result<(), Failure> {
         make_directory(&workspace).map_err(|error| cannot("the workspace", &workspace, &error.to_string(), &env))?;
     tell("workspace", &workspace, is_new, &env);
     let example = workspace.join("sops/example/SOP.toml");
-    // Somebody who has procedures needs no example.
+    // A user who already has procedures needs no example.
     let is_new = !workspace.join("sops").exists();
     if is_new {
         make_directory(&workspace.join("sops/example"))

@@ -29,9 +29,9 @@ const PORTS: [(u16, &str); 7] = [
     (5001, "KoboldCpp"),
     (4000, "LiteLLM"),
 ];
-/// A server on this machine takes a connection at once.
+/// Time limit for a connection to a server on this machine, which accepts at once.
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(500);
-/// Lists its models without thinking.
+/// Time limit for a server's list of models, which needs no model's answer.
 const LIST_TIMEOUT: Duration = Duration::from_secs(3);
 /// Names of models that a comment lists.
 const NAMES_SHOWN_MAX: usize = 8;
@@ -132,7 +132,7 @@ struct Found {
     note: String,
     /// The variable that holds its key.
     key_env: Option<&'static str>,
-    /// Answers by now.
+    /// `true` if it has answered.
     answers: bool,
 }
 
@@ -153,7 +153,7 @@ pub(in crate::cli) fn run(matches: &ArgMatches, explicit: Option<PathBuf>) -> Ex
     result.err().map_or(ExitCode::SUCCESS, |failure| exit::failed(&failure))
 }
 
-/// The way to answer questions to the person.
+/// The ways to get an answer from the person.
 struct Asks {
     yes: bool,
     at_terminal: bool,
@@ -244,7 +244,7 @@ fn remote_model(known: &Known, env: &Env, asks: &Asks) -> Option<Found> {
     }
 }
 
-/// The number of models, and the first names.
+/// Describes the number of models, and the first names.
 fn has(models: &[String]) -> String {
     let shown: Vec<&str> = models.iter().take(NAMES_SHOWN_MAX).map(String::as_str).collect();
     let more = if models.len() > shown.len() { ", …" } else { "" };
@@ -274,7 +274,7 @@ fn tried(found: Found) -> Found {
     }
 }
 
-/// Writes the config, or says why not.
+/// Writes the config, or returns the reason why not.
 fn finish(found: &[Found], env: &Env, explicit: Option<PathBuf>, print: bool, asks: &Asks) -> Result<(), Failure> {
     let fail = |kind, message: String, hint: &str| Failure::new(kind, message).hint(hint);
     if found.is_empty() {

@@ -134,13 +134,13 @@ fn test(settings: &Settings, env: &Env, name: &str) -> Result<u8, Failure> {
 pub(in crate::cli) struct Trial {
     /// The answer.
     pub response: Response,
-    /// Until its first piece.
+    /// The time until its first piece.
     pub first: Option<Duration>,
-    /// Until its end.
+    /// The time until its end.
     pub whole: Duration,
 }
 
-/// Puts the short question.
+/// Asks the short question.
 pub(in crate::cli) fn try_out(model: &dyn Provider) -> Result<Trial, Box<ModelError>> {
     let request = Request { messages: vec![Item::User(QUESTION.to_owned())], ..Request::default() };
     let mut watch = Watch { began: Instant::now(), first: None, cancel: Cancel::new() };

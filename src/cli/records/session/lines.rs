@@ -1,5 +1,5 @@
-//! The JSON lines of `reedclaw session`, as `config/schema/sessions.json` describes them. Must not know how the commands get at what
-//! they print.
+//! The JSON lines of `reedclaw session`, as `config/schema/sessions.json` describes them. Must not know how the
+//! commands get their data.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -63,7 +63,7 @@ pub(super) fn conflict(id: &str, conflict: &Conflict) -> Value {
     json!({"v": VERSION, "kind": "conflict", "session": id, "path": shown(&conflict.path), "conflict": conflict.kind})
 }
 
-/// A branch's commit that came into a session.
+/// A commit that a session took over from a branch.
 pub(super) fn synced(id: &str, from: &str, commit: &str) -> Value {
     json!({"v": VERSION, "kind": "synced", "session": id, "from": from, "commit": commit})
 }
@@ -77,7 +77,7 @@ pub(super) fn applied(id: &str, it: &Applied) -> Value {
     json!({"v": VERSION, "kind": "applied", "session": id, "files": it.files, "step": it.step, "left": left})
 }
 
-/// Something that nobody needs, in words; `only_named` if it is still there.
+/// An unneeded thing that was removed, in words; with `only_named` it is still there.
 pub(super) fn cleared(what: &str, only_named: bool) -> Value {
     json!({"v": VERSION, "kind": "cleared", "what": what, "removed": !only_named})
 }

@@ -268,7 +268,7 @@ impl Asked {
         Ok(ExitCode::from(exit::FAILED))
     }
 
-    /// Takes back the last operation on a session, or what the newest turn changed in files; or does it again.
+    /// Undoes the last operation on a session, or the newest turn's changes of files; or does it again.
     fn undo_or_redo(&self, id: &str, is_undo: bool, is_of_files: bool) -> Result<(), Failure> {
         let mut session = self.open_to_write(id)?;
         let words = |verb: &str, it: FilesBack| format!("{verb}: {} ({})", it.what, counted(it.files, "file"));
@@ -395,7 +395,7 @@ impl Asked {
         print_lines(changes.iter().map(|it| lines::change(id, it, &about).to_string()));
     }
 
-    /// Asks what comes before the question whether changes are taken over. Returns whether each was answered with yes.
+    /// Asks the questions that precede taking over changes. Returns whether each was answered with yes.
     fn agreed_first(&self, by_option: bool, doubts: &[Doubt], has_commit: bool) -> bool {
         let questions = first_questions(&self.sessions, doubts, has_commit);
         doubt_lines(doubts).iter().for_each(|line| errln!("{line}"));
@@ -620,7 +620,7 @@ impl Asked {
         }
         let hooks = self.runtime.settings().sessions.hooks;
         let commit = merge(&self.sessions, &plan, hooks, &program).map_err(session_failure)?;
-        // A session that another shell has open goes on from the merge when it is synced there.
+        // A session that another shell has open continues from the merge when it is synced there.
         if let Ok(mut session) = self.open_to_write(id) {
             note_merged(&mut session, &plan, commit).map_err(session_failure)?;
         }
@@ -663,7 +663,7 @@ impl Asked {
     }
 }
 
-/// Reports the files that both sides changed, as lines of JSON too, or that there is nothing to do; any other error is returned.
+/// Reports the files that both sides changed, also as lines of JSON, or that there is nothing to do; returns any other error.
 fn not_so(id: &str, is_json: bool, error: SessionError) -> Result<ExitCode, Failure> {
     let conflicts = match error {
         SessionError::Conflicts(conflicts) => conflicts,
@@ -684,7 +684,7 @@ fn print_table(rows: &[Vec<String>]) {
     out!("{}", table(rows, columns()));
 }
 
-/// Returns whether it may be done: by the option, or by an answer at a terminal.
+/// Returns whether the person agrees: by the option, or by an answer at a terminal.
 fn agreed(by_option: bool, question: &str) -> bool {
     use std::io::IsTerminal;
     by_option || std::io::stdin().is_terminal() && is_yes(question)

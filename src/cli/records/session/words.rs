@@ -86,7 +86,7 @@ pub(in crate::cli) fn definition() -> Command {
         .subcommand(command("drop", "Removes a session with all its turns").arg(id()).arg(yes()))
 }
 
-/// The commands that take something back, and that bring your branch in.
+/// The commands that undo something, and that bring your branch in.
 fn back_definitions() -> [Command; 3] {
     let command = |name: &'static str, about: &'static str| Command::new(name).about(about);
     [

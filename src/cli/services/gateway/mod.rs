@@ -284,7 +284,8 @@ impl Stores {
         Ok(Target::File(state.join(FILE_NAME)))
     }
 
-    /// Makes the directory of the usual database, before that is made. Nothing is made for another one, whose path may be mistyped.
+    /// Makes the directory of the usual database, before that database is made. For another path nothing is made, since
+    /// it may be mistyped.
     fn with_directory(&self, target: Target) -> Result<Target, Failure> {
         if let (Target::File(path), Some(state)) = (&target, config::state_directory(&self.env))
             && path.parent() == Some(&state)
@@ -354,7 +355,7 @@ fn serve(matches: &ArgMatches, at: &Stores) -> Result<u8, Failure> {
         store: std::sync::Arc::clone(runtime.store()),
         config: runtime.config().path.clone(),
     };
-    // Whoever reads the terminal is let in; a file or a program isn't.
+    // Anyone who reads the terminal is let in; a file or a program isn't.
     let code = match matches.get_flag("open") && stdout().is_terminal() {
         true => Some(pair_code(&gateway::open(&options.database)?, TENANT, "me", TeamRole::Admin)?),
         false => None,
@@ -382,7 +383,7 @@ fn serve(matches: &ArgMatches, at: &Stores) -> Result<u8, Failure> {
     Ok(exit::DONE)
 }
 
-/// Says at the start where the gateway is and what can be done next; `code` signs a browser in.
+/// Shows at the start where the gateway is and what can be done next; `code` signs a browser in.
 fn announce(listening: &Listening, code: Option<&str>) {
     let Listening { address, url, mode, database } = listening;
     let engine = if database == "PostgreSQL" { database.as_str() } else { "SQLite" };
@@ -568,7 +569,7 @@ fn set_rule(matches: &ArgMatches, at: &Stores) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Lists routes, or takes one away.
+/// Lists routes, or removes one.
 fn routes(matches: &ArgMatches, at: &Stores) -> Result<u8, Failure> {
     let failed = |error| gateway::of_ledger(&error);
     let tenant = text(matches, "tenant");
@@ -593,7 +594,7 @@ fn routes(matches: &ArgMatches, at: &Stores) -> Result<u8, Failure> {
     Ok(if is_unfit { exit::FAILED } else { exit::DONE })
 }
 
-/// Lifts kill switches, if a person at the terminal says so.
+/// Lifts kill switches, if a person at the terminal confirms it.
 fn lift(matches: &ArgMatches, at: &Stores) -> Result<u8, Failure> {
     if !stdin().is_terminal() || !stdout().is_terminal() {
         return Err(Failure::refused("only a person at a terminal lifts a kill switch")
@@ -651,7 +652,7 @@ fn export(matches: &ArgMatches, at: &Stores) -> Result<u8, Failure> {
     Ok(exit::DONE)
 }
 
-/// Erases the texts of a person, if somebody at the terminal says so.
+/// Erases the texts of a person, if a person at the terminal confirms it.
 fn erase(matches: &ArgMatches, at: &Stores) -> Result<u8, Failure> {
     if !stdin().is_terminal() || !stdout().is_terminal() {
         return Err(Failure::refused("texts are erased only by a person at a terminal, or over HTTP")

@@ -81,7 +81,7 @@ pub(super) fn migrate(matches: &ArgMatches, at: &Stores) -> Result<u8, Failure> 
     Ok(exit::DONE)
 }
 
-/// Removes events, if somebody at the terminal says so.
+/// Removes events, if a person at the terminal confirms it.
 pub(super) fn purge(matches: &ArgMatches, at: &Stores) -> Result<u8, Failure> {
     if !stdin().is_terminal() || !stdout().is_terminal() {
         return Err(Failure::refused("events are removed only by a person at a terminal")
@@ -159,7 +159,7 @@ fn state(ledger: &Ledger) -> Result<Value, Failure> {
             json!({"node_id": node.id, "address": node.address, "started_at": node.started_at, "figures": figures}),
         );
     }
-    // The gateway of a file is the one that has it now; a row of one that was killed stays until the next one starts.
+    // A file has only the gateway that uses it now; the row of a killed one stays until the next one starts.
     if ledger.engine() == "sqlite" {
         nodes.retain(|node| !node["figures"].is_null());
     }

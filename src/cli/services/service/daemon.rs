@@ -20,17 +20,17 @@ use crate::proto::{Failure, FailureKind};
 use crate::render::text::escape_visible;
 use crate::shell::sys;
 
-/// The longest time between two looks, which is also that between two signs of life.
+/// The longest time between two looks, and between two signs of life.
 const LOOK: Duration = Duration::from_secs(30);
-/// Interval of the looks at files if the kernel doesn't report changes.
+/// Interval between looks at files if the kernel doesn't report changes.
 const LOOK_AT_FILES: Duration = Duration::from_secs(1);
 /// The shortest time between two reports of changes, since many files may change at once.
 const PAUSE: Duration = Duration::from_millis(200);
-/// Runs that wait for a worker, or for a store that takes them; more are left out and counted.
+/// Limit on the runs that wait for a worker, or for a store that can be written; more are left out and counted.
 const QUEUE_MAX: usize = 10_000;
-/// The shortest rest for which memory is given back: reading it again takes under a millisecond.
+/// The shortest rest for which memory is released: reading it again takes under a millisecond.
 const RELEASED_FOR: Duration = Duration::from_secs(2);
-/// Reason why a service with a config that has a mistake isn't well.
+/// Reason why a service whose config has a mistake isn't well.
 const BROKEN_CONFIG: &str = "the config has a mistake: reedclaw config validate shows it";
 
 /// The service at work.
@@ -86,7 +86,7 @@ impl Service {
         &self.shared
     }
 
-    /// Works until it is to end.
+    /// Works until the service is to end.
     pub(super) fn work(&mut self, manager: &Manager) -> Result<(), Failure> {
         self.take_up()?;
         self.look();
@@ -98,7 +98,7 @@ impl Service {
             let is_new = self.reload_if_asked();
             self.look();
             if is_new {
-                // Files that come from now on are new ones.
+                // From here on, files that appear are new ones.
                 say("the config was read again");
             }
             manager.report(notify::ALIVE);
@@ -107,7 +107,7 @@ impl Service {
         Ok(())
     }
 
-    /// Gives back the memory that only the start, a run or a look needed, unless the next look comes soon.
+    /// Releases the memory that only the start, a run or a look needed, unless the next look comes soon.
     fn release_memory(&self) {
         if self.shared.working() == 0 && self.until_next() >= RELEASED_FOR {
             sys::release_program_pages();
@@ -129,7 +129,7 @@ impl Service {
         let mut left: Vec<SopJournal> = Vec::new();
         for journal in app::open_sop_runs(settings, env, store)? {
             let run = journal.state()?;
-            // The run of a step is its outer run's matter.
+            // The outer run takes up the run of a step.
             let is_ours = run.trigger.kind != "manual" && run.trigger.parent.is_none() && app::may_take_up(&run);
             if is_ours {
                 say(&format!("run {} of {} is taken up again", run.id, journal.name));
@@ -140,8 +140,8 @@ impl Service {
         Ok(())
     }
 
-    /// Reads the config again at SIGHUP, and when its file has changed. If it can't be used, the settings from before count.
-    /// Returns whether the new ones count.
+    /// Reads the config again at SIGHUP, and when its file has changed. If the file can't be used, the previous
+    /// settings stay in force. Returns whether the new ones are in force.
     fn reload_if_asked(&mut self) -> bool {
         let digest = health::config_digest(&self.runtime);
         let is_asked = self.shared.reloads.swap(false, Ordering::SeqCst);
@@ -172,7 +172,7 @@ impl Service {
         false
     }
 
-    /// Begins the runs that are due by their times or files, and writes the health down.
+    /// Begins the runs that are due by their times or files, and updates the health.
     fn look(&mut self) {
         let settings = self.runtime.settings();
         let procedures = app::procedures((&settings.sop.dirs, self.runtime.env()), &self.workspace);
@@ -195,12 +195,12 @@ impl Service {
         }
         let held = std::mem::take(&mut self.held);
         let due = held.into_iter().chain(due.into_iter().map(|due| (procedures[due.procedure].clone(), due)));
-        // What falls into an emergency stop is left out.
+        // Triggers during an emergency stop are skipped.
         for (procedure, due) in due.collect::<Vec<_>>().into_iter().filter(|_| !is_stopped) {
             if self.held.is_empty() {
                 self.begin(procedure, due);
             } else {
-                // The store can't be written: the rest waits for the next look, too.
+                // The store can't be written: the other triggers wait for the next look, too.
                 self.hold(procedure, due);
             }
         }
@@ -230,7 +230,7 @@ impl Service {
             Ok(Some(journal)) => {
                 let (run, name) = (journal.run(), procedure.name.as_str());
                 tracing::info!(event = "trigger_fired", run, procedure = name, trigger = due.fired.kind, shown = true);
-                // A file's name may hold the end of a line.
+                // A file's name may contain a newline.
                 say(&escape_visible(&format!("run {run} of {name} begins ({})", due.slot)));
                 self.shared.add([journal]);
             }
@@ -238,7 +238,7 @@ impl Service {
             Ok(None) => {}
             Err(failure) => {
                 tell(&failure);
-                // A disk may have room again, and a lock may end.
+                // A disk may get room again, and a lock may end.
                 if failure.kind == FailureKind::Unavailable {
                     self.hold(procedure, due);
                 }
@@ -246,14 +246,14 @@ impl Service {
         }
     }
 
-    /// Lets the kernel report changes in the directories of triggers and of the config.
+    /// Makes the kernel report changes in the directories of triggers and of the config.
     fn watch_directories(&mut self) {
         let Some(watch) = &mut self.watch else { return };
         let mut directories: BTreeSet<PathBuf> = self.schedule.directories().clone();
         let config = self.runtime.config().path.as_deref().and_then(Path::parent);
         directories.extend(config.map(Path::to_owned));
         if watch.set(&directories) {
-            // A file may have come between the look at its directory and the watch.
+            // A file may have appeared between the look at its directory and the watch.
             self.shared.news.store(true, Ordering::SeqCst);
         }
     }
@@ -275,7 +275,7 @@ impl Service {
     }
 }
 
-/// Begins to hear of changes in directories; none if the kernel doesn't report them.
+/// Begins to watch directories for changes; `None` if the kernel doesn't report them.
 fn watch(shared: &Arc<Shared>) -> Option<Watch> {
     let watch = Watch::new().ok()?;
     let mut reports: Reports = watch.reports().ok()?;

@@ -1,5 +1,5 @@
-//! The service's account of itself, in `service.json` of the state directory: written when something changes and every half
-//! minute, and read by `service status`.
+//! The service's report about itself, in `service.json` of the state directory: written when something changes and
+//! every half minute, and read by `service status`.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -17,14 +17,14 @@ use crate::host::{now_unix_ms, read_text};
 use crate::ops::history::Database;
 use crate::ops::{self, receipts};
 
-/// Interval at which it is written at least, and at which stores are looked at.
+/// Longest interval between two writes, and interval between looks at the stores.
 const EVERY: Duration = Duration::from_secs(30);
-/// A service that wrote nothing for this long, in milliseconds, is stuck.
+/// A service that wrote nothing for longer than this, in milliseconds, is stuck.
 const SILENT_MS_MAX: i64 = 120_000;
 /// A disk with fewer bytes left is full.
 const FREE_BYTES_MIN: u64 = 1024 * 1024;
 
-/// The service's account of itself.
+/// The service's report about itself.
 pub(super) struct Health {
     place: PathBuf,
     since: String,
@@ -56,12 +56,12 @@ impl Health {
         Self { place, since, workspace, config: None, digest, stores: None, written: None, has_failed: false }
     }
 
-    /// Looks at the stores the next time, however short ago that was.
+    /// Makes the next update look at the stores, however recent the last look was.
     pub(super) fn look_anew(&mut self) {
         self.stores = None;
     }
 
-    /// Writes it if something has changed, or it is time; `wrong` is what the service knows to be wrong.
+    /// Writes the report if something has changed, or if it is time; `wrong` are the faults that the service knows.
     pub(super) fn update(&mut self, runtime: &Runtime, shared: &Shared, wrong: Vec<String>) {
         if self.stores.as_ref().is_none_or(|(at, _)| at.elapsed() >= EVERY) {
             self.stores = Some((Instant::now(), stores(runtime)));
@@ -114,7 +114,7 @@ pub(super) fn config_digest(runtime: &Runtime) -> String {
     text.map_or_else(String::new, |text| sha256_hex(text.as_bytes()))
 }
 
-/// Reason why a service that wrote this doesn't do all that it should; empty if it is well.
+/// Returns the reasons why the service that wrote this isn't well; empty if it is well.
 pub(super) fn problems(facts: &Value, env: &Env) -> Vec<String> {
     let mut found: Vec<String> =
         facts["degraded"].as_array().into_iter().flatten().filter_map(|it| it.as_str().map(str::to_owned)).collect();
@@ -122,7 +122,7 @@ pub(super) fn problems(facts: &Value, env: &Env) -> Vec<String> {
     if now_unix_ms() - at > SILENT_MS_MAX {
         found.push(format!("it has given no sign of life since {}", utc(at)));
     }
-    // A service can't write down that its disk is full.
+    // A service can't write a report that its disk is full.
     let directories = [crate::config::state_directory(env), crate::config::data_directory(env)];
     found.extend(directories.into_iter().flatten().filter_map(|directory| {
         let disk = nix::sys::statvfs::statvfs(&directory).ok()?;

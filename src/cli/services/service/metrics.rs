@@ -1,4 +1,4 @@
-//! `reedclaw metrics`: what was counted on this machine, as text for Prometheus. Nothing is started, and nothing leaves the machine.
+//! `reedclaw metrics`: the counts on this machine, as text for Prometheus. Nothing is started, and nothing leaves the machine.
 
 use std::fmt::Write;
 use std::path::PathBuf;

@@ -137,7 +137,7 @@ fn serve(config: Option<PathBuf>, path: Option<PathBuf>) -> Result<u8, Failure> 
     worked.map(|()| exit::DONE)
 }
 
-/// Hears signals on a thread of its own: SIGHUP reads the config again, the others end the service.
+/// Receives signals on a thread of its own: SIGHUP reads the config again, the others end the service.
 fn listen(mut signals: Signals, shared: Arc<Shared>) -> Result<(), Failure> {
     let hear = move || {
         for signal in signals.forever() {

@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use crate::config::Env;
 
-/// Takes up runs and triggers from now on.
+/// The service takes up runs and triggers from now on.
 pub(super) const READY: &str = "READY=1";
-/// Not stuck.
+/// The service isn't stuck.
 pub(super) const ALIVE: &str = "WATCHDOG=1";
-/// Ends.
+/// The service ends.
 pub(super) const STOPPING: &str = "STOPPING=1";
 
 /// The manager, by the variables of its environment.
@@ -39,7 +39,7 @@ impl Manager {
         Self { socket, every }
     }
 
-    /// Reports; a manager that doesn't listen has its own time for that.
+    /// Reports a state; a manager that doesn't listen has a time limit of its own.
     pub(super) fn report(&self, state: &str) {
         if let Some((socket, address)) = &self.socket {
             let _ = socket.send_to_addr(state.as_bytes(), address);

@@ -28,7 +28,7 @@ impl Start {
         Ok(words)
     }
 
-    /// A user's unit of systemd. What its steps do is held by their own sandbox, so that the unit closes only what no step needs.
+    /// A user's unit of systemd. Each step has its own sandbox, so the unit only closes what no step needs.
     pub(super) fn systemd(&self) -> Result<String, Failure> {
         let words: Vec<String> = self.words()?.iter().map(|word| of_unit(word)).collect();
         Ok(format!(
@@ -125,7 +125,7 @@ fn text_of(text: &str) -> Result<String, Failure> {
     Ok(text.to_owned())
 }
 
-/// A word of a command of a unit: in quotes, without what systemd would replace.
+/// A word of a command of a unit: in quotes, and protected from systemd's replacements.
 fn of_unit(word: &str) -> String {
     in_quotes(&word.replace('$', "$$"))
 }

@@ -1,5 +1,5 @@
-//! The service as a part of the machine's start: its text in the place of systemd, launchd or OpenRC, and the calls of their
-//! programs. What it can't finish it takes back.
+//! The service as a part of the machine's start: its text in the place of systemd, launchd or OpenRC, and the calls of
+//! their programs. An installation that fails is undone.
 
 use std::ffi::OsStr;
 use std::io::IsTerminal;
@@ -27,7 +27,7 @@ const UNIT: &str = "reedclaw.service";
 const SCRIPT: &str = "reedclaw";
 /// Lines of the log that are printed.
 const LOG_LINES: usize = 200;
-/// The file that says that lingering was switched on by us.
+/// The file that notes that ReedClaw switched on lingering.
 const LINGERS: &str = "service-lingers";
 /// The way without a service manager.
 const FOREGROUND: &str =
@@ -147,7 +147,7 @@ impl Unit {
         Ok(Some(Self { keeper, place, env: env.clone() }))
     }
 
-    /// Writes the text and starts the service; a failure takes the text back.
+    /// Writes the text and starts the service; a failure removes the text again.
     fn install(&self, start: &Start) -> Result<(), Failure> {
         let text = match self.keeper {
             Keeper::Systemd => start.systemd(),
@@ -175,13 +175,13 @@ impl Unit {
         Ok(())
     }
 
-    /// Lets the manager read the text, and start the service now and at each start.
+    /// Makes the manager read the text, and start the service now and at each start.
     fn begin(&self, was_there: bool) -> Result<(), Failure> {
         match self.keeper {
             Keeper::Systemd => {
                 self.run("systemctl", &["--user", "daemon-reload"])?;
                 self.run("systemctl", &["--user", "enable", UNIT])?;
-                // One that runs has the old text.
+                // A service that is already running has the old text.
                 self.run("systemctl", &["--user", if was_there { "restart" } else { "start" }, UNIT])
             }
             Keeper::Launchd => {
@@ -213,7 +213,7 @@ impl Unit {
         };
         if self.keeper == Keeper::Systemd {
             let _ = self.run("systemctl", &["--user", "daemon-reload"]);
-            // A start that failed too often is remembered.
+            // systemd remembers a start that failed too often.
             let _ = self.run("systemctl", &["--user", "reset-failed", UNIT]);
         }
         let lingers = place(&self.env, LINGERS)?;

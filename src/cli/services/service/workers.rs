@@ -74,7 +74,7 @@ impl Shared {
         self.queue.lock()
     }
 
-    /// Lets other settings count for the runs that begin from now on.
+    /// Sets the settings for the runs that begin from now on.
     pub(super) fn set_settings(&self, layers: &Layers) {
         let mut request = self.request.lock();
         request.fallback = Some(Arc::new(layers.clone()));
@@ -88,9 +88,9 @@ impl Shared {
         self.request().fallback.map(|layers| layers.settings())
     }
 
-    /// Wakes whoever waits.
+    /// Wakes every thread that waits.
     pub(super) fn wake(&self) {
-        // Not between somebody's look at the flags and the wait.
+        // The lock keeps this from falling between another thread's look at the flags and its wait.
         drop(self.queue());
         self.changed.notify_all();
     }
@@ -103,7 +103,7 @@ impl Shared {
         !self.stops.load(Ordering::SeqCst)
     }
 
-    /// Adds runs, and lets those work for which there is room.
+    /// Adds runs, and starts those for which there is room.
     pub(super) fn add(self: &Arc<Self>, runs: impl IntoIterator<Item = SopJournal>) {
         self.queue().waiting.extend(runs);
         self.start_ready();
@@ -158,7 +158,7 @@ impl Shared {
         }
     }
 
-    /// Lets the program of `service.notify` hear of a run that has ended or waits for a person.
+    /// Reports a run that has ended or waits for a person to the program of `service.notify`.
     fn notify(&self, journal: &SopJournal, run: &Run) {
         let is_silent = matches!(run.word(), "running" | "paused") || !run.definition().is_none_or(|it| it.notifies);
         let Some(settings) = self.settings().filter(|_| !is_silent) else { return };
@@ -169,7 +169,7 @@ impl Shared {
         }
     }
 
-    /// Lets the steps at hand end by themselves for a while, and then ends them.
+    /// Lets the steps at hand finish for a while, and then stops them.
     pub(super) fn end(&self, wait: Duration) {
         let until = Instant::now() + wait;
         let mut queue = self.queue();

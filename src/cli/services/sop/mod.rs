@@ -1,4 +1,4 @@
-//! `reedclaw sop`: procedures, trust in them, their runs, and a person's words to these.
+//! `reedclaw sop`: procedures, trust in them, their runs, and a person's words to the runs.
 
 mod shown;
 mod trust;
@@ -36,9 +36,9 @@ use trust::trust;
 
 /// Runs that a list shows.
 const LISTED_MAX: usize = 50;
-/// Runs among which those of one procedure are looked for.
+/// Limit on the runs that are searched for those of one procedure.
 const SEARCHED_MAX: usize = 1_000;
-/// Interval of the looks at a run that somebody else continues.
+/// Interval between looks at a run that another process continues.
 const LOOK: Duration = Duration::from_millis(200);
 /// The form of `--from`.
 const FROM_FORM: &str = "write --from RUN:STEP, as in --from 3:report";
@@ -343,7 +343,7 @@ impl SopCall<'_> {
         Ok(exit::DONE)
     }
 
-    /// Prints what the rules would say of each step by now.
+    /// Prints the present verdict of the rules on each step.
     fn foresee(mut self) -> Result<u8, Failure> {
         let procedure = self.procedure()?;
         let seen = self.foreseen(&procedure, &inputs(self.matches)?)?;
@@ -384,7 +384,7 @@ impl SopCall<'_> {
             if status != exit::DONE {
                 return Ok(status);
             }
-            // The very same files are read again, in case they change under the question.
+            // The same files are read again, in case they change during the question.
             procedure = self.procedure()?;
         }
         let tools = app::step_tools(self.runtime.settings(), self.runtime.env());
@@ -418,7 +418,7 @@ impl SopCall<'_> {
         if self.matches.get_flag("wait") { self.wait(&journal, status) } else { Ok(status) }
     }
 
-    /// Waits for the end of a run that somebody else answers and continues.
+    /// Waits for the end of a run that another process answers and continues.
     fn wait(&self, journal: &SopJournal, status: u8) -> Result<u8, Failure> {
         if status != exit::HALTED {
             return Ok(status);
@@ -452,7 +452,7 @@ impl SopCall<'_> {
         Ok((run, step))
     }
 
-    /// Adds a person's word to a run, and continues it.
+    /// Adds a person's answer to a run, and continues it.
     fn go_on(mut self, word: &str) -> Result<u8, Failure> {
         let journal = self.journal()?;
         let held = app::hold_workspace(self.runtime.env(), &journal.workspace)?;
@@ -468,7 +468,7 @@ impl SopCall<'_> {
             "approve" => {
                 let step = step.ok_or_else(waits_not)?;
                 let covers = run.asked.as_ref().map(|(_, _, covers)| covers.as_slice()).unwrap_or_default();
-                // A yes is for what is shown.
+                // A yes covers only calls that were shown.
                 let shows = asks && !covers.is_empty();
                 let answer = if shows { asked(&journal, &run) } else { Some(approval(step, covers)) };
                 let Some(answer) = answer else { return Ok(exit::HALTED) };
@@ -531,13 +531,13 @@ impl SopCall<'_> {
         if run.end.is_some() {
             return Err(ended(&run));
         }
-        // The run of a step first, so that none is left without its outer one.
+        // The run of a step ends first, so that none is left without its outer run.
         let mut chain = vec![journal];
         chain.extend(chain[0].awaited()?);
         for journal in chain.iter().rev() {
             journal.add(&Event::CancelAsked)?;
             let run = journal.state()?;
-            // A run that rests has no process that works on it, and its end is written here.
+            // No process works on a run that rests, so its end is written here.
             let held = app::hold_workspace(self.runtime.env(), &journal.workspace);
             if held.is_ok() || !run.is_active() {
                 let spent = journal.spent(&run)?;
@@ -586,7 +586,7 @@ impl SopCall<'_> {
         self.list_runs(self.name())
     }
 
-    /// Lists the newest runs of a procedure; of all without a name.
+    /// Lists the newest runs of a procedure; without a name, those of all procedures.
     fn list_runs(&self, name: &str) -> Result<u8, Failure> {
         self.runtime.check_stored()?;
         let (settings, env) = (self.runtime.settings(), self.runtime.env());
@@ -663,7 +663,7 @@ impl SopCall<'_> {
     }
 }
 
-/// Works until the run ends or rests; with `asks` its questions are put at the terminal.
+/// Works until the run ends or rests; with `asks` its questions are asked at the terminal.
 fn work(runtime: &mut Runtime, journal: &SopJournal, is_json: bool, asks: bool) -> u8 {
     let done = worked(runtime, journal, is_json, asks);
     done.unwrap_or_else(|failure| exit::run_failed(&failure, Some(journal.run()), is_json))
@@ -696,7 +696,7 @@ fn worked(runtime: &mut Runtime, journal: &SopJournal, is_json: bool, asks: bool
         exit::run_line(Some(run.id), run.word(), status, &why);
     } else {
         app::sop_lines(journal, &run).iter().for_each(|line| outln!("{}", escape_visible(line)));
-        // A step that may have run needs a person's word first, which the lines have asked for.
+        // A step that may have run needs a person's decision first, which the lines have asked for.
         if run.end.is_none() && run.asked.is_none() && run.word() != "unknown" {
             outln!("reedclaw sop resume {} continues", run.id);
         }
@@ -776,7 +776,7 @@ fn has_ended(run: &Run) -> String {
     format!("run {} has ended: {}", run.id, run.word())
 }
 
-/// The failure of a word to a run that has ended.
+/// The failure of an answer to a run that has ended.
 fn ended(run: &Run) -> Failure {
     Failure::user(has_ended(run)).hint("reedclaw sop status shows it")
 }

@@ -154,7 +154,7 @@ pub(super) fn status_of(run: &Run) -> u8 {
     }
 }
 
-/// Puts the question that a run waits for; none if the person leaves it open.
+/// Asks the question that a run waits for; `None` if the person leaves it open.
 pub(super) fn asked(journal: &SopJournal, run: &Run) -> Option<Event> {
     let (at, _, covers) = run.asked.as_ref()?;
     let step = run.definition()?.steps.get(*at)?.id.clone();
