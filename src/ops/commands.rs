@@ -1,5 +1,5 @@
-//! The words for things that a user can ask for: one table for `:word` of the shell, `/word` of the chat and `/word` of an
-//! editor. It gives parsing, help, completion, dispatch and `docs/meta-commands.md`.
+//! The words for things that a user can ask for: one table for `:word` of the shell, `/word` of the chat and `/word` of
+//! an editor. Parsing, help, completion, dispatch and `docs/meta-commands.md` use it.
 
 /// The argument of a command of the shell, with the words that completion offers for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub enum Argument {
 
 /// An optional argument without words of its own.
 const FREE: Argument = Argument::Optional(&[]);
-/// A text that must be there.
+/// A required text.
 const TEXT: Argument = Argument::Needed(&[]);
 
 /// First words of `:memory`; anything else is searched for.
@@ -122,11 +122,11 @@ pub enum Op {
     Onboard,
     /// Lists the conversations.
     Sessions,
-    /// Goes on with one.
+    /// Continues a conversation.
     Resume,
-    /// Goes on in a copy of this one.
+    /// Continues in a copy of this one.
     Fork,
-    /// Takes back turns.
+    /// Goes back to an earlier turn.
     Rewind,
     /// Names this one.
     Title,
@@ -142,7 +142,7 @@ pub enum Op {
     Save,
     /// Shows what the model thought.
     Thoughts,
-    /// Tells what was spent.
+    /// Shows the cost.
     Cost,
     /// Counts tokens.
     Tokens,
@@ -150,7 +150,7 @@ pub enum Op {
     Why,
     /// Shows, reads again or opens the config; trusts a project's file.
     Config,
-    /// Sets who decides where lines go.
+    /// Sets the mode that decides where lines go.
     Mode,
     /// Forgets what was learned about where lines go.
     Route,
@@ -162,7 +162,7 @@ pub enum Op {
     Card,
     /// Sessions on git.
     Session,
-    /// Works towards a goal, or does something with such a run.
+    /// Works towards a goal, or acts on such a run.
     Norris,
     /// Procedures and their runs.
     Sop,
@@ -174,24 +174,24 @@ pub enum Op {
     Estop,
     /// Shows the uncommitted changes, or what a step changed.
     Diff,
-    /// Shows what a tool gave.
+    /// Shows the result of a tool.
     Show,
     /// Lists the tools.
     Tools,
     /// Lists, starts, and allows servers of tools.
     Mcp,
     Call,
-    /// Lists what is allowed for good; takes back.
+    /// Lists the permanently allowed commands; withdraws one.
     Allow,
     /// Shows what a model may do; judges a command.
     Policy,
-    /// Takes back what a model changed.
+    /// Undoes a model's changes.
     Undo,
-    /// Makes it again.
+    /// Makes undone changes again.
     Redo,
     /// Lists the model's jobs; ends one.
     Jobs,
-    /// Lists what it changed.
+    /// Lists the model's changes.
     Steps,
     /// Answers from this machine, without a model.
     Man,
@@ -201,7 +201,7 @@ pub enum Op {
     Share,
     /// Lists skills and prompt templates; trusts a project's.
     Skills,
-    /// Asks what a prompt template says.
+    /// Asks the question of a prompt template.
     Prompt,
     /// Lists the meta commands.
     Help,
@@ -671,12 +671,12 @@ impl Command {
         }
     }
 
-    /// The command, in the chat too.
+    /// Adds the command to the chat.
     const fn chat(self, name: &'static str, usage: &'static str, help: &'static str) -> Self {
         Self { chat: Some(Form { name, usage, help }), ..self }
     }
 
-    /// The command, in an editor too.
+    /// Adds the command to an editor.
     const fn editor(self, name: &'static str, usage: &'static str, help: &'static str) -> Self {
         Self { editor: Some(Form { name, usage, help }), ..self }
     }
@@ -718,8 +718,8 @@ pub enum CommandError {
     Surplus(&'static Command),
 }
 
-/// Returns whether what a line does is kept in the history as a command or a question, with the line as its text: one
-/// row is enough.
+/// Returns whether the history stores a line's effect as a command or a question, with the line as its text: one row is
+/// enough.
 #[must_use]
 pub fn has_row_of_its_own(line: &str) -> bool {
     parse(line).is_ok_and(|(found, argument)| matches!(found.op, Op::Exec | Op::Ask) && !argument.is_empty())
@@ -746,14 +746,14 @@ pub fn parse(line: &str) -> Result<(&'static Command, &str), CommandError> {
     }
 }
 
-/// Returns the problem of a config's meta command that has the name of one of ReedClaw's own.
+/// Returns the problem of a config's meta command whose name belongs to one of ReedClaw's own.
 #[must_use]
 pub fn name_problem(name: &str) -> Option<String> {
     let is_own = of_shell().any(|meta| meta.names.contains(&name));
     is_own.then(|| format!(":{name} is one of ReedClaw's own; yours is not used"))
 }
 
-/// Subcommands of the executable that aren't commands of a session too.
+/// Subcommands of the executable that a session doesn't have.
 pub const ONLY_SUBCOMMANDS: [&str; 11] =
     ["agent", "service", "metrics", "acp", "gateway", "doctor", "provider", "receipt", "init", "plugin", "completions"];
 

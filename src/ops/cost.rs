@@ -177,7 +177,7 @@ fn short(tokens: u64) -> String {
     }
 }
 
-/// Says what requests to some models cost: an unknown cost is named as unknown, and a local model needs no price.
+/// Describes the cost of requests to some models: an unknown cost is named as unknown, and a local model needs no price.
 fn cost_words(by_model: &[(String, SpentSum)], is_near: &dyn Fn(&str) -> bool) -> String {
     let mut all = SpentSum::default();
     by_model.iter().for_each(|(_, sum)| all.add(sum));

@@ -1,4 +1,4 @@
-//! The models: listed, one of them chosen, the times of their last answers.
+//! The models: their list, the choice of one, the times of their last answers.
 
 use crate::agent::{Agent, ModelInfo};
 use crate::app::Runtime;
@@ -28,7 +28,7 @@ pub fn times(runtime: &Runtime) -> Result<Vec<ModelTimes>, Failure> {
     Ok(runtime.settings().models.keys().map(times).collect())
 }
 
-/// Lets another model answer, and returns its own name, whatever alias was typed.
+/// Makes another model answer, and returns its own name, whatever alias was typed.
 ///
 /// # Errors
 /// No model has this name.

@@ -1,4 +1,4 @@
-//! Renamed files in a list of changes: a file that went and a new one whose contents are alike, by git's measure of half.
+//! Renamed files in a list of changes: a removed file and a new one whose contents are at least half alike, as git measures it.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -6,7 +6,7 @@ use crate::git::{Changed, Mode, Oid};
 
 /// Part of the content in percent from which two files count as one that was renamed, as git's `-M`.
 const LIKENESS_MIN: usize = 50;
-/// Pairs of files whose contents are compared; of more, only files with equal contents are found.
+/// Limit on the pairs of files whose contents are compared; beyond it, only files with equal contents are found.
 const PAIRS_MAX: usize = 40_000;
 /// Longest content that is compared, in bytes.
 const BYTES_MAX: usize = 1024 * 1024;
@@ -20,7 +20,7 @@ pub struct Renamed {
     pub likeness: usize,
 }
 
-/// Finds renamed files: for the place of each new one in the list, the file that it was.
+/// Finds renamed files: for the place of each new file in the list, its former file.
 #[must_use]
 pub fn renames(changes: &[Changed], text: &dyn Fn(Option<(Mode, Oid)>) -> Option<String>) -> BTreeMap<usize, Renamed> {
     let is_one = |side: Option<(Mode, Oid)>| side.is_some_and(|(mode, _)| mode.is_file() || mode == Mode::Link);
@@ -60,7 +60,7 @@ pub fn renames(changes: &[Changed], text: &dyn Fn(Option<(Mode, Oid)>) -> Option
             }
         }
     }
-    // The most alike come first; of equals the one with the same name.
+    // The most alike come first; among equals, the one with the same name.
     pairs.sort_by_key(|(likeness, has_name, from, to)| (std::cmp::Reverse((*likeness, *has_name)), *from, *to));
     let mut used = Vec::new();
     for (likeness, _, from, to) in pairs {

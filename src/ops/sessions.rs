@@ -35,8 +35,8 @@ pub fn session_line(meta: &Meta) -> String {
     format!("session {}: {title}{turns}", short_id(&meta.id))
 }
 
-/// The notice that a person gets once in a repository with a remote: the branch of its first session holds the conversation. A
-/// person with many sessions knows it.
+/// The notice that a person gets once in a repository with a remote: the branch of its first session holds the
+/// conversation. A person with many sessions knows that, and doesn't get it.
 #[must_use]
 pub fn first_branch_notice(session: &Session) -> Option<&'static str> {
     let sessions = session.sessions();
@@ -84,7 +84,7 @@ pub fn session_rows(sessions: &Sessions, all: &[Listed], here: Option<&str>) -> 
     all.iter().map(row).collect()
 }
 
-/// The sessions of a repository; with `is_whole` those too that were abandoned.
+/// The sessions of a repository; with `is_whole` also those that were abandoned.
 ///
 /// # Errors
 /// The repository can't be read.
@@ -97,8 +97,8 @@ pub fn list(sessions: &Sessions, is_whole: bool) -> Result<Vec<Listed>, Failure>
     Ok(all)
 }
 
-/// The turns of a session as rows of a table, then the kept tips that they don't lead to; the second part says whether there
-/// are such.
+/// The turns of a session as rows of a table, then the stored tips that they don't lead to; the second part tells
+/// whether there are such tips.
 ///
 /// # Errors
 /// The session can't be read.
@@ -111,7 +111,8 @@ pub fn whole_log(sessions: &Sessions, id: &str, view: &View) -> Result<(Vec<Vec<
     Ok((rows, has_left))
 }
 
-/// The turns that leave if a session goes back to turn `to`, the oldest first: of each its number and the first line of its commit.
+/// The turns that are dropped if a session goes back to turn `to`, the oldest first, each with its number and the first
+/// line of its commit.
 ///
 /// # Errors
 /// The session can't be read.
@@ -197,7 +198,7 @@ fn held_by(it: &Listed) -> String {
     it.holder.as_ref().map(|holder| format!(" (process {holder})")).unwrap_or_default()
 }
 
-/// The tips of a session that are kept and that `log`, its commits, don't lead to, as rows like those of [`log_rows`].
+/// The stored tips of a session that `log`, its commits, don't lead to, as rows like those of [`log_rows`].
 fn kept_rows(tips: &[(u64, LogEntry)], log: &[LogEntry]) -> Vec<Vec<String>> {
     let now_s = host::now_unix_ms() / 1000;
     let is_left = |(_, it): &&(u64, LogEntry)| log.iter().all(|other| other.id != it.id);
@@ -241,7 +242,7 @@ pub fn lines_words(lines: Option<[u64; 2]>) -> String {
 fn log_rows(view: &View, log: &[LogEntry]) -> Result<Vec<Vec<String>>, SessionError> {
     let now_s = host::now_unix_ms() / 1000;
     let row = |it: &LogEntry| {
-        // The commit that begins a fork names the turn that it goes on from.
+        // The commit that begins a fork names the turn from which the fork continues.
         let turn = it.turn.filter(|_| it.act != "fork");
         let number = turn.map_or_else(|| it.act.clone(), |turn| turn.to_string());
         let files = match it.act.as_str() {
@@ -269,10 +270,10 @@ pub fn range_and_path(argument: &str) -> (&str, &str) {
     if is_range { (first, rest.trim()) } else { ("", argument) }
 }
 
-/// Tries out what a merge of a session would bring to a branch; nothing changes.
+/// Tries out a merge of a session into a branch; nothing changes.
 ///
 /// # Errors
-/// A range is named, both sides changed the same, or there is nothing to merge.
+/// A range is named, both sides changed the same lines, or there is nothing to merge.
 pub fn against(
     sessions: &Sessions,
     id: &str,
@@ -286,7 +287,7 @@ pub fn against(
     plan_merge(sessions, id, MergeWish { into: Some(branch.to_owned()), ..How::Squash.into() }, program)
 }
 
-/// Leaves the changes at a path, or below it.
+/// Returns the changes at a path, or below it.
 ///
 /// # Errors
 /// Nothing has changed there.
@@ -338,8 +339,8 @@ pub fn start_wish(argument: &str) -> Result<StartWish<'_>, String> {
     Ok(wish)
 }
 
-/// Reads `[--rebase|--with-changes] [BRANCH]`, in any order: whether the commits are made anew, whether the uncommitted files come,
-/// and the branch.
+/// Reads `[--rebase|--with-changes] [BRANCH]`, in any order: whether the commits are made again, whether the
+/// uncommitted files come along, and the branch.
 ///
 /// # Errors
 /// A word isn't one of these, or doesn't go with another one.
@@ -371,7 +372,7 @@ pub fn turn_and_half(argument: &str) -> (&str, Option<Half>) {
     (argument, None)
 }
 
-/// Reads `[N] [--kept K]`: the turn, and the kept tip from which a fork goes on.
+/// Reads `[N] [--kept K]`: the turn, and the stored tip from which a fork continues.
 ///
 /// # Errors
 /// A word isn't one of these.
@@ -388,7 +389,7 @@ pub fn fork_words(argument: &str) -> Result<(Option<u64>, Option<u64>), String> 
     Ok((turn, tip))
 }
 
-/// The effect of going back with one half, in words.
+/// Describes the effect of going back with one half.
 #[must_use]
 pub fn half_words(turn: u64, half: Half) -> String {
     match half {
@@ -397,7 +398,7 @@ pub fn half_words(turn: u64, half: Half) -> String {
     }
 }
 
-/// Changes in the unified form; `text` gives one side of a change. A file that went and a new one like it are one that was renamed.
+/// Writes changes in the unified form; `text` gets one side of a change. A removed file and a similar new one count as renamed.
 #[must_use]
 pub fn difference(changes: &[Changed], text: &dyn Fn(Option<(Mode, Oid)>) -> Option<String>) -> String {
     let renamed = renames(changes, text);
@@ -429,7 +430,7 @@ pub fn difference(changes: &[Changed], text: &dyn Fn(Option<(Mode, Oid)>) -> Opt
     all
 }
 
-/// The lines that git has before a change, which show a mode, and a file that is empty or no text.
+/// The lines that git writes before a change, which show a mode, and a file that is empty or not text.
 fn git_head((was, is): (&str, &str), modes: (Option<Mode>, Option<Mode>)) -> String {
     let kinds = match modes {
         (None, Some(new)) => format!("new file mode {}\n", new.octal()),
@@ -454,7 +455,7 @@ fn quoted(side: &str, path: &Path) -> String {
     format!("\"{side}{}\"", path.as_os_str().as_bytes().iter().map(shown).collect::<String>())
 }
 
-/// The former name of each new file of a list that was renamed, by its path.
+/// The former names of the renamed files in a list, by the new path.
 #[must_use]
 pub fn former_names(
     changes: &[Changed],
@@ -511,8 +512,8 @@ pub fn doubt_lines(doubts: &[Doubt]) -> Vec<String> {
     lines
 }
 
-/// The questions that come before the one whether changes are taken over: about what looks like a secret, and about a name for the
-/// commit where git knows none.
+/// The questions that precede taking over changes: about places that look like secrets, and about a name for the commit
+/// if git knows none.
 #[must_use]
 pub fn first_questions(sessions: &Sessions, doubts: &[Doubt], has_commit: bool) -> Vec<String> {
     let who = sessions.identity();
@@ -547,7 +548,7 @@ pub fn applied_lines(plan: &[ToApply]) -> Vec<String> {
     lines
 }
 
-/// The call of the tool that runs a person's own command, with the longest time that it has.
+/// The call of the tool that runs a person's own command, with the longest possible time limit.
 #[must_use]
 pub fn own_command(command: &str) -> ToolCall {
     let arguments = serde_json::json!({"command": command, "timeout_ms": 600_000}).to_string();
@@ -622,7 +623,7 @@ pub fn merge_words(word: &str) -> How {
     }
 }
 
-/// Reads `[--squash|--merge|--rebase|--pick N,N] [--into BRANCH] [--keep-record]`; `usual` holds without one of the first.
+/// Reads `[--squash|--merge|--rebase|--pick N,N] [--into BRANCH] [--keep-record]`; `usual` applies without one of the first.
 ///
 /// # Errors
 /// A word isn't one of these.

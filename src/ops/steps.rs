@@ -1,4 +1,4 @@
-//! A model's changes of a workspace, step by step: reports about them, and taking them back or making them again.
+//! A model's changes of a workspace, step by step: reports about them, undoing them and making them again.
 
 use std::path::{Path, PathBuf};
 
@@ -29,7 +29,7 @@ pub enum Wish {
 /// The direction of a change by steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// Steps are taken back.
+    /// Steps are undone.
     Undo,
     /// Steps are made again.
     Redo,
@@ -50,7 +50,7 @@ impl From<Failure> for Refusal {
     }
 }
 
-/// Takes steps back or makes them again; `cwd` is the directory from which a file is named, and `prefix` precedes each
+/// Undoes steps or makes them again; `cwd` is the directory from which a file is named, and `prefix` precedes each
 /// command in a hint: `:` or `reedclaw `.
 ///
 /// # Errors
@@ -80,7 +80,7 @@ pub fn revert(
     Ok(done)
 }
 
-/// Takes back the steps of a run, or the commits of one on a git session. Returns lines about it; `prefix` precedes each
+/// Undoes the steps of a run, or the commits of one on a git session. Returns lines about it; `prefix` precedes each
 /// command: `:` or `reedclaw `.
 ///
 /// # Errors
@@ -197,7 +197,7 @@ fn unseen_lines(head: &str, skipped: &[(std::path::PathBuf, Why)]) -> Vec<String
 /// `prefix` precedes each command in a hint.
 ///
 /// # Errors
-/// What it held isn't in the store any more.
+/// The former content isn't in the store any more.
 pub fn step_parts(steps: &Steps, step: &Record, prefix: &str) -> Result<Vec<String>, Failure> {
     let places = Places::of(steps, std::slice::from_ref(step));
     let changes = step.changes.iter().cloned().chain(steps.changes_outside(step));
@@ -228,7 +228,7 @@ impl<'a> Places<'a> {
         Self { own, others: own.places_of(records) }
     }
 
-    /// A content that one of them has.
+    /// Returns a content that one of these workspaces has.
     fn content(&self, state: State) -> Result<Option<Vec<u8>>, StepsError> {
         let Some(id) = state.id() else { return Ok(None) };
         let own = self.own.content(&id);
@@ -265,7 +265,7 @@ impl<'a> Places<'a> {
     }
 }
 
-/// Returns whether a difference's own lines tell that a file is new or gone: it has some, and the mode is an ordinary one.
+/// Returns whether the lines of a difference show that a file is new or gone: there are some, and the mode is an ordinary one.
 fn is_told_by_lines(old: (State, &Option<Vec<u8>>), new: (State, &Option<Vec<u8>>)) -> bool {
     let (file, bytes) = match (old, new) {
         ((State::Nothing, _), there) | (there, (State::Nothing, _)) => there,
@@ -303,10 +303,10 @@ pub fn title(step: &Record) -> String {
     }
 }
 
-/// The path of a file as steps have it: from the workspace.
+/// Returns the path of a file as steps store it: from the workspace.
 fn from_workspace(steps: &Steps, cwd: &Path, path: &str) -> std::path::PathBuf {
     let whole = cwd.join(path);
-    // The file may be gone; the directory that it was in, more likely not.
+    // The file may be gone, but its directory is more likely still there.
     let real = whole.parent().and_then(|parent| Some(parent.canonicalize().ok()?.join(whole.file_name()?)));
     let real = real.unwrap_or(whole);
     real.strip_prefix(steps.workspace()).map(Path::to_owned).unwrap_or_else(|_| path.into())

@@ -53,7 +53,7 @@ pub fn export(env: &Env, workspace: &Path, path: &Path) -> Result<usize, Failure
     Ok(list.commands.len())
 }
 
-/// A command of a list, held against the policy and the programs here.
+/// A command of a list, checked against the policy and the programs here.
 #[derive(Debug)]
 pub struct ListedHere {
     /// The line; text from outside.

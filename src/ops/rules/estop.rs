@@ -1,4 +1,4 @@
-//! The emergency stop: stops every tool of a model, tells whether they are stopped, and lets them run again.
+//! The emergency stop: stops every tool of a model, reports whether they are stopped, and lets them run again.
 
 use std::io;
 
@@ -7,7 +7,7 @@ use crate::config::Env;
 use crate::estop::Estop;
 use crate::proto::Failure;
 
-/// Stops every tool, and returns the reason that tools give from now on. `face` is who stopped them, for the log.
+/// Stops every tool, and returns the reason that tools report from now on. `face` is the face that stopped them, for the log.
 ///
 /// # Errors
 /// There is no state directory, or the stop can't be written there.
@@ -26,7 +26,7 @@ pub fn reason(env: &Env) -> Result<Option<String>, Failure> {
     Ok(app::estop(env)?.check().err().map(|stopped| stopped.why))
 }
 
-/// Returns whether tools are stopped; they are if that can't be known.
+/// Returns whether tools are stopped; they count as stopped if that can't be known.
 #[must_use]
 pub fn is_on(env: &Env) -> bool {
     reason(env).map_or(true, |reason| reason.is_some())
@@ -38,7 +38,7 @@ pub fn noted(env: &Env) -> Option<(String, String)> {
     app::estop(env).ok()?.noted()
 }
 
-/// Lets tools run again. Only a face that has a person's yes calls this.
+/// Lets tools run again. A face calls this only after a person's yes.
 ///
 /// # Errors
 /// There is no state directory, or the stop can't be removed.
@@ -47,7 +47,7 @@ pub fn clear(env: &Env) -> Result<(), Failure> {
     estop.clear().map_err(|error| cannot(&estop, "removed", &error))
 }
 
-/// Says whether tools may run.
+/// Describes whether tools may run.
 #[must_use]
 pub fn status(reason: Option<String>) -> String {
     reason.unwrap_or_else(|| "tools may run: no emergency stop".to_owned())

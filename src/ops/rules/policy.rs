@@ -1,4 +1,4 @@
-//! The policy: the rules that hold, and its verdict on a command in words. Nothing is run.
+//! The policy: the effective rules, and its verdict on a command in words. Nothing is run.
 
 use std::path::Path;
 
@@ -19,13 +19,13 @@ pub struct Explained {
     pub outcome: String,
 }
 
-/// The rules that settings make for an environment; `config` is the file that a model never touches.
+/// Makes the rules from settings and an environment; `config` is the file that a model never touches.
 #[must_use]
 pub fn rules(settings: &Settings, env: &Env, config: Option<&Path>) -> Rules {
     app::policy_rules(settings, env, config)
 }
 
-/// The rules that hold for a model in a workspace.
+/// The effective rules for a model in a workspace.
 #[must_use]
 pub fn rules_in(runtime: &Runtime, workspace: &Path) -> Rules {
     let rules = rules(runtime.settings(), runtime.env(), runtime.config().path.as_deref());
@@ -80,7 +80,7 @@ pub fn explain_in(context: &Context<'_>, command: &str) -> Explained {
     Explained { verdict, is_look, outcome }
 }
 
-/// The fate of a command: whether it runs, what holds it, and what becomes of its changes.
+/// Describes the fate of a command: whether it runs, what confines it, and what happens to its changes.
 fn outcome(verdict: &PolicyVerdict, is_look: bool, context: &Context<'_>) -> String {
     const IN_SANDBOX: &str = "runs unasked in the sandbox, without a network";
     let Rules { autonomy, is_draft, .. } = context.rules;
@@ -107,7 +107,7 @@ fn outcome(verdict: &PolicyVerdict, is_look: bool, context: &Context<'_>) -> Str
     }
 }
 
-/// Writes a verdict for a person, as lines: what happens, the risk with its reasons, and the effects.
+/// Describes a verdict for a person, in lines: what happens, the risk with its reasons, and the effects.
 #[must_use]
 pub fn verdict_lines(explained: &Explained) -> Vec<String> {
     let Explained { verdict, outcome, .. } = explained;

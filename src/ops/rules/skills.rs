@@ -1,4 +1,4 @@
-//! Skills and prompt templates: the list of them, and the question that a template makes.
+//! Skills and prompt templates: their list, and the question that a template makes.
 
 use crate::app::Skills;
 use crate::proto::Failure;
@@ -18,7 +18,7 @@ pub fn rows(skills: &Skills) -> Vec<Vec<String>> {
     [rows(&skills.own, "yours"), rows(&skills.project, owner)].concat()
 }
 
-/// The question that a template makes of arguments.
+/// Makes a question from a template and its arguments.
 ///
 /// # Errors
 /// There is no such template, or a project's that isn't trusted.

@@ -52,8 +52,8 @@ pub fn find(store: &mut Store, current: Option<ConversationId>, wanted: &str) ->
     Err(Failure::user(message).hint(":sessions lists them; word* finds beginnings, \"two words\" a phrase"))
 }
 
-/// Lets the agent go on in a conversation as it is stored, and returns its turns. The agent reads the store too, so
-/// `store` opens it only while it is needed.
+/// Continues a conversation as it is stored, and returns its turns. The agent reads the store, too, so `store` opens it
+/// only while it is needed.
 ///
 /// # Errors
 /// The store can't be read; the agent stays in the conversation that it had.
@@ -70,7 +70,7 @@ pub fn go_on<S: DerefMut<Target = Store>>(
     Ok(turns)
 }
 
-/// Copies the first turns of a conversation into a new one, in which the agent goes on.
+/// Copies the first turns of a conversation into a new one, in which the agent continues.
 ///
 /// # Errors
 /// The store can't be written.
@@ -86,7 +86,7 @@ pub fn fork<S: DerefMut<Target = Store>>(
     Ok(fork)
 }
 
-/// Sets the turns after the first `turns` aside; the agent goes on without them.
+/// Sets the turns after the first `turns` aside; the agent continues without them.
 ///
 /// # Errors
 /// The store can't be written.
@@ -161,7 +161,7 @@ pub fn as_markdown(store: &Store, id: ConversationId) -> Result<Option<String>, 
 /// Writes all conversations to a new file, the oldest first, and returns how many there are.
 ///
 /// # Errors
-/// The file's name tells no format, the file is there already or can't be written, or the store can't be read.
+/// The file's name shows no format, the file is there already or can't be written, or the store can't be read.
 pub fn export(store: &Store, path: &Path) -> Result<usize, Failure> {
     let format = Format::of(path).ok_or_else(|| {
         Failure::user(format!("{} ends with neither .jsonl nor .md", path.display()))
@@ -193,7 +193,7 @@ fn cannot_write(place: &str, error: &io::Error) -> Failure {
     Failure::unavailable(format!("{place} can't be written: {error}"))
 }
 
-/// The facts that are stored of a conversation; `None` if it isn't stored any more.
+/// The stored facts about a conversation; `None` if it isn't stored any more.
 ///
 /// # Errors
 /// The store can't be read.

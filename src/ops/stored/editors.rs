@@ -3,8 +3,8 @@
 use crate::proto::Failure;
 use crate::store::{ConversationId, EditorSession, Store, StoredConversation};
 
-/// The conversations of editors, the one used last first, each with what is stored of it: at most `limit`, after the first
-/// `skipped`; `directory` leaves out those of others. The second part says whether there are more.
+/// The conversations of editors, the one used last first, each with its stored facts: at most `limit`, after the first
+/// `skipped`; with `directory` only those of that directory. The second part tells whether there are more.
 ///
 /// # Errors
 /// The store can't be read.
@@ -40,7 +40,7 @@ pub fn find(store: &Store, name: &str) -> Result<Option<(ConversationId, Option<
     Ok(Some((id, named.map(|session| session.name))))
 }
 
-/// Notes the name of a conversation in an editor. It is for later, so that a failure is logged and stops nothing.
+/// Notes the name of a conversation in an editor. The name is for later, so a failure is logged and stops nothing.
 pub fn note(store: &mut Store, session: &EditorSession) {
     if let Err(error) = store.note_editor_session(session) {
         tracing::warn!(event = "editor_session_not_noted", message = error.to_string());

@@ -10,9 +10,9 @@ use crate::store::{HistoryId, Row, Search, Store, TextMatch};
 
 /// Lines in a list.
 const LISTED: usize = 30;
-/// Newest lines among which sessions are found.
+/// Limit on the newest lines in which sessions are searched for.
 const SESSION_LINES: usize = 500;
-/// Newest commands against which a question is held.
+/// Limit on the newest commands with which a question is compared.
 const OWN_LINES: usize = 3_000;
 
 /// The newest lines with a text in them, or the newest of all; the oldest first.
@@ -26,7 +26,7 @@ pub fn list(store: &mut Store, text: &str) -> Result<Vec<Row>, Failure> {
     Ok(rows)
 }
 
-/// Removes the oldest lines above a number, and returns how many were removed. `store` is asked for each part, so that
+/// Removes the oldest lines above a number, and returns how many were removed. `store` is called for each part, so that
 /// others can use the store in between.
 ///
 /// # Errors
@@ -62,7 +62,7 @@ pub fn export(store: &Store, path: &Path, format: Format) -> Result<String, Fail
     Ok(format!("{} and {}", counted(lines, "line"), counted(conversations, "conversation")))
 }
 
-/// The wish of a search among commands that ran.
+/// The criteria of a search among commands that ran.
 #[derive(Clone, Debug, Default)]
 pub struct Wanted {
     /// Words that a command contains, in lower case; empty for any command.
@@ -113,7 +113,7 @@ pub fn own_lines(store: &Store) -> Vec<String> {
     lines.filter(|line| seen.insert(line.clone())).collect()
 }
 
-/// The newest command that begins with a word and goes on, as bash would repeat it for `!WORD`.
+/// The newest command that begins with a word and has more text, as bash would repeat it for `!WORD`.
 #[must_use]
 pub fn last_with(store: &Store, word: &str) -> Option<String> {
     if word.is_empty() {
@@ -147,7 +147,7 @@ fn of_commands() -> Search {
 pub struct Database {
     /// `true` if new rows reach the disk.
     pub is_durable: bool,
-    /// The reason why nothing can be written that stays.
+    /// The reason why no lasting row can be written.
     pub fault: Option<String>,
 }
 

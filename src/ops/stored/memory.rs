@@ -12,7 +12,7 @@ use crate::store::{
 /// Longest memory in characters; a longer text is a document.
 const TEXT_CHARS_MAX: usize = 4_000;
 
-/// Turns from which on a conversation is remembered without a request; a shorter one says too little.
+/// Shortest conversation, in turns, that is remembered without a request; a shorter one says too little.
 const TURNS_MIN: usize = 3;
 
 /// The memories in use, or with `is_taken` false the proposed ones in the inbox.
@@ -77,17 +77,17 @@ pub fn show(store: &Store, id: i64) -> Result<StoredMemory, Failure> {
 /// A change of a stored memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change<'a> {
-    /// Gets another text.
+    /// The memory gets another text.
     Edit(&'a str),
-    /// Deleted.
+    /// The memory is deleted.
     Forget,
-    /// Leaves the inbox and counts from now on.
+    /// The memory leaves the inbox and counts from now on.
     Take,
-    /// Leaves the inbox and is deleted.
+    /// The memory leaves the inbox and is deleted.
     Drop,
 }
 
-/// Changes a memory, and returns the word for what was done with it.
+/// Changes a memory, and returns the word for what was done.
 ///
 /// # Errors
 /// No memory has the number, the new text is too long, or the store can't be written.
@@ -113,8 +113,8 @@ pub fn add(store: &mut Store, agent: &Agent, text: &str) -> Result<Option<Stored
     )
 }
 
-/// The memory that a model has written at a place, usually about a conversation; it reaches no farther than the model
-/// that answers.
+/// Makes the memory that a model has written at a place, usually about a conversation; it goes to no model farther away
+/// than the one that answers.
 #[must_use]
 pub fn written(
     agent: &Agent,
@@ -169,7 +169,7 @@ pub enum Noted {
     Failed,
 }
 
-/// Notes the end of a conversation's memory note.
+/// Records the end of a conversation's memory note.
 ///
 /// # Errors
 /// The store can't be written.
@@ -189,7 +189,7 @@ pub fn stored_line(memory: Option<&StoredMemory>) -> String {
     }
 }
 
-/// The text without its secrets.
+/// Returns the text without its secrets.
 fn fitting(agent: &Agent, text: &str) -> Result<String, Failure> {
     let text = agent.redacted(text);
     if text.chars().count() <= TEXT_CHARS_MAX {

@@ -1,4 +1,4 @@
-//! The things in the store: conversations, their names in editors, the history of lines, memories, receipts, what routing learned.
+//! The things in the store: conversations, their names in editors, the history of lines, memories, receipts, lessons of routing.
 
 pub mod conversations;
 pub mod editors;

@@ -7,7 +7,7 @@ use crate::config::{Env, ReceiptSettings, Settings};
 use crate::proto::Failure;
 use crate::receipts::{self, Check, Options, Report, Tally, Verdict};
 
-/// The log of a user, even if no receipts are written any more.
+/// The log of a user, even if receipts are switched off now.
 ///
 /// # Errors
 /// There is no state directory.
