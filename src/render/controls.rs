@@ -1,7 +1,7 @@
 //! Captured command output to plain text, for the model's copy.
 //!
 //! Owns the last state of a line: escape sequences are removed, carriage returns, backspaces and moves within a line
-//! are applied, so that of a progress bar only its last state remains. Must not know capture limits or the reader.
+//! are applied, so that only the last state of a progress bar remains. Must not know capture limits or the reader.
 //! Linear: a line without controls is copied after one look at its bytes.
 
 use memchr::{memchr, memchr2};
@@ -107,7 +107,7 @@ impl Screen {
         let end = at + bytes[at..].iter().take_while(|byte| matches!(byte, b' '..=b'?')).count();
         let Some(&last @ b'@'..=b'~') = bytes.get(end) else { return end };
         let first = line[at..end].split(';').next().unwrap_or_default();
-        // A count beyond any integer is taken for none.
+        // A count beyond any integer is ignored.
         let number: Option<usize> = first.parse().ok();
         let count = number.unwrap_or(1).max(1);
         let furthest = self.cells.len().max(COLUMN_MAX);

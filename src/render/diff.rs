@@ -1,5 +1,5 @@
-//! The lines that differ between two texts, and the unified form of it (as in POSIX `diff -u`). Pure; must not know
-//! what the texts are.
+//! The lines that differ between two texts, and their unified form (as in POSIX `diff -u`). Pure; must not know what
+//! the texts are.
 
 use std::hash::Hash;
 use std::ops::Range;
@@ -52,7 +52,7 @@ pub fn hunks<T>(lines: &[Line<T>]) -> Vec<Range<usize>> {
     hunks
 }
 
-/// The old content with those of the hunks that are wanted, exactly; a hunk that isn't said is not wanted.
+/// Returns the old content with the wanted hunks applied, exactly; a hunk beyond the end of `wanted` isn't wanted.
 #[must_use]
 pub fn partly(old: &[u8], new: &[u8], wanted: &[bool]) -> Vec<u8> {
     let lines = diff_bytes(old, new);
@@ -112,7 +112,7 @@ pub(super) fn count<T>(lines: &[Line<T>], old: &mut usize, new: &mut usize) {
     }
 }
 
-/// Compares two rows of things; `postprocess_lines` moves a change to where its indentation begins.
+/// Compares two sequences of items; `postprocess_lines` moves a change to where its indentation begins.
 pub(super) fn compare<T: Copy + Default + Eq + Hash + AsRef<[u8]>>(old: &[T], new: &[T]) -> Vec<Line<T>> {
     let mut input = InternedInput::default();
     input.update_before(old.iter().copied());

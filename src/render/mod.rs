@@ -1,6 +1,6 @@
 //! Markdown and other text to styled lines; the sanitiser. Pure: no terminal, no I/O.
 //!
-//! What came from outside passes [`sanitise`] on its way to the terminal, and [`strip_controls`] on its way to a model.
+//! Text from outside passes [`sanitise`] on its way to the terminal, and [`strip_controls`] on its way to a model.
 //! ```
 //! use reedclaw::render::{Markdown, Options};
 //! let mut answer = Markdown::new(Options { width_columns: 40, color: false, markdown: true });

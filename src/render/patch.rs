@@ -1,5 +1,5 @@
-//! Changes of files as data for drawing: from contents, or read from the unified form that git and we write. Pure; must not
-//! know how they are drawn.
+//! Changes of files as data for drawing: from contents, or read from the unified form that git and ReedClaw write.
+//! Pure; must not know how they are drawn.
 
 use std::ops::Range;
 
@@ -14,13 +14,13 @@ const TEXT_BYTES_MAX: usize = 256 * 1024;
 pub struct FilePatch {
     /// Its path, as it will be.
     pub path: String,
-    /// Other facts: it is new, is deleted, is no text, has another mode or name, ends without a newline.
+    /// Other facts: the file is new, deleted or not text, has another mode or name, or ends without a newline.
     pub notes: Vec<String>,
-    /// The changes, in order; empty if it is no text.
+    /// The changes, in order; empty if the file isn't text.
     pub hunks: Vec<Hunk>,
-    /// Lines that are new.
+    /// Number of new lines.
     pub added: usize,
-    /// Lines that go.
+    /// Number of removed lines.
     pub removed: usize,
     /// Lines after the last hunk, if known.
     pub lines_after: Option<usize>,
@@ -125,7 +125,7 @@ impl FilePatch {
         line
     }
 
-    /// A line without its ending; bytes that are no UTF-8 as `\xNN`.
+    /// A line without its ending; bytes that aren't UTF-8 as `\xNN`.
     fn shown(&self, line: &[u8]) -> String {
         let line = line.strip_suffix(b"\n").unwrap_or(line);
         let line = if self.is_crlf { line.strip_suffix(b"\r").unwrap_or(line) } else { line };
@@ -142,7 +142,7 @@ impl FilePatch {
         self.removed += usize::from(matches!(line, Line::Gone(_)));
     }
 
-    /// The same with one of its hunks alone; without any if it is no text.
+    /// Returns the same patch with only one of its hunks; with none if the file isn't text.
     #[must_use]
     pub fn only(&self, hunk: usize) -> Self {
         let hunks = self.hunks.get(hunk).cloned().into_iter().collect();
@@ -253,7 +253,7 @@ impl Reader {
             Some(("-", text)) => (1, 0, Line::Gone(text.to_owned())),
             Some(("+", text)) => (0, 1, Line::New(text.to_owned())),
             Some((" ", text)) => (1, 1, Line::Kept(text.to_owned())),
-            // Some programs take the blank of an empty line away.
+            // Some programs remove the blank of an empty line.
             None => (1, 1, Line::Kept(String::new())),
             // The old text has no newline at its end, between its last line and the new one's.
             Some(("\\", _)) => {
@@ -316,7 +316,7 @@ fn unquoted(path: &str) -> String {
     path.strip_prefix('"').and_then(|path| path.strip_suffix('"')).unwrap_or(path).to_owned()
 }
 
-/// Takes the CR away where every line has one, and says so.
+/// Removes the CR from all lines if each has one, and notes that.
 fn without_cr(file: &mut FilePatch) {
     let mut lines = file.hunks.iter().flat_map(|hunk| &hunk.lines).peekable();
     if lines.peek().is_none() || !lines.all(|line| line.text().ends_with('\r')) {

@@ -27,7 +27,7 @@ pub fn question_sheet(question: &Question, look: Look) -> Sheet {
         _ if question.only_own_shell => "The command waits for a person's input".to_owned(),
         action => {
             let tool = match action {
-                // As lists have it, and as a person types it.
+                // The form in lists, which a person also types.
                 Action::Served { server, tool, .. } => &format!("{server}.{tool}"),
                 _ => &question.tool,
             };
@@ -36,7 +36,7 @@ pub fn question_sheet(question: &Question, look: Look) -> Sheet {
     });
     let cyan = Color::Cyan.normal();
     match &question.action {
-        // The difference names them.
+        // The difference names the files.
         Action::Write { .. } | Action::Edit { .. } if !question.changes.is_empty() => {}
         Action::Shell { command } => head.theirs(cyan, command),
         Action::Write { path } => head.ours(cyan, &format!("writes {path}")),
@@ -65,8 +65,8 @@ pub fn question_sheet(question: &Question, look: Look) -> Sheet {
     let program = question.program.as_ref().map(|program| format!(", by {program}")).unwrap_or_default();
     foot.ours(dim, &format!("in {}{program}", question.cwd));
     let asking = || question.verdict.reasons.iter().filter(|reason| reason.risk == question.verdict.risk);
-    // The results of a command are shown above; a prediction isn't necessary. Nor is it for one that has run, and its rule isn't
-    // why it is asked about again.
+    // The results of a command are shown above, so a prediction isn't necessary. The same applies to a command that has
+    // run: the rule isn't why it is asked about again.
     let effects_max = if is_keep || question.only_own_shell { 0 } else { EFFECTS_MAX };
     for effect in question.verdict.effects.iter().take(effects_max) {
         let effect = effect.to_string();
@@ -150,7 +150,7 @@ pub fn overdue_rows(command: &Overdue, look: Look) -> Vec<String> {
     rows.rows
 }
 
-/// The choice that a reply names by its number, else the reply.
+/// Returns the choice that a reply names by its number, else the reply.
 #[must_use]
 pub fn chosen(reply: String, choices: &[String]) -> String {
     let number = reply.trim().parse::<usize>().ok().and_then(|number| number.checked_sub(1));
@@ -160,7 +160,7 @@ pub fn chosen(reply: String, choices: &[String]) -> String {
 struct Rows {
     look: Look,
     rows: Vec<String>,
-    /// `true` if a word of the model's mixes scripts.
+    /// `true` if a word of the model's text mixes scripts.
     is_mixed: bool,
     /// The author of a text that isn't ours.
     speaker: String,
@@ -187,8 +187,8 @@ impl Rows {
         self.put(gutters, style, broken_at_words(cells(text, true, false), columns));
     }
 
-    /// Facts about a command and its changes, which are our text but for what the command printed; or the arguments of a tool, which
-    /// are the model's.
+    /// Facts about a command and its changes, which are our text except for the command's output; or the arguments of a
+    /// tool, which are the model's.
     fn preview(&mut self, question: &Question) {
         let text = &question.preview;
         for line in text.strip_suffix('\n').unwrap_or(text).split('\n') {
@@ -279,7 +279,7 @@ mod tests {
 
     use crate::proto::action::{Decision, PolicyVerdict, Reason, Risk};
 
-    /// A row that the terminal wraps counts as one, and what was drawn before is not taken away whole.
+    /// A row that the terminal wraps counted as one, and the earlier drawing wasn't removed completely.
     #[test]
     fn a_heading_is_broken_between_words() {
         let rows = asked_rows("The command ran on a copy. Keep its changes?", "really?", &[], Look::plain(30));

@@ -1,7 +1,7 @@
-//! The sanitiser: what came from a model, a file or a server, made harmless for a terminal.
+//! The sanitiser: makes text from a model, a file or a server harmless for a terminal.
 //!
-//! Owns the rule of what may pass: printable text, newline and tab. Escape sequences go whole (introducer, parameters and
-//! payload), other controls go alone. Must not know who the text is for or how it is laid out.
+//! Owns the rule of what may pass: printable text, newline and tab. Escape sequences are removed whole (introducer,
+//! parameters and payload), other controls one by one. Must not know who the text is for or how it is laid out.
 //!
 //! Decisions:
 //! - A carriage return is dropped, so that CRLF is a newline and nothing can overwrite what was already shown.
@@ -19,7 +19,7 @@ use crate::base::text::{has_emoji_variant, is_emoji, is_invisible};
 
 /// Characters of an unterminated string sequence that are swallowed before text is shown again.
 pub const STRING_CHARS_MAX: usize = 4096;
-/// Characters of a control sequence that are swallowed before it is taken for text: real ones are under 64.
+/// Characters of a control sequence that are swallowed before the rest counts as text: real ones are under 64.
 pub const CSI_CHARS_MAX: usize = 256;
 
 const ZWNJ: char = '\u{200c}';

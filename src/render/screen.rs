@@ -1,10 +1,10 @@
-//! Output of programs for the screen of somebody else: what draws passes, what asks or commands a terminal doesn't.
+//! The output of programs for another person's screen: drawing passes, questions and commands to the terminal don't.
 //!
-//! Owns the rule of what may pass: text, colours, movements of the cursor, erasing, scrolling, and the modes that change how a
-//! screen looks. Titles, links, clipboards, fonts, pictures, questions to the terminal, the mouse and the bell go. Must not
-//! know who looks at the screen.
+//! Owns the rule of what may pass: text, colours, movements of the cursor, erasing, scrolling, and the modes that
+//! change how a screen looks. Titles, links, clipboards, fonts, pictures, questions to the terminal, the mouse and the
+//! bell are removed. Must not know who looks at the screen.
 //!
-//! Line drawing by a second character set becomes the characters themselves, so that the text says all about the screen.
+//! Line drawing by a second character set becomes the characters themselves, so that the text describes the whole screen.
 
 /// Characters of a control sequence that are read before it is dropped.
 const SEQUENCE_CHARS_MAX: usize = 256;
@@ -43,7 +43,7 @@ enum State {
 /// The settings of a screen that its picture doesn't show, for each of its two halves.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Lasting {
-    /// The rows that scroll, as a sequence says them; of the usual half, then of the other one.
+    /// The scrolling rows, as the sequence that sets them; of the usual half, then of the other one.
     rows: [String; 2],
     is_alternate: bool,
     no_wrap: bool,
@@ -51,7 +51,7 @@ struct Lasting {
 }
 
 impl ScreenFilter {
-    /// Returns the part of a piece, and of what was held back, that may be shown.
+    /// Returns the part of a piece, and of the held text, that may be shown.
     pub fn push(&mut self, bytes: &[u8]) -> String {
         let mut out = String::with_capacity(bytes.len());
         let joined;
@@ -85,8 +85,8 @@ impl ScreenFilter {
         out
     }
 
-    /// The sequences that set what a picture of the screen doesn't show: which rows scroll on its usual half and, if it is in
-    /// use, on the other one, and its modes. They move the cursor.
+    /// The sequences that set what a picture of the screen doesn't show: the scrolling rows of its usual half and, if
+    /// it is in use, of the other one, and its modes. They move the cursor.
     #[must_use]
     pub fn lasting(&self) -> [String; 2] {
         let mut modes = String::new();

@@ -18,9 +18,9 @@ use super::words::differing;
 use crate::base::text::counted;
 use crate::syntax::{Language, highlight};
 
-/// From this width on both texts have their line numbers.
+/// From this width on, both texts have their line numbers.
 const TWO_NUMBERS_COLUMNS: usize = 60;
-/// Columns that a text has at least, however narrow the terminal.
+/// Minimum columns of a text, however narrow the terminal is.
 const TEXT_COLUMNS_MIN: usize = 8;
 
 /// The appearance of a sheet.
@@ -37,7 +37,7 @@ pub struct Look {
 }
 
 impl Look {
-    /// Without colours, for text.
+    /// Returns the look of plain text, without colours.
     #[must_use]
     pub fn plain(width_columns: usize) -> Self {
         Self { width_columns, color: false, unicode: true, accessible: false }
@@ -153,7 +153,7 @@ impl Sheet {
         rows
     }
 
-    /// The file whose rows these are a part of: the first one.
+    /// The file to which the first of these rows belongs.
     #[must_use]
     pub fn file_at(&self, wanted: Range<usize>) -> usize {
         let first = self.starts.partition_point(|start| *start <= wanted.start).saturating_sub(1);
@@ -164,7 +164,7 @@ impl Sheet {
         self.items.iter().skip(first).find_map(file).unwrap_or(self.files.len().saturating_sub(1))
     }
 
-    /// One row for each file, with how much it is.
+    /// One row for each file, with the size of its changes.
     #[must_use]
     pub fn file_rows(&self) -> Vec<String> {
         (0..self.files.len()).flat_map(|file| self.head(file)).collect()
@@ -252,7 +252,7 @@ impl Sheet {
         format!("{number:>digits$} {mark} ")
     }
 
-    /// Returns whether the tabs of a line are shown: a change may be of nothing else.
+    /// Returns whether the tabs of a line are shown: a change may consist only of tabs.
     fn shows_tabs(&self, line: &Line<String>) -> bool {
         !matches!(line, Line::Kept(_)) && !self.look.accessible
     }
@@ -356,7 +356,7 @@ impl Drawn {
     }
 }
 
-/// Cuts the colours of a text into those of its lines.
+/// Splits the colours of a text into those of its lines.
 fn by_line(colors: &[(Range<usize>, Style)], text: &str, first_line: usize, out: &mut BTreeMap<usize, Colors>) {
     let mut start = 0;
     let mut rest = colors;
@@ -371,7 +371,7 @@ fn by_line(colors: &[(Range<usize>, Style)], text: &str, first_line: usize, out:
     }
 }
 
-/// Finds the range that holds a place, of ranges in order.
+/// Finds the range that contains a place, in ordered ranges.
 fn in_order(ranges: &[(Range<usize>, Style)], at: usize) -> Option<usize> {
     let found = ranges.partition_point(|(range, _)| range.start <= at).checked_sub(1)?;
     ranges[found].0.contains(&at).then_some(found)

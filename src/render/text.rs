@@ -1,6 +1,6 @@
 //! Text in terminal columns: display width, cutting, visible escapes and plain tables.
 //!
-//! Owns how wide a text is. Must not know colours or markdown.
+//! Owns the width of a text. Must not know colours or markdown.
 //! The width is that of the clusters one by one (a base character with its marks, or an emoji sequence), because that is
 //! how terminals place them: ligatures that `unicode-width` would count as one cell take two.
 
@@ -11,15 +11,15 @@ use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 use super::sanitise::sanitise;
 use crate::base::text::is_invisible;
 
-/// Characters of one cluster at most; further marks begin another, so that no text costs more than linear time.
+/// Limit on the characters of one cluster; further marks begin another, so that no text costs more than linear time.
 const CLUSTER_CHARS_MAX: usize = 32;
 /// Blanks between the columns of a plain table.
 const GAP: usize = 2;
 /// Columns that a description needs beside its name.
 const DESCRIPTION_MIN: usize = 24;
-/// Columns for the last column of a table, which is the one that the list is for.
+/// Minimum columns of a table's last column, which is the one that the list is for.
 const LAST_COLUMN_MIN: usize = 20;
-/// Columns that a column of paths has at least: a name.
+/// Minimum columns of a column of paths: a name.
 const PATH_COLUMN_MIN: usize = 16;
 
 /// Returns the columns that a text of one line takes on a terminal.
@@ -115,8 +115,8 @@ pub fn wrap(text: &str, columns: usize, indent: &str) -> String {
     rows
 }
 
-/// Shows a command as it will run: every control, every invisible character and every blank that is no plain space as an
-/// escape (`\n`, `\t`, `\x1b`, `\u{202e}`). Newlines too: split into lines first where they should stay.
+/// Shows a command as it will run: every control, every invisible character and every blank that is no plain space as
+/// an escape (`\n`, `\t`, `\x1b`, `\u{202e}`). Newlines, too: to keep them, split the text into lines first.
 ///
 /// A backslash stays as it is, so that ordinary commands look as they are; [`has_hidden`] tells whether an escape is ours.
 #[must_use]
@@ -136,7 +136,7 @@ pub fn escape_visible(text: &str) -> String {
     shown
 }
 
-/// JSON whose invisible characters and controls are escaped, for a terminal: to a program it is the same value.
+/// Escapes the invisible characters and controls of JSON, for a terminal: a program reads the same value.
 #[must_use]
 pub fn escape_json(json: &str) -> String {
     let mut shown = String::with_capacity(json.len());
@@ -267,7 +267,7 @@ pub fn described(rows: &[(String, String)], width_columns: usize) -> String {
     let names: Vec<_> = rows.iter().map(|(name, _)| sanitise(name)).collect();
     let widest = names.iter().map(|name| width(name)).max().unwrap_or(0);
     let begin = widest + GAP;
-    // No room beside the names: below them.
+    // Without room beside the names, the descriptions go below them.
     let (begin, is_beside) = if begin + DESCRIPTION_MIN <= width_columns { (begin, true) } else { (GAP, false) };
     let mut out = String::new();
     for (name, (_, meaning)) in names.iter().zip(rows) {

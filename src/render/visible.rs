@@ -41,7 +41,7 @@ pub(super) fn cells(line: &str, shows_tabs: bool, unicode: bool) -> impl Iterato
                     let text = escape_visible(c.encode_utf8(&mut [0; 4]));
                     let columns = width(&text);
                     let at = start + offset;
-                    // A character that combines with others, and isn't hidden by itself.
+                    // The character combines with others, and isn't hidden itself.
                     if columns > 0 && text.chars().eq([c]) && !is_look_alike(at) {
                         return vec![Cell { at, text: text.into(), columns, is_escape: false }];
                     }

@@ -6,23 +6,23 @@ use super::diff::{Line, compare};
 
 /// Longest line that is looked into, in bytes.
 const LINE_BYTES_MAX: usize = 2_000;
-/// Percentage of bytes that must be the same, for two lines to be one that changed.
+/// Percentage of bytes that two lines must share to count as one line that changed.
 const SAME_PERCENT: usize = 30;
 
-/// The places of two lines where they differ, in bytes; empty if they have too little in common.
+/// Returns the places where two lines differ, in bytes; empty if they have too little in common.
 pub(super) fn differing(old: &str, new: &str) -> (Vec<Range<usize>>, Vec<Range<usize>>) {
     if old.len() > LINE_BYTES_MAX || new.len() > LINE_BYTES_MAX { (Vec::new(), Vec::new()) } else { ranges(old, new) }
 }
 
-/// The words of a text that are gone and those that are new, as far as the two have something in common; `…` stands for the words
-/// between them.
+/// Returns the removed words of the old text and the new words of the other, as far as the two have something in
+/// common; `…` marks the words between them.
 #[must_use]
 pub fn changed_words(old: &str, new: &str) -> (String, String) {
     let (gone, come) = ranges(old, new);
     let joined = |text: &str, ranges: &[Range<usize>]| {
         let (mut shown, mut end) = (String::new(), None);
         for range in ranges {
-            // A blank that both texts have doesn't part two words.
+            // A blank that both texts have doesn't separate two words.
             match end.map(|end| &text[end..range.start]) {
                 Some(between) if between.trim().is_empty() => shown += between,
                 Some(_) => shown += " … ",
@@ -62,7 +62,7 @@ fn extend(ranges: &mut Vec<Range<usize>>, at: &mut usize, word: &str) {
     }
 }
 
-/// Cuts a line into words, blanks and single signs.
+/// Splits a line into words, blanks and single signs.
 fn words(line: &str) -> Vec<&str> {
     let kind = |c: char| match c {
         _ if c.is_alphanumeric() || c == '_' => 1,

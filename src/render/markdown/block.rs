@@ -1,7 +1,7 @@
 //! The beginning of a line of Markdown: containers (quotes, list items) and the kind of block.
 //!
 //! Owns the decision from a line's first characters, made as soon as more of them couldn't change it. Pure and without
-//! memory of its own: it is asked again with each character until it knows, at most [`HEAD_BYTES_MAX`] of them.
+//! memory of its own: it is called again with each character until it decides, at most [`HEAD_BYTES_MAX`] of them.
 //!
 //! It is more lenient than CommonMark in two ways: two columns of indentation nest an item under any marker, as models
 //! write lists; a line that isn't indented leaves the list, blank line or not.
@@ -31,7 +31,7 @@ pub(super) enum Leaf {
     Blank,
     Text,
     Heading(usize),
-    /// Its mark, their count, and the columns that its code lines may be indented by.
+    /// The mark, the number of marks, and the limit on the indentation that code lines lose, in columns.
     Fence {
         mark: char,
         count: usize,
@@ -62,7 +62,7 @@ pub(super) struct Start {
     pub(super) rest: usize,
 }
 
-/// Classifies a line by what is known of it; `None` asks for more, never when the line is complete.
+/// Classifies a line by the part that is known so far; `None` asks for more, never when the line is complete.
 pub(super) fn classify(head: &str, complete: bool, open: &[Container], before: Before) -> Option<Start> {
     if head.starts_with(COMMAND) {
         return Some(Start { matched: 0, new: Vec::new(), leaf: Leaf::Command, rest: 0 });
@@ -128,7 +128,7 @@ struct Line<'a> {
     at: usize,
     /// The start of the innermost quote's text.
     base: usize,
-    /// Columns that the line's indentation lacks of the text of its container.
+    /// Columns of indentation that the line needs to reach its container's text.
     short: isize,
     listed: bool,
 }

@@ -1,5 +1,5 @@
-//! Colours for a block of code while it comes: by its grammar where there is one, else strings, comments, numbers and the
-//! words that many languages share.
+//! Colours for a block of code while it arrives: by its grammar if there is one, else strings, comments, numbers and
+//! the words that many languages share.
 //!
 //! Owns the state within a block. Must not know the terminal. With a grammar a line is held until it has ended, else a word;
 //! every character comes out once, in order, whatever the colours.
@@ -9,7 +9,7 @@ use nu_ansi_term::{Color, Style};
 use crate::render::paint::code_style;
 use crate::syntax::{Language, Lines};
 
-/// Bytes of a line that are held for its grammar; of a longer one the rest comes as it is, and so does the block's rest.
+/// Limit on the bytes of a line that are held for its grammar; from a longer line on, the block is printed without colours.
 const LINE_BYTES_MAX: usize = 4 * 1024;
 
 /// Characters of a word that is held; a longer one is no keyword.
@@ -172,7 +172,7 @@ impl Code {
         }
     }
 
-    /// Ends a line: what it held comes out.
+    /// Ends a line: its held text is printed.
     pub(super) fn end_line(&mut self, sink: &mut dyn FnMut(char, Style)) {
         match self {
             Self::Grammar(grammar) => grammar.end_line(sink),

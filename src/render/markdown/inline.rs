@@ -9,7 +9,7 @@
 //! ends (URLs, shell variables, LaTeX); punctuation means ASCII punctuation, so that emphasis works beside CJK marks;
 //! `~~` only, as `~5` means "about".
 
-/// Characters held for one open span at most; a longer span is shown as it was written.
+/// Limit on the characters held for one open span; a longer span is shown as it was written.
 pub(super) const HELD_CHARS_MAX: usize = 300;
 /// Links inside a link's text are read to this depth.
 const DEPTH_MAX: usize = 3;
@@ -66,7 +66,7 @@ pub(super) struct Inline {
 }
 
 impl Inline {
-    /// Starts a line; `keep_ticks` leaves the backticks of code visible, for where no colour tells it apart.
+    /// Starts a line; `keep_ticks` leaves the backticks of code visible, for output without colours.
     pub(super) fn new(keep_ticks: bool) -> Self {
         Self {
             held: Vec::new(),
@@ -95,7 +95,7 @@ impl Inline {
         }
     }
 
-    /// Ends the line: what is held is shown, open spans as they were written.
+    /// Ends the line: the held text is shown, open spans as they were written.
     pub(super) fn finish(&mut self, sink: &mut dyn FnMut(char, Mark)) {
         self.release(true, sink);
         *self = Self::new(self.keep_ticks);

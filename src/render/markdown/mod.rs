@@ -31,7 +31,7 @@ use crate::syntax::{Document, Scan};
 const TABLE_BYTES_MAX: usize = 64 * 1024;
 /// Narrowest terminal that is wrapped for; a narrower one (0 is "unknown") wraps by itself.
 const WIDTH_COLUMNS_MIN: usize = 8;
-/// Columns of a rule where the width is unknown.
+/// Columns of a rule if the width is unknown.
 const RULE_COLUMNS: usize = 40;
 
 /// The appearance of an answer.
@@ -200,7 +200,7 @@ impl Markdown {
         }
     }
 
-    /// Finds out what the line begins, as soon as its head tells.
+    /// Decides the kind of a line as soon as its head is long enough.
     fn decide(&mut self, complete: bool) {
         if !self.documents.is_empty() {
             self.verbatim_line(0, Mode::Document);

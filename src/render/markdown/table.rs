@@ -32,9 +32,9 @@ pub(super) fn is_delimiter(row: &str) -> bool {
     row.contains('-') && cells.iter().all(dashes)
 }
 
-/// Lays a table out in `width` columns, one row of cells for each line; where that would cut words, the cells of a row are below each
-/// other, each after its heading. `None` if that can't fit either. The rows are a header, a delimiter row and the body; the longest
-/// row gives the count of columns, so that no cell is lost.
+/// Lays a table out in `width` columns, one row of cells for each line. If that would cut words, the cells of a row are
+/// below each other, each after its heading. `None` if that doesn't fit either. The rows are a header, a delimiter row
+/// and the body; the longest row decides the number of columns, so that no cell is lost.
 pub(super) fn lay_out(
     rows: &[String],
     width: usize,
@@ -117,7 +117,7 @@ fn stack(rows: &[Vec<Vec<Cell>>], width: usize) -> Option<Vec<Vec<Cell>>> {
     Some(lines)
 }
 
-/// The columns that the longest word of a cell takes; wide characters are parted anywhere.
+/// The columns that the longest word of a cell takes; wide characters can be split anywhere.
 fn longest_word(cells: &[Cell]) -> usize {
     let words = cells.split(|cell| cell.text == " " || cell.columns > 1);
     words.map(columns).max().unwrap_or(0).min(WORD_MAX)
@@ -148,7 +148,7 @@ fn align(cell: &str) -> Align {
     }
 }
 
-/// Cuts a row to its cells. A bar inside code parts no cells, unlike in GFM: models write `a|b` and mean it.
+/// Splits a row into its cells. A bar inside code separates no cells, unlike in GFM: models write `a|b` and mean it.
 fn split(row: &str) -> Vec<String> {
     let row = row.trim();
     let row = row.strip_prefix('|').unwrap_or(row);
@@ -175,8 +175,8 @@ fn split(row: &str) -> Vec<String> {
     cells.iter().map(|cell| cell.trim().to_owned()).collect()
 }
 
-/// Cuts the widest columns to one width, the largest with which all fit, but none below its longest word; `None` if they can't
-/// fit so.
+/// Narrows the widest columns to one width, the largest with which all columns fit, but none below its longest word;
+/// `None` if they can't fit this way.
 fn fit(natural: &[usize], words: &[usize], available: usize) -> Option<Vec<usize>> {
     if natural.iter().sum::<usize>() <= available {
         return Some(natural.to_vec());

@@ -261,7 +261,7 @@ fn without_markdown_the_text_is_only_sanitised() {
 
 #[test]
 fn hostile_answers_cost_linear_time() {
-    // Each of these would take minutes where a push read its line or answer again.
+    // Each of these would take minutes if a push read its line or answer again.
     let patterns = [
         "word ",
         "*a ",

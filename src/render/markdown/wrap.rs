@@ -29,7 +29,7 @@ pub(super) struct Cell {
     pub(super) style: Style,
 }
 
-/// Adds a character to a row of cells, to its last one where it extends that.
+/// Adds a character to a row of cells, or to its last cell if it extends that.
 pub(super) fn push_cell(cells: &mut Vec<Cell>, c: char, style: Style) {
     match cells.last_mut() {
         Some(last) if text::extends(&last.text, c) => {
@@ -81,7 +81,7 @@ impl Writer {
         }
     }
 
-    /// Takes what has been written.
+    /// Returns the text written so far, and clears it.
     pub(super) fn take(&mut self) -> String {
         std::mem::take(&mut self.out)
     }
@@ -175,7 +175,7 @@ impl Writer {
         self.cells(&cells);
     }
 
-    /// Writes a word that fits no line up to its last place, which begins the next line.
+    /// Writes a word that fits no line, except for its last cell, which begins the next line.
     fn break_word(&mut self) {
         let Some(last) = self.word.pop() else { return };
         self.word_columns -= last.columns;

@@ -97,7 +97,7 @@ fn deceptive_characters_are_shown_as_escapes() {
     for look in [Look::plain(80), Look { color: true, ..Look::plain(40) }, Look { accessible: true, ..Look::plain(80) }]
     {
         let rows = drawn(&[change(path, Some(&evil.replace("ok", "no")), Some(evil))], look).join("\n");
-        // The colours are ours, and nothing else.
+        // The only escape sequences are our colours.
         let bare: String = rows
             .split("\u{1b}[")
             .enumerate()
