@@ -1,5 +1,5 @@
-//! The question whether a model's call may run: what it would do, why it is asked, and a lone key that answers. Whatever
-//! isn't plainly yes is no, and a yes is taken only once all of it was shown.
+//! The question whether a model's call may run: what it would do, why it is asked, and a lone key that answers. Any
+//! answer that isn't plainly yes is no, and a yes counts only once the whole text was shown.
 
 use super::hunks::{choose_hunks, rewrite};
 use super::pager::{Pager, look};
@@ -19,7 +19,7 @@ use crate::share::RemoteAnswer;
 enum Key {
     Once,
     Always,
-    /// Offered where a second key is asked for.
+    /// Offered if a second key is asked for.
     Filled,
     Edit,
     MyShell,
@@ -32,7 +32,7 @@ enum Key {
     Late,
 }
 
-/// The keys that may count, and what each is called; the others of the row are always there.
+/// The keys that may count, and the text of each; the other keys of the row are always there.
 const KEYS: [(&[u8], Key, &str); 7] = [
     (b"y", Key::Once, "run once [y]"),
     (b"a", Key::Always, "always, in this project [a]"),
@@ -43,10 +43,10 @@ const KEYS: [(&[u8], Key, &str); 7] = [
     (b"w", Key::NoBecause, "no, and say why [w]"),
 ];
 const NO: &str = "no [n, Enter]";
-/// Before all of it was seen.
+/// The row of keys before the whole text was shown.
 const MORE: &str = "down [Space, j]  up [b, k]  end [G]  no [n, Enter]";
 
-/// Reads a lone key; `offered` are those that count here.
+/// Reads a lone key; `offered` are the keys that count here.
 fn key(keys: &[u8], offered: &[Key]) -> Option<Key> {
     if matches!(keys, b"n" | b"N" | b"\r" | b"\n" | b"\x1b" | b"\x04") {
         return Some(Key::No);
@@ -113,7 +113,7 @@ pub fn approve<P: Asking>(person: &mut P, question: &Question, cancel: &Cancel) 
         (top, is_seen) = (pager.shown().start, pager.is_seen());
         let file = pager.sheet().file_at(pager.shown());
         pager.leave(&console);
-        // Looking at a file decides nothing; any other key does, unless somebody elsewhere was first.
+        // Looking at a file decides nothing; any other key does, unless a person elsewhere was first.
         if reply != Key::Whole
             && let Some(Err(remote)) = elsewhere.as_ref().map(|open| open.answer_here())
         {
@@ -164,7 +164,7 @@ pub fn approve<P: Asking>(person: &mut P, question: &Question, cancel: &Cancel) 
     }
 }
 
-/// The answer where none came.
+/// The answer if no key came.
 pub(super) fn unanswered() -> Answer {
     Answer::Unanswered("nobody answered in time".to_owned())
 }
@@ -184,7 +184,7 @@ fn edit<P: Asking>(person: &mut P, question: &Question, file: usize) -> Result<O
     Ok(content.map(|content| Answer::Rewritten(file, content)))
 }
 
-/// Ends the question by the answer that came from elsewhere.
+/// Ends the question with the answer that came from elsewhere.
 fn answered_elsewhere(console: &Console, question: &Question, remote: RemoteAnswer) -> Answer {
     let by = escape_visible(&remote.by);
     conclude(console, question, &format!("{}, by {by}", if remote.is_yes { "once" } else { "no" }));
@@ -273,7 +273,7 @@ fn look_at<P: Asking>(person: &mut P, make: &dyn Fn(Look) -> Sheet) -> Result<()
     Ok(())
 }
 
-/// Puts a model's question to the person.
+/// Asks the person a model's question.
 ///
 /// # Errors
 /// The person can't be asked any more.

@@ -37,7 +37,7 @@ fn choice(keys: &[u8], is_seen: bool) -> Option<HunkChoice> {
     })
 }
 
-/// Lets the person take hunks one by one; what they said, in words, and as an answer.
+/// Lets the person take hunks one by one; returns the decision in words, and as an answer.
 pub(super) fn choose_hunks<P: Asking>(
     person: &mut P,
     question: &Question,
@@ -56,7 +56,7 @@ pub(super) fn choose_hunks<P: Asking>(
                 of_file.push(rest);
                 continue;
             }
-            // What a difference doesn't show, such as a mode, a row of the question says.
+            // Facts that a difference doesn't show, such as a mode, are in a row of the question.
             let about = |row: &&str| {
                 row.get(3..).and_then(|row| row.strip_prefix(&*patch.path)).is_some_and(|it| it.starts_with("  "))
             };

@@ -1,5 +1,5 @@
 //! Asking a person by keys: a question and the key that answers it, approvals with pages and hunks, the choice about an
-//! overdue command. It must not know why something is asked, nor what becomes of the answer.
+//! overdue command. It must not know why something is asked, nor how the answer is used.
 
 mod approve;
 mod hunks;

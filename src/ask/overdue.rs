@@ -1,5 +1,5 @@
-//! Asks what to do with a timed-out command of a model. It runs on meanwhile, and when it ends by itself the question is
-//! withdrawn.
+//! Asks what to do with a timed-out command of a model. The command runs on meanwhile, and if it ends first, the
+//! question is withdrawn.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -17,7 +17,7 @@ use crate::shell::session::KeysTo;
 enum Reply {
     Chosen(OverdueChoice),
     Stop,
-    /// Nothing, for too long or because it has ended.
+    /// No answer, for too long or because the command has ended.
     Nothing,
 }
 
@@ -91,7 +91,7 @@ pub fn ask_overdue<P: Asking>(
     if reply == Reply::Stop {
         cancel.cancel();
     }
-    // The word is the sign that Ctrl-C is heard again.
+    // The printed answer shows that Ctrl-C works again.
     person.session().keys_to(KeysTo::Cancel);
     if standing.is_shown {
         person.console().line(match reply {

@@ -1,5 +1,5 @@
-//! A question longer than a row: its rows a page at a time, drawn over in place, and a row of keys below them. It leaves the
-//! lines above it alone, and what it has drawn it takes away again.
+//! A question longer than a row: its rows a page at a time, drawn over in place, and a row of keys below them. It
+//! leaves the lines above it alone, and removes its drawing at the end.
 
 use std::ops::Range;
 use std::sync::atomic::AtomicBool;
@@ -10,7 +10,7 @@ use crate::console::Console;
 use crate::render::sheet::{Look, Sheet};
 use crate::render::text::ellipsis;
 
-/// Rows that a page has, however low the terminal.
+/// Minimum rows of a page, however low the terminal is.
 const PAGE_ROWS_MIN: usize = 3;
 
 /// The appearance of changes on a console.
@@ -28,9 +28,9 @@ pub fn look(console: &Console) -> Look {
 pub struct Pager<'q, T> {
     /// Makes the sheet for the terminal as it is.
     make: &'q dyn Fn(Look) -> Sheet,
-    /// The keys, in words; once all was seen, and before.
+    /// The rows of keys, in words: the one after the whole sheet was seen, and the one before.
     keys: [&'q str; 2],
-    /// Reads a key; whether all was seen.
+    /// Reads a key; the second argument tells whether the whole sheet was seen.
     choice: &'q dyn Fn(&[u8], bool) -> Option<T>,
     sheet: Sheet,
     width_columns: usize,
@@ -42,9 +42,9 @@ pub struct Pager<'q, T> {
     /// Rows on the screen, without those of keys; zero if other text is below them.
     drawn: usize,
     row: KeyRow,
-    /// `true` if an answer does nothing but leave.
+    /// `true` if every answer only leaves the pager.
     is_harmless: bool,
-    /// Set when somebody elsewhere has answered.
+    /// Set when a person elsewhere has answered.
     withdrawn_by: Option<&'q AtomicBool>,
 }
 
@@ -92,7 +92,7 @@ fn scrolls(mut keys: &[u8]) -> Option<Vec<Scroll>> {
 }
 
 impl<'q, T> Pager<'q, T> {
-    /// Makes one; nothing is drawn yet.
+    /// Makes a pager; nothing is drawn yet.
     pub fn new(
         console: &Console,
         make: &'q dyn Fn(Look) -> Sheet,
@@ -118,19 +118,19 @@ impl<'q, T> Pager<'q, T> {
         }
     }
 
-    /// The same for a question that somebody elsewhere may answer first.
+    /// Sets the flag that withdraws the question when a person elsewhere answers first.
     pub fn withdrawn_by(mut self, flag: Option<&'q AtomicBool>) -> Self {
         self.withdrawn_by = flag;
         self
     }
 
-    /// The same for looking only: its keys count from the drawing on.
+    /// Makes the pager one for looking only: its keys count as soon as it is drawn.
     pub fn browsing(mut self) -> Self {
         self.is_harmless = true;
         self
     }
 
-    /// The rows under the eyes.
+    /// The visible rows.
     pub fn shown(&self) -> Range<usize> {
         self.top..(self.top + self.page_rows).min(self.sheet.len())
     }
@@ -140,17 +140,17 @@ impl<'q, T> Pager<'q, T> {
         &self.sheet
     }
 
-    /// Returns whether all of it has been under the eyes.
+    /// Returns whether all rows have been visible.
     pub fn is_seen(&self) -> bool {
         self.is_seen
     }
 
-    /// Goes on where another one was.
+    /// Continues from the place of another pager.
     pub fn go_to(&mut self, top: usize, is_seen: bool) {
         (self.top, self.is_seen) = (top, is_seen);
     }
 
-    /// Takes away what is drawn, or goes below it if that can't be.
+    /// Removes the drawing, or goes below it if that is impossible.
     pub fn leave(&mut self, console: &Console) {
         let (rows, of_keys) = (std::mem::take(&mut self.drawn), self.row.rows());
         self.row.forget();

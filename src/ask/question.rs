@@ -1,4 +1,4 @@
-//! A question that a lone key answers. A paste, an escape sequence and keys that were typed before it are no answer.
+//! A question that a lone key answers. A paste, an escape sequence and keys that were typed before it don't count as answers.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::shell::{Event, Session};
 const PASTE_BEGINS: &[u8] = b"\x1b[200~";
 const PASTE_ENDS: &[u8] = b"\x1b[201~";
 
-/// The input that came in one piece.
+/// Input that arrived in one piece.
 #[derive(Debug, PartialEq, Eq)]
 enum Piece<'k> {
     /// A key, or several that were pressed at once.
@@ -45,14 +45,14 @@ impl Reader {
             self.paste = None;
             return if stops { Piece::Stop } else { Piece::Paste };
         }
-        // Of a long paste only the beginning of its end is still of use.
+        // Only the end of a long paste is still needed: its end mark may begin there.
         let end = pasted.len();
         pasted.drain(..end.saturating_sub(PASTE_ENDS.len()));
         Piece::Paste
     }
 }
 
-/// Answers of the pump that are waited for before a question is put: one to the question itself, and as many as others
+/// Answers of the pump to wait for before a question is shown: one to the question itself, and as many as other threads
 /// may still have on their way (the thread that lists programs, the one that answers).
 const NUDGES: u8 = 3;
 
@@ -70,9 +70,9 @@ const LOOK: Duration = Duration::from_millis(50);
 pub enum KeyMeaning<T> {
     /// An answer, if keys count already.
     Answer(T),
-    /// Turned a page, which answers nothing and counts at once.
+    /// The key turned a page, which answers nothing and counts at once.
     Paged,
-    /// Not for this question.
+    /// The key isn't for this question.
     Other,
 }
 
@@ -82,23 +82,23 @@ impl<T> From<Option<T>> for KeyMeaning<T> {
     }
 }
 
-/// A question that is put, as it sees itself.
+/// A question that is being asked.
 pub trait Asked {
     /// The type of the answer.
     type Answer: Clone;
-    /// Shows it, without its row of keys.
+    /// Shows the question, without its row of keys.
     fn show(&mut self, console: &Console);
     /// Shows the row of keys.
     fn show_keys(&mut self, console: &Console, listening: Listening);
-    /// Takes a key, or several that were pressed at once.
+    /// Reads a key, or several that were pressed at once.
     fn key(&mut self, keys: &[u8], console: &Console) -> KeyMeaning<Self::Answer>;
-    /// Something else was written meanwhile.
+    /// Notes that other text was written meanwhile.
     fn disturbed(&mut self);
-    /// The flag that withdraws it once it is set, as if no key had come; `None` if it waits until it is answered.
+    /// The flag that withdraws the question once it is set, as if no key had come; `None` if the question waits for an answer.
     fn withdrawn_by(&self) -> Option<&AtomicBool> {
         None
     }
-    /// Returns whether an answer does so little that keys count from the drawing on.
+    /// Returns whether an answer does so little that keys count as soon as the question is drawn.
     fn is_harmless(&self) -> bool {
         false
     }
@@ -145,13 +145,13 @@ pub trait Asking {
     /// The console for the question.
     fn console(&self) -> &Console;
 
-    /// The environment: it says where a private copy may lie.
+    /// The environment: it decides the place of a private copy.
     fn env(&self) -> &Env;
 
-    /// Takes what happens beside keys.
+    /// Handles an event other than a key.
     ///
     /// # Errors
-    /// It is over.
+    /// The session is over.
     fn happened(&mut self, event: Event) -> Result<(), Self::Hangup>;
 
     /// Lets the person edit a line that begins with `text`; `None` if they cancel.
@@ -167,22 +167,22 @@ pub trait Asking {
     /// The session is over.
     fn open_in_editor(&mut self, path: &Path) -> Result<Option<i32>, Self::Hangup>;
 
-    /// Returns whether they have a shell of their own here.
+    /// Returns whether the person has a shell of their own here.
     fn has_shell(&self) -> bool;
 
-    /// Time that they have for a key.
+    /// Time limit for the person to press a key.
     fn patience(&self) -> Duration {
         WAIT
     }
 
-    /// The same question where others may answer it, if they may.
+    /// The same question for others to answer, if they may.
     fn elsewhere(&self) -> Option<Arc<Elsewhere>> {
         None
     }
 }
 
-/// Puts a question and waits for an answer by keys; afterwards keys are kept for the editor again. `stop` is the answer
-/// of Ctrl-C, `late` the one after the time limit; without it there is none.
+/// Asks a question and waits for an answer by keys; afterwards keys wait for the editor again. `stop` is the answer of
+/// Ctrl-C, `late` the answer after the time limit; without `late` there is no limit.
 ///
 /// A key answers only after a pause ([`Quiet`]); Ctrl-C always does.
 pub fn put<P: Asking, A: Asked>(
@@ -256,7 +256,7 @@ pub fn put<P: Asking, A: Asked>(
     Ok(if is_stopped_after(person)? { stop } else { answer })
 }
 
-/// Returns whether Ctrl-C came after the answer, before the keys were the editor's again: those are still on their way
+/// Returns whether Ctrl-C came after the answer, before the keys belonged to the editor again: such keys still arrive
 /// here.
 fn is_stopped_after<P: Asking>(person: &mut P) -> Result<bool, P::Hangup> {
     (0..NUDGES).for_each(|_| person.session().handle().nudge());
@@ -283,17 +283,17 @@ enum KeyEffect<T> {
     Nothing,
 }
 
-/// The keys of a question that is put.
+/// The keys of a question that is being asked.
 struct KeysOf<'a, A> {
     asked: &'a mut A,
     reader: Reader,
-    /// From the drawing on.
+    /// Set once the question is drawn.
     quiet: Option<Quiet>,
     listening: Listening,
 }
 
 impl<A: Asked> KeysOf<'_, A> {
-    /// Shows whether keys count; returns how long they don't yet.
+    /// Shows whether keys count; returns the time until they do.
     fn listen(&mut self, console: &Console) -> Option<Duration> {
         let quiet = self.quiet?;
         let now = Instant::now();
@@ -357,7 +357,7 @@ pub fn yes_or_no(keys: &[u8]) -> Option<Option<bool>> {
     }
 }
 
-/// Puts a question by its row of keys, and waits for a key that answers it; `stop` is the answer of Ctrl-C. With
+/// Asks a question by its row of keys, and waits for a key that answers it; `stop` is the answer of Ctrl-C. With
 /// `is_harmless`, keys count as soon as the question is drawn.
 ///
 /// # Errors
@@ -449,7 +449,7 @@ mod tests {
         put_to(before.into_iter().chain((0..NUDGES).map(|_| Event::Nudged)))
     }
 
-    /// Asks for a yes while this happens.
+    /// Asks for a yes while these events arrive.
     fn put_to(events: impl IntoIterator<Item = Event>) -> Result<Option<bool>, Box<Event>> {
         ask_yes_or_no(&mut Scripted::of(events), "?").map_err(Box::new)
     }

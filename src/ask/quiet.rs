@@ -1,4 +1,4 @@
-//! Times at which a key answers a question: not right after the question was drawn, and not between other keys, for
+//! Times at which a key answers a question: not right after the question was drawn, and not between other keys, since
 //! those were typed for something else. And the row of keys, which shows that. Must not know what is asked.
 
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ const AFTER_KEY: Duration = Duration::from_millis(700);
 /// separated, because the keys that turn pages are letters of words as well ("by").
 const AFTER_PAGING: Duration = Duration::from_millis(300);
 
-/// The hint after a key that was passed over.
+/// The hint after a key that was ignored.
 const MISSED: &str = "  (too soon: press again)";
 /// Beginnings of the choices whose keys count at once: they turn pages.
 const PAGING: [&str; 3] = ["down [", "up [", "end ["];
@@ -29,23 +29,23 @@ pub(super) struct Quiet {
 }
 
 impl Quiet {
-    /// Begins when a question was drawn; `last_keys` is when something was typed before.
+    /// Begins when a question was drawn; `last_keys` is the time of the last keys before it.
     pub(super) fn begin(drawn: Instant, last_keys: Option<Instant>) -> Self {
         let typed = last_keys.map_or(drawn, |at| at + AFTER_KEY);
         Self { over_at: typed.max(drawn + AFTER_DRAWN) }
     }
 
-    /// Keys were typed that answer nothing, or too early.
+    /// Notes keys that answer nothing, or that came too early.
     pub(super) fn typed(&mut self, at: Instant) {
         self.over_at = self.over_at.max(at + AFTER_KEY);
     }
 
-    /// A page was turned.
+    /// Notes that a page was turned.
     pub(super) fn paged(&mut self, at: Instant) {
         self.over_at = self.over_at.max(at + AFTER_PAGING);
     }
 
-    /// Returns whether a key that was pressed then is an answer.
+    /// Returns whether a key that was pressed at this time is an answer.
     pub(super) fn is_over(self, at: Instant) -> bool {
         at >= self.over_at
     }
@@ -63,18 +63,18 @@ pub enum Listening {
     Yes,
     /// Not yet.
     NotYet,
-    /// Not yet, and one was passed over.
+    /// Not yet, and a key was ignored.
     Missed,
 }
 
-/// The row of keys below a question: dim and without its keys as long as they don't count. For those who listen it is
+/// The row of keys below a question: dim and without its keys as long as they don't count. For a screen reader it is
 /// written once, when they do.
 #[derive(Debug, Default)]
 pub struct KeyRow {
     shown: Option<Listening>,
     rows: usize,
     width_columns: usize,
-    /// A key was passed over since it was written last.
+    /// A key was ignored since the row was last written.
     is_missed: bool,
 }
 
@@ -84,7 +84,7 @@ impl KeyRow {
         self.rows
     }
 
-    /// Forgets the row: it has gone, or other text is below it.
+    /// Forgets the row: it is gone, or other text is below it.
     pub(super) fn forget(&mut self) {
         (self.shown, self.rows) = (None, 0);
     }
@@ -133,7 +133,7 @@ impl KeyRow {
     }
 }
 
-/// Breaks a row of keys between them.
+/// Breaks a row of keys between the keys.
 fn rows_of_keys(keys: &str, columns: usize) -> Vec<String> {
     let mut rows: Vec<String> = Vec::new();
     for key in keys.split("  ") {
