@@ -1,13 +1,13 @@
-//! The forms in which a known value travels: as it is, in base64 wherever that begins, in an address, in JSON. Pure.
+//! The forms in which a known value travels: as it is, in base64 from any position, in an address, in JSON. Pure.
 
 use super::read::{Seen, Text};
 use crate::base::base64;
 
-/// A value of fewer characters isn't hidden: it would be found in half of all texts.
+/// A value of fewer characters isn't hidden: half of all texts contain it.
 const LEAST_CHARS: usize = 6;
 /// Up to this length a value counts only as a whole word.
 const SHORT_CHARS: usize = 8;
-/// Words that people write if a key is asked for and none is needed.
+/// Words that people write if a program asks for a key and needs none.
 const NO_KEYS: [&str; 14] = [
     "api_key",
     "api-key",
@@ -30,7 +30,7 @@ const NO_KEYS: [&str; 14] = [
 pub(super) struct Known {
     /// Its name in the mark.
     pub name: String,
-    /// The very characters.
+    /// The exact characters.
     pub value: String,
     /// Counts only as a whole word.
     is_word: bool,
@@ -63,8 +63,8 @@ pub(super) fn forms(name: &str, value: &str) -> Vec<Known> {
         return Vec::new();
     }
     let mut texts = vec![value.to_owned(), in_address(value, true), in_address(value, false), in_json(value)];
-    // With a name in front (`user:key`), base64 begins at any of three places of a group; its first and last signs depend
-    // on the neighbours.
+    // With a name in front (`user:key`), the value begins at any of three places of a base64 group; its first and last
+    // signs depend on the neighbours.
     for shift in 0..3 {
         let padded = [&b"\0\0"[..shift], value.as_bytes()].concat();
         let encoded = base64::encode(&padded);
@@ -78,7 +78,7 @@ pub(super) fn forms(name: &str, value: &str) -> Vec<Known> {
     texts.into_iter().filter(is_useful).map(known).collect()
 }
 
-/// As a part of an address: all but a few signs by their numbers.
+/// The value as a part of an address: all but a few signs by their numbers.
 fn in_address(value: &str, capital: bool) -> String {
     let sign = |byte: u8| match byte {
         b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => char::from(byte).to_string(),
@@ -88,12 +88,12 @@ fn in_address(value: &str, capital: bool) -> String {
     value.bytes().map(sign).collect()
 }
 
-/// As a part of a JSON text.
+/// The value as a part of a JSON text.
 fn in_json(value: &str) -> String {
     value.replace('\\', "\\\\").replace('"', "\\\"")
 }
 
-/// A name that can't be taken for a part of the text around its mark.
+/// Cleans a name, so that it can't be mistaken for a part of the text around its mark.
 fn clean(name: &str) -> String {
     name.chars().filter(|c| !c.is_control() && !"[]:=\"'@/".contains(*c)).take(60).collect()
 }

@@ -11,7 +11,7 @@ const AUTHORITY_BYTES_MAX: usize = 1024;
 /// A header that ends a block, or begins one.
 const HEADER_BYTES_MAX: usize = 64;
 
-/// A run after the anchor of at least this length; the anchor belongs to it, and a run without any digit is words.
+/// A run after the anchor of at least this length; the anchor belongs to it. A run without any digit is words.
 pub(super) fn run(text: &Text<'_>, start: usize, at: usize, fits: fn(u8) -> bool, least: usize) -> Seen {
     let Some(end) = text.end(at, fits) else { return Seen::More };
     let body = &text.bytes[at..end];
@@ -52,7 +52,7 @@ pub(super) fn jwt(text: &Text<'_>, start: usize, at: usize) -> Seen {
     if head && claims && parts.next().is_some() { Seen::Hide(start..end) } else { Seen::No }
 }
 
-/// `1234567890:AA…`: the anchor is `:AA`, and only the part that is secret goes.
+/// `1234567890:AA…`: the anchor is `:AA`, and only the secret part is hidden.
 pub(super) fn telegram(text: &Text<'_>, start: usize, at: usize) -> Seen {
     let Some(end) = text.end(at, dashed) else { return Seen::More };
     let is_bot = text.byte_before(start).is_some_and(|byte| byte.is_ascii_digit());

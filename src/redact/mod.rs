@@ -1,5 +1,5 @@
-//! Secrets in text: known values in each form in which they travel, and what looks like a secret by its shape. Pure; must
-//! not know where keys come from or where a text goes.
+//! Secrets in text: known values in each form in which they travel, and text that looks like a secret by its shape.
+//! Pure; must not know where keys come from or where a text goes.
 //!
 //! ```
 //! use reedclaw::redact::Redactor;
@@ -85,14 +85,14 @@ impl Redactor {
     }
 
     fn of(mut known: Vec<Known>) -> Self {
-        // Of two that begin alike the longer one is meant.
+        // If two values begin alike, the longer one counts.
         known.sort_by(|one, other| other.value.len().cmp(&one.value.len()).then_with(|| one.value.cmp(&other.value)));
         known.dedup_by(|one, other| one.value == other.value);
         let filter = Filter::new(&known);
         Self { known: Arc::new(known), filter: Arc::new(filter), hides_personal: false }
     }
 
-    /// The same with the secrets of a text as known values, wherever they come again; `None` if it has none that is new.
+    /// Returns a redactor that also knows the secrets of a text, wherever they occur again; `None` if the text has no new ones.
     #[must_use]
     pub fn knowing(&self, text: &str) -> Option<Self> {
         let (spans, _) = self.scan(Text { bytes: text.as_bytes(), before: None, is_whole: true });
@@ -104,7 +104,7 @@ impl Redactor {
         Some(Self::of(self.known.iter().cloned().chain(new).collect()).hiding_personal(self.hides_personal))
     }
 
-    /// The same with data about persons, in whole texts; a text that arrives in pieces keeps it.
+    /// Returns a redactor that also hides data about persons, but only in whole texts, not in a text that arrives in pieces.
     #[must_use]
     pub fn hiding_personal(self, hides_personal: bool) -> Self {
         Self { hides_personal, ..self }
@@ -136,8 +136,8 @@ impl Redactor {
         Box::new(move |text| redactor.redact(text).text.into_owned())
     }
 
-    /// Returns whether one of the values that it was made for is in these bytes, in any of its forms. Forms alone, such
-    /// as that of a token, don't count.
+    /// Returns whether one of the known values is in these bytes, in any of its forms. Text that only has the form of a
+    /// secret, such as a token, doesn't count.
     #[must_use]
     pub fn holds_known(&self, bytes: &[u8]) -> bool {
         let text = Text { bytes, before: None, is_whole: true };
@@ -152,7 +152,7 @@ impl Redactor {
         false
     }
 
-    /// The end of a text, if at least `least` bytes of a known value begin there.
+    /// Returns the end of a text if it is the beginning of a known value, with at least `least` bytes.
     fn begun(&self, text: &[u8], least: usize) -> Option<Span> {
         let begins = |known: &Known| {
             let value = known.value.as_bytes();
@@ -183,7 +183,7 @@ impl Redactor {
             });
         }
         let spans = merge(spans);
-        // A span that isn't decided wholly is held back with all that led to it.
+        // A span that isn't wholly decided is held back, from the anchor that led to it.
         for span in spans.iter().rev() {
             if span.range.end > settled {
                 settled = settled.min(span.anchor);
@@ -283,7 +283,7 @@ impl Settling {
     }
 }
 
-/// A part of a text that is to be hidden.
+/// A part of a text to hide.
 #[derive(Clone, Debug)]
 struct Span {
     kind: String,
@@ -359,10 +359,10 @@ impl Filter {
         self.longest = self.longest.max(text.len());
     }
 
-    /// The next place from `at` on where something may begin.
+    /// Returns the next place from `at` on at which something may begin.
     fn next(&self, text: &Text<'_>, at: usize) -> Option<usize> {
         let bytes = text.bytes;
-        // At the end of a text that goes on, every place may become one.
+        // At the end of a text that continues, something may begin at any place.
         let tail = if text.is_whole { bytes.len() } else { bytes.len().saturating_sub(self.longest - 1) };
         let body = bytes.get(at..(tail + 2).min(bytes.len())).unwrap_or_default();
         let fits = |three: &[u8]| {

@@ -109,7 +109,7 @@ fn iban(bytes: &[u8], from: usize) -> Option<usize> {
         }
         at += 1;
     }
-    // What follows may be a word in capital letters: the longest number that fits counts.
+    // The next characters may be a word in capital letters, so the longest number that fits counts.
     (*IBAN.start()..=signs.len()).rev().find_map(|count| {
         let end = ends[count - 1];
         let goes_on = bytes.get(end).is_some_and(|byte| is_word(*byte));

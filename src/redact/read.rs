@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-/// A text that is looked at, perhaps the beginning of a longer one.
+/// A text to read, perhaps the beginning of a longer one.
 #[derive(Clone, Copy)]
 pub(super) struct Text<'a> {
     pub bytes: &'a [u8],
@@ -20,7 +20,7 @@ pub(super) enum Seen {
     No,
     /// The text that follows decides.
     More,
-    /// This part is one.
+    /// This part is a secret.
     Hide(Range<usize>),
 }
 
@@ -30,7 +30,7 @@ impl<'a> Text<'a> {
         if at == 0 { self.before } else { Some(self.bytes[at - 1]) }
     }
 
-    /// Returns whether a word goes on in front of `at`.
+    /// Returns whether a word reaches up to `at`.
     pub fn is_word_before(&self, at: usize) -> bool {
         self.byte_before(at).is_some_and(word)
     }
@@ -57,7 +57,7 @@ impl<'a> Text<'a> {
         if is_same && fits < wanted.len() { self.is_whole.then_some(false) } else { Some(is_same) }
     }
 
-    /// The rest of the line from `at`; none if it may go on.
+    /// The rest of the line from `at`; `None` if it may continue.
     pub fn line(&self, at: usize) -> Option<&'a [u8]> {
         let end = self.end(at, |byte| byte != b'\n')?;
         Some(&self.bytes[at..end])
@@ -88,7 +88,7 @@ pub(super) fn base64(byte: u8) -> bool {
     alnum(byte) || matches!(byte, b'+' | b'/' | b'=')
 }
 
-/// Both alphabets of base64, and what joins parts of a token.
+/// Both alphabets of base64, and the signs that join parts of a token.
 pub(super) fn encoded(byte: u8) -> bool {
     dotted(byte) || base64(byte)
 }
@@ -158,7 +158,7 @@ pub(super) fn value_start(text: &Text<'_>, at: usize) -> Option<Option<usize>> {
     quotes(text, at).map(Some)
 }
 
-/// Past quotes, escaped or not.
+/// Returns the place after quotes, escaped or not.
 fn quotes(text: &Text<'_>, at: usize) -> Option<usize> {
     text.end(at, |byte| quote(byte) || byte == b'\\')
 }

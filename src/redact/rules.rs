@@ -15,12 +15,12 @@ pub(super) struct Rule {
     pub place: Place,
     /// Its beginnings; at least three characters each, in small letters if they are folded.
     pub anchors: &'static [&'static str],
-    /// Reads on, from the anchor's beginning and its end.
+    /// Reads the text from the anchor's beginning and its end on.
     pub look: fn(&Text<'_>, usize, usize) -> Seen,
     /// Texts with a secret.
     #[cfg(test)]
     pub hides: &'static [&'static str],
-    /// Texts that look like one and have none.
+    /// Texts that look like a secret and have none.
     #[cfg(test)]
     pub leaves: &'static [&'static str],
 }

@@ -1,16 +1,16 @@
-//! Secrets in what programs write to a screen: each is drawn over with stars of the same width, so that the columns stay. Escape
-//! sequences within a secret don't hide it.
+//! Secrets in the output of programs to a screen: each is replaced by stars of the same width, so that the columns
+//! stay. Escape sequences within a secret don't hide it.
 
 use unicode_width::UnicodeWidthChar as _;
 
 use super::read::Text;
 use super::{Redactor, Span};
 
-/// Bytes of text before a piece that are looked at with it: a secret may have begun there, and be shown in part already.
+/// Bytes of text before a piece that are read with it: a secret may have begun there, and be partly shown already.
 const BEFORE_BYTES: usize = 512;
-/// Bytes that are held back at most; a longer run is decided as it is.
+/// Limit on the bytes that are held back; a longer run is decided as it is.
 const HELD_BYTES_MAX: usize = 64 * 1024;
-/// A text that waits for its end and is a known secret from here on is starred before that end has come.
+/// Text at the end that begins a known secret, with at least this many bytes, is starred before the rest has arrived.
 const PREFIX_BYTES_MIN: usize = 6;
 
 /// Stars secrets in output that arrives in pieces, cut anywhere. What may yet become a secret is held back until more comes,
@@ -57,7 +57,7 @@ impl Within {
 }
 
 impl Stars {
-    /// Takes a piece; returns what is decided by now.
+    /// Takes a piece; returns the bytes that are decided by now.
     pub fn push(&mut self, redactor: &Redactor, piece: &[u8]) -> Vec<u8> {
         self.held.extend_from_slice(piece);
         let is_long = self.held.len() > HELD_BYTES_MAX;
@@ -70,8 +70,8 @@ impl Stars {
         !self.held.is_empty()
     }
 
-    /// Returns what is held back: nothing came that would decide it. A known secret that has begun is starred, as is the rest of
-    /// it when it comes.
+    /// Returns the bytes that are held back, since nothing arrived to decide them. A known secret that has begun is
+    /// starred, and so is its rest when it arrives.
     pub fn release(&mut self, redactor: &Redactor) -> Vec<u8> {
         self.settle(redactor, true)
     }
@@ -82,7 +82,7 @@ impl Stars {
         }
         let shown = self.before.len();
         let mut text = self.before.clone();
-        // The place of each byte of the text in what is held.
+        // The place of each byte of the text in the held bytes.
         let mut places = Vec::with_capacity(self.held.len());
         let mut within = self.begins_in;
         for (place, byte) in self.held.iter().enumerate() {
@@ -94,7 +94,7 @@ impl Stars {
             }
         }
         let (mut spans, mut settled) = redactor.scan(Text { bytes: &text, before: None, is_whole: false });
-        // What was shown can't wait any more.
+        // Bytes that were shown can't wait any more.
         settled = settled.max(shown);
         if is_late {
             let (whole, _) = redactor.scan(Text { bytes: &text, before: None, is_whole: true });
