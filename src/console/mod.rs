@@ -1,4 +1,4 @@
-//! The only writer to the terminal, but for the commands that `shell` lends it to and the line editor's own drawing.
+//! The only writer to the terminal, except for the commands to which `shell` lends it and the line editor's own drawing.
 //!
 //! The terminal is raw for the whole session, so a line feed is written as CR LF here. Text from outside passes the
 //! sanitiser before it comes here (`render`), or is shown with [`Console::outside`].
@@ -47,7 +47,7 @@ pub struct Options {
 #[derive(Clone, Debug)]
 pub struct Console {
     options: Options,
-    /// The terminal, where standard output may be something else.
+    /// The terminal, if standard output may be something else.
     terminal: Option<Arc<File>>,
     /// Columns of an unfinished row that the next line continues.
     open_columns: Arc<AtomicUsize>,
@@ -60,13 +60,13 @@ impl Console {
         Self { options, terminal: None, open_columns: Arc::default() }
     }
 
-    /// Makes the console on a terminal that was opened by itself.
+    /// Makes the console on a terminal that was opened separately.
     #[must_use]
     pub fn on(options: Options, terminal: Arc<File>) -> Self {
         Self { options, terminal: Some(terminal), open_columns: Arc::default() }
     }
 
-    /// This console, which draws otherwise.
+    /// Returns this console with other options.
     #[must_use]
     pub fn with(&self, options: Options) -> Self {
         Self { options, ..self.clone() }
@@ -102,7 +102,7 @@ impl Console {
 
     /// Writes bytes as they are.
     pub fn raw(&self, bytes: &[u8]) {
-        // A terminal that has gone is noticed where keys are read.
+        // The code that reads keys notices if the terminal has gone.
         let _ = match &self.terminal {
             Some(terminal) => (&**terminal).write_all(bytes),
             None => {
@@ -135,7 +135,7 @@ impl Console {
         self.open_columns.load(Ordering::Relaxed) > 0
     }
 
-    /// Writes a sentence of ours, in as many rows as it needs.
+    /// Writes a sentence of our own, in as many rows as it needs.
     pub fn paragraph(&self, text: &str) {
         self.wrapped(Style::new(), &render::sanitise(text), "  ");
     }
@@ -145,14 +145,14 @@ impl Console {
         self.write(&render::sanitise(text));
     }
 
-    /// Says something the person should know.
+    /// Prints a notice for the person.
     pub fn notice(&self, text: &str) {
         let text = render::sanitise(text);
         let text = if self.options.accessible { format!("note: {text}").into() } else { text };
         self.wrapped(Color::DarkGray.normal(), &text, "  ");
     }
 
-    /// Says what failed, and on its own line what to do next.
+    /// Prints what failed, and on its own line what to do next.
     pub fn failure(&self, failure: &Failure) {
         let head = if self.options.accessible { "error:" } else { "reedclaw:" };
         let message = format!("{head} {}", render::sanitise(&failure.message));
@@ -171,7 +171,7 @@ impl Console {
         }
     }
 
-    /// Colours text, where colours are used.
+    /// Colours text, if colours are used.
     #[must_use]
     pub fn paint(&self, style: Style, text: &str) -> String {
         if self.options.color { style.paint(text).to_string() } else { text.to_owned() }

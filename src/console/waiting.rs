@@ -1,4 +1,4 @@
-//! The sign that an answer is waited for: one short row with the time, drawn over itself and taken away without a trace.
+//! The sign for the wait for an answer: one short row with the time, drawn over itself and removed without a trace.
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::borrow::Cow;
@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use super::Console;
 
-/// An answer that comes sooner has no sign before it.
+/// An answer that arrives sooner has no sign before it.
 const FIRST_AFTER: Duration = Duration::from_millis(300);
-/// Between two drawings.
+/// Interval between two drawings.
 const STEP: Duration = Duration::from_millis(100);
 const FRAMES: [char; 10] = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏'];
 const ASCII_FRAMES: [char; 4] = ['|', '/', '-', '\\'];
@@ -23,17 +23,17 @@ pub struct Waiting {
 #[derive(Debug, Default)]
 struct State {
     is_over: bool,
-    /// Something else is being written meanwhile.
+    /// Other text is being written meanwhile.
     is_resting: bool,
     is_drawn: bool,
     /// The activity and its start; the wait itself if nothing is named.
     activity: Option<(Cow<'static, str>, Instant)>,
-    /// A question was put since this was looked at last.
+    /// A question was asked since the last look at this flag.
     has_asked: bool,
 }
 
 impl Waiting {
-    /// Draws the sign until [`Waiting::end`]; nothing at all for those who can't see it.
+    /// Draws the sign until [`Waiting::end`]; for a screen reader nothing is drawn.
     pub fn draw(&self, console: &Console) {
         let options = console.options();
         if options.accessible {
@@ -66,19 +66,19 @@ impl Waiting {
         }
     }
 
-    /// Says what goes on, from here on with its own time.
+    /// Sets the activity, and starts its own time.
     pub fn say(&self, what: &'static str) {
         self.lock().activity = Some((what.into(), Instant::now()));
     }
 
-    /// Says how far what goes on has come; its time isn't counted anew.
+    /// Sets the progress of the activity; its time continues.
     pub fn note(&self, how_far: &str) {
         let mut state = self.lock();
         let since = state.activity.take().map_or_else(Instant::now, |(_, since)| since);
         state.activity = Some((format!("{how_far} ").into(), since));
     }
 
-    /// Writes above the sign, which goes on.
+    /// Writes above the sign, which continues.
     pub fn above(&self, console: &Console, write: impl FnOnce()) {
         let mut state = self.lock();
         if std::mem::take(&mut state.is_drawn) {
@@ -87,7 +87,7 @@ impl Waiting {
         write();
     }
 
-    /// Takes the sign away until [`Waiting::go_on`]; the cursor is where it was before.
+    /// Removes the sign until [`Waiting::go_on`]; the cursor is where it was before.
     pub fn rest(&self, console: &Console) {
         let mut state = self.lock();
         if std::mem::take(&mut state.is_drawn) {
@@ -98,13 +98,13 @@ impl Waiting {
         self.ended.notify_all();
     }
 
-    /// Something is waited for again, from now on.
+    /// Shows the sign again from now on.
     pub fn go_on(&self) {
         self.lock().is_resting = false;
         self.ended.notify_all();
     }
 
-    /// Takes the sign away; the cursor is where it was before. More than once does no harm.
+    /// Removes the sign; the cursor is where it was before. Calling it again does no harm.
     pub fn end(&self, console: &Console) {
         let mut state = self.lock();
         if std::mem::take(&mut state.is_drawn) {
@@ -114,12 +114,12 @@ impl Waiting {
         self.ended.notify_all();
     }
 
-    /// A question is put to the person meanwhile.
+    /// Notes that a question is asked meanwhile.
     pub fn note_question(&self) {
         self.lock().has_asked = true;
     }
 
-    /// Returns whether one was put since the last call of this.
+    /// Returns whether a question was asked since the last call of this.
     pub fn take_question(&self) -> bool {
         std::mem::take(&mut self.lock().has_asked)
     }
