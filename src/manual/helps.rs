@@ -1,5 +1,5 @@
-//! The help texts of programs without a manual page, as they print them for `--help`. The programs run in a jail that the caller makes, all of them in one, each for
-//! a moment; programs in a home don't, since nobody knows what they are.
+//! The help texts of programs without a manual page, as they print them for `--help`. The programs run in a jail that the caller
+//! makes, all of them in one, each for a moment; programs in a home don't run, since their effects are unknown.
 
 use std::collections::HashSet;
 use std::fs;
@@ -11,13 +11,13 @@ use std::sync::Arc;
 
 use super::roff::{Page, cut, typed};
 
-/// Most programs that are asked.
+/// Limit on the programs that are asked.
 const PROGRAMS_MAX: usize = 2_000;
-/// Seconds for all of them.
+/// Time limit for all of them, in seconds.
 const SECONDS_MAX: &str = "180";
-/// Bytes that are read in all. The script bounds those of each program.
+/// Limit on the bytes that are read in all. The script bounds those of each program.
 const BYTES_MAX: u64 = 64 * 1024 * 1024;
-/// Begins the text of a program, and ends its path (ASCII's record and unit separators).
+/// The first begins the text of a program, the second ends its path (ASCII's record and unit separators).
 const RECORD: char = '\u{1e}';
 const UNIT: char = '\u{1f}';
 /// Asks each argument for its help. Many programs print it as an error.
@@ -25,7 +25,7 @@ const SCRIPT: &str = r#"for program do
     printf '\036%s\037' "$program"
     timeout -k 1 2 "$program" --help </dev/null 2>&1 | head -c 65536
 done"#;
-/// Options and commands of one program that are read.
+/// Limit on the options and commands of one program that are read.
 const ROWS_MAX: usize = 300;
 /// Columns by which a row may be indented.
 const INDENT_MAX: usize = 16;
@@ -36,7 +36,7 @@ pub type Jail = Arc<dyn Fn(Command) -> Result<Command, String> + Send + Sync>;
 /// The programs of this machine that may be asked for their help.
 #[derive(Clone)]
 pub struct Programs {
-    /// The directories that they are in, the first one that has a name counts.
+    /// The directories of the programs; for each name, the first directory that has it counts.
     pub directories: Vec<PathBuf>,
     /// The jail in which they run.
     pub jail: Jail,
@@ -48,10 +48,10 @@ impl std::fmt::Debug for Programs {
     }
 }
 
-/// Asks all programs but those with a name in `known`; short names first. A jail that fails gives nothing.
+/// Asks all programs except those with a name in `known`; short names first. A jail that fails returns no pages.
 pub(super) fn ask(programs: &Programs, known: &HashSet<String>) -> Vec<Page> {
     let files = files(&programs.directories, known);
-    // A directory of `PATH` may be missing; that of a program is there.
+    // A directory of `PATH` may be missing; the directory of a program exists.
     let Some(directory) = files.first().and_then(|file| file.parent()) else { return Vec::new() };
     let mut command = Command::new("/usr/bin/env");
     command.args(["nice", "-n", "19", "timeout", "-k", "1", SECONDS_MAX, "sh", "-c", SCRIPT, "sh"]).args(&files);
@@ -63,7 +63,7 @@ pub(super) fn ask(programs: &Programs, known: &HashSet<String>) -> Vec<Page> {
     let Ok(mut child) = spawned else { return Vec::new() };
     let mut bytes = Vec::new();
     if let Some(output) = child.stdout.take() {
-        // What was read before an error counts.
+        // The output before an error counts.
         let _ = output.take(BYTES_MAX).read_to_end(&mut bytes);
     }
     let _ = child.kill();
@@ -76,7 +76,7 @@ pub(super) fn ask(programs: &Programs, known: &HashSet<String>) -> Vec<Page> {
     text.split(RECORD).filter_map(page).collect()
 }
 
-/// The programs of some directories. One with the rights of its file's owner is left out.
+/// The programs of some directories. A program that runs with the rights of its file's owner is left out.
 fn files(directories: &[PathBuf], known: &HashSet<String>) -> Vec<PathBuf> {
     let mut seen = HashSet::new();
     let mut files: Vec<(usize, String, PathBuf)> = Vec::new();
@@ -127,7 +127,7 @@ impl Reader {
     fn line(&mut self, name: &str, line: &str) {
         let text = line.trim_start();
         let indent = line.len() - text.len();
-        // An escape sequence is no part of a text to search.
+        // A text with an escape sequence isn't worth searching.
         if text.is_empty() || text.contains('\u{1b}') {
             return self.end_row();
         }

@@ -1,6 +1,6 @@
-//! Answers from this machine, without a model: built-in recipes, the installed manual pages, the help of programs without one, and lines of
-//! the person's own history. It returns the three lines that fit a question best; it runs none and changes nothing but its own
-//! index. It must not know how lines are shown, nor where the history is.
+//! Answers from this machine, without a model: built-in recipes, the installed manual pages, the help of programs
+//! without one, and lines of the person's own history. It returns the three lines that fit a question best; it runs
+//! none and changes nothing except its own index. It must not know how lines are shown, nor where the history is.
 
 mod helps;
 mod pages;
@@ -18,7 +18,7 @@ pub use helps::{Jail, Programs};
 use pages::Pages;
 use rank::Ranked;
 
-/// Most hits of a question.
+/// Limit on the hits of a question.
 pub const HITS_MAX: usize = 3;
 /// Directories of manual pages on any machine.
 const COMMON_MAN_PATH: [&str; 2] = ["/usr/local/share/man", "/usr/share/man"];
@@ -38,9 +38,9 @@ pub struct Options {
 pub struct Known<'k> {
     /// `true` if a command can be run here.
     pub has_command: &'k dyn Fn(&str) -> bool,
-    /// Lines of the person's own that ended well, the newest first.
+    /// The person's own lines that succeeded, the newest first.
     pub lines: &'k [String],
-    /// So many words with a meaning a question must have; one with fewer is answered only by a recipe that has it as a phrase.
+    /// Minimum words with a meaning in a question; with fewer, only a recipe that contains the question as a phrase answers it.
     pub words_min: usize,
 }
 
@@ -60,20 +60,20 @@ pub enum Source {
 /// A line that may answer a question.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Hit {
-    /// The line to take. Names in capitals are for the person to fill in.
+    /// The line to use. Names in capitals are for the person to fill in.
     pub line: String,
     /// Its effect.
     pub about: String,
     /// Its source.
     pub source: Source,
-    /// The command that isn't there, if it isn't.
+    /// The command that isn't installed, if so.
     pub missing: Option<String>,
 }
 
 /// The result of a question.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Answer {
-    /// The best lines, the best one first; three at most.
+    /// The best lines, the best one first; at most three.
     pub hits: Vec<Hit>,
     /// The manual pages are being read: the same question may find more in a while.
     pub is_reading: bool,
@@ -81,7 +81,7 @@ pub struct Answer {
     pub problem: Option<String>,
 }
 
-/// Answers questions from what this machine has. Nothing is read, and no thread begun, before the first one.
+/// Answers questions from this machine. Nothing is read, and no thread begun, before the first one.
 #[derive(Debug, Default)]
 pub struct Manual {
     options: Options,
@@ -93,7 +93,7 @@ pub struct Manual {
 }
 
 impl Manual {
-    /// Will answer from these; opens nothing.
+    /// Makes a manual that answers from these sources; opens nothing.
     #[must_use]
     pub fn new(options: Options) -> Self {
         Self { options, ..Self::default() }
@@ -148,7 +148,7 @@ impl Manual {
                 self.pages = self.options.directory.as_deref().and_then(Pages::open);
                 None
             }
-            // Another session reads them: its index is looked for with the next question.
+            // Another session reads the pages: the next question looks for its index.
             Ok(false) => {
                 self.tried = None;
                 None

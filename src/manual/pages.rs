@@ -1,6 +1,6 @@
-//! The index of manual pages and help texts: pages are found below the directories that `man` reads, built in the background when it is first
-//! needed, and stored in a SQLite file of limited size in the state directory. The file is made beside its place and
-//! renamed, so that a question sees either a whole index or the previous one.
+//! The index of manual pages and help texts: pages are found below the directories that `man` reads. It is built in the
+//! background when it is first needed, and stored in a SQLite file of limited size in the state directory. The file is
+//! made beside its place and renamed, so that a question sees either a whole index or the previous one.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -19,9 +19,9 @@ use crate::files::{Locked, lock_file};
 
 /// Sections whose pages are read: programs, games and administration; then formats and overviews, by their summary alone.
 const SECTIONS: [(&str, bool); 5] = [("1", true), ("8", true), ("6", true), ("5", false), ("7", false)];
-/// Most pages that are read.
+/// Limit on the pages that are read.
 const PAGES_MAX: usize = 30_000;
-/// Bytes of one page that are read, unpacked.
+/// Limit on the bytes of one unpacked page that are read.
 const PAGE_BYTES_MAX: u64 = 2 * 1024 * 1024;
 /// The usual limits. With the pages between two looks and the end of the text index, the file stays below 30 MB.
 const ROOM: Room = Room { options_until_bytes: 18 * 1024 * 1024, pages_until_bytes: 24 * 1024 * 1024 };
@@ -29,7 +29,7 @@ const ROOM: Room = Room { options_until_bytes: 18 * 1024 * 1024, pages_until_byt
 const PAGES_A_LOOK: usize = 100;
 /// A term in more documents than this distinguishes too little to select them.
 const COMMON_DOCUMENTS: i64 = 4_000;
-/// Most candidates that are ranked.
+/// Limit on the candidates that are ranked.
 const CANDIDATES_MAX: usize = 60;
 /// More documents than fit in an index of the usual size.
 const DOCUMENTS_MAX: u32 = 4_000_000;
@@ -39,7 +39,7 @@ const FORM: &str = "2";
 pub(super) const HELP: &str = "help";
 const FILE_NAME: &str = "pages.db";
 
-/// Sizes of the index: from the first on no more options are taken, from the second on no more pages.
+/// Sizes of the index: beyond the first no more options are added, beyond the second no more pages.
 #[derive(Clone, Copy)]
 struct Room {
     options_until_bytes: u64,
@@ -94,7 +94,7 @@ impl Pages {
         Some(Self { connection, stamp })
     }
 
-    /// Returns whether it was made of the present pages.
+    /// Returns whether the index was made from the present pages.
     pub(super) fn is_of(&self, stamp: &str) -> bool {
         self.stamp == stamp
     }
@@ -119,7 +119,7 @@ impl Pages {
             }
             documents.insert(term.clone(), all);
         }
-        // The rarest word is always looked up, however common it is.
+        // The rarest word always counts, however common it is.
         lists.sort();
         let mut scores = Scores::default();
         let mut rows = self.connection.prepare_cached("SELECT rowid FROM words WHERE words MATCH ?1 LIMIT ?2")?;
@@ -181,8 +181,8 @@ pub(super) fn weight(documents: i64, total: i64) -> f32 {
     ((total + 1.0) / (documents + 0.5)).ln().max(0.1)
 }
 
-/// Rebuilds the index, unless another process is doing it. Returns whether it was rebuilt. The pages can be searched while the programs
-/// are still asked for their help.
+/// Rebuilds the index, unless another process is doing it. Returns whether it was rebuilt. The pages can be searched
+/// while the programs are still asked for their help.
 ///
 /// # Errors
 /// The failure to write, in words.
@@ -200,7 +200,7 @@ pub(super) fn make(directory: &Path, man_path: &[PathBuf], programs: Option<&Pro
         let _ = fs::remove_file(&draft);
         let names = write(&draft, man_path, ROOM).map_err(|error| unwritten(&error))?;
         if let Some(programs) = programs {
-            // Without a stamp it counts until the programs have answered, and is never taken for a whole one.
+            // Without a stamp this index is used until the programs have answered, and never counts as complete.
             let early = directory.join("pages.early");
             let shown = fs::copy(&draft, &early).and_then(|_| fs::rename(&early, directory.join(FILE_NAME)));
             shown.map_err(|error| unwritten(&error))?;
@@ -224,7 +224,7 @@ fn open_draft(path: &Path) -> rusqlite::Result<Connection> {
     Ok(connection)
 }
 
-/// Writes an index of the pages; returns the names of those that are about programs.
+/// Writes an index of the pages; returns the names of the pages about programs.
 fn write(path: &Path, man_path: &[PathBuf], room: Room) -> rusqlite::Result<HashSet<String>> {
     let file = OpenOptions::new().create_new(true).write(true).mode(0o600).open(path);
     file.map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
@@ -262,8 +262,8 @@ fn set_stamp(path: &Path, stamp: &str) -> rusqlite::Result<()> {
     open_draft(path)?.execute("UPDATE made SET stamp = ?1", [stamp]).map(drop)
 }
 
-/// Adds pages to an index in one transaction. `each` passes on a page with its section, and whether its options count; the answer is
-/// whether there is room for more.
+/// Adds pages to an index in one transaction. `each` passes on a page with its section, and whether its options count;
+/// the result tells whether there is room for more.
 fn add(
     connection: &mut Connection,
     room: Room,
@@ -325,7 +325,7 @@ fn sections(man_path: &[PathBuf]) -> impl Iterator<Item = (PathBuf, &'static str
 }
 
 /// The files of pages. Short names come first, `git` and `git-log` before a name of five parts, because there may not
-/// be room for all. The first directory that has a page counts, as for `man`.
+/// be room for all. As for `man`, the first directory that has a page counts.
 fn files(man_path: &[PathBuf]) -> Vec<(PathBuf, String, &'static str, bool)> {
     let mut files: Vec<(PathBuf, String, &'static str, bool)> = Vec::new();
     let mut seen = HashSet::new();

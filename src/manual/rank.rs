@@ -24,20 +24,20 @@ const OPTION: f32 = 0.7;
 const LINE: f32 = 0.85;
 /// Bonus if the question names the command and the text itself, not only its heading, has the rest of the question's words.
 const NAMED: f32 = 0.3;
-/// Words, small ones too, that a question of too few words with a meaning must have: "what time is it" has four.
+/// Minimum words, small ones included, of a question with too few words with a meaning: "what time is it" has four.
 const VERBATIM_WORDS_MIN: usize = 3;
 /// Deduction for each word of a text that the question doesn't have, and the limit for their number.
 const EXTRA_WORD: f32 = 0.012;
 const EXTRA_WORDS_MAX: usize = 12;
 /// Programs whose lines overwrite what a device or a file holds; `dd` does so only to a device.
 const OVERWRITING: [&str; 4] = ["fdisk", "mkfs", "mkswap", "shred"];
-/// Words of which a question has one if it wants that. "How do I mount a usb stick" has none.
+/// Words of which a question that wants this has at least one. "How do I mount a usb stick" has none.
 const OVERWRITING_WORDS: &str = "bootable burn edit erase filesystem flash format image iso overwrite partition securely \
     shred swap wipe write";
 /// Factor for a line whose command isn't installed.
 pub(super) const MISSING: f32 = 0.85;
 
-/// A hit, with how well it fits.
+/// A hit, with its score.
 pub(super) struct Ranked {
     pub score: f32,
     pub command: String,
@@ -70,7 +70,7 @@ impl Question {
         self.terms.len()
     }
 
-    /// Returns whether a recipe may answer: one that overwrites only if the question is about that, or names the
+    /// Returns whether a recipe may answer: one that overwrites only if the question is about overwriting, or names the
     /// program.
     fn may_have(&self, recipe: &Recipe, text: &Text) -> bool {
         let overwrites = OVERWRITING.contains(&recipe.command) || recipe.line.contains("of=/dev/");
@@ -83,7 +83,8 @@ impl Question {
         !name.is_empty() && name.iter().all(|term| self.terms.contains(term))
     }
 
-    /// The bonus of a text for the command that the question names, as far as the text itself has the question's other words.
+    /// The bonus of a text for the command that the question names, by the share of the question's other words in the
+    /// text itself.
     fn named(&self, name: &[String], weights: &HashMap<String, f32>, holds: impl Fn(&str) -> bool) -> f32 {
         let (mut all, mut held) = (0.0, 0.0);
         for term in self.terms.iter().filter(|term| !name.contains(term)) {
@@ -98,7 +99,7 @@ impl Question {
         if all > 0.0 { NAMED * held / all } else { NAMED }
     }
 
-    /// The share of the question that words hold, each of which counts as it says.
+    /// The share of the question that a text contains; `holds` returns the weight of a word in it.
     fn share(&self, weights: &HashMap<String, f32>, holds: impl Fn(&str) -> f32) -> f32 {
         let (mut all, mut held, mut words) = (0.0, 0.0, 0);
         for term in &self.terms {
@@ -109,12 +110,12 @@ impl Question {
             held += weight * holds;
             words += usize::from(holds > 0.0);
         }
-        // One word of many is in common by chance.
+        // One common word of many is a coincidence.
         if words < WORDS_IN_COMMON_MIN.min(self.terms.len()) { 0.0 } else { held / all.max(f32::EPSILON) }
     }
 }
 
-/// The recipes, cut into words.
+/// The recipes, split into words.
 #[derive(Debug)]
 pub(super) struct Recipes {
     all: Vec<(Recipe, Text)>,
@@ -180,7 +181,7 @@ impl Recipes {
 
     pub(super) fn rank(&self, question: &Question) -> Vec<Ranked> {
         let mut weights = self.weights(question);
-        // A word that no recipe has can't distinguish them: it is a name, or only a manner of speech.
+        // A word that no recipe has can't distinguish them: it is a name, or only a way of speaking.
         for (_, weight) in weights.iter_mut().filter(|(term, _)| !self.knows(term)) {
             *weight = UNKNOWN;
         }
@@ -203,7 +204,7 @@ impl Recipes {
         self.all.iter().filter_map(rank).collect()
     }
 
-    /// The recipes for a question whose words mean too little by themselves: those whose task has the whole of it.
+    /// The recipes for a question whose words mean too little on their own: those whose task contains the whole question.
     pub(super) fn rank_verbatim(&self, question: &Question) -> Vec<Ranked> {
         let in_blanks = |words: &[String]| format!(" {} ", words.join(" "));
         let phrase = in_blanks(&question.all);
@@ -216,7 +217,7 @@ impl Recipes {
         self.all.iter().filter_map(rank).collect()
     }
 
-    /// Lines of the person's own: a typed line contains few words, so most of the question must be in it.
+    /// The person's own lines: a typed line has few words, so it must contain most of the question.
     pub(super) fn rank_lines(&self, question: &Question, lines: &[String]) -> Vec<Ranked> {
         let weights = self.weights(question);
         let rank = |line: &String| {

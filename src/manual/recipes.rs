@@ -1,5 +1,5 @@
-//! The recipes: tasks and the line that does each, for the commands that are used most. They are a part of the executable
-//! and are cut into words with the first question.
+//! The recipes: tasks and the line for each, for the most common commands. They are a part of the executable and are
+//! split into words with the first question.
 
 /// `# COMMAND: words`, then lines of a task, a tab and the command line.
 const RECIPES: &str = include_str!("../../config/manual/recipes.txt");
@@ -9,7 +9,7 @@ const RECIPES: &str = include_str!("../../config/manual/recipes.txt");
 pub(super) struct Recipe {
     /// The command that it is about.
     pub command: &'static str,
-    /// Words that the command is looked for by.
+    /// Words by which the command is found.
     pub words: &'static str,
     /// The task.
     pub task: &'static str,
@@ -17,7 +17,7 @@ pub(super) struct Recipe {
     pub line: &'static str,
 }
 
-/// Reads the recipes that are built in.
+/// Reads the built-in recipes.
 pub(super) fn all() -> Vec<Recipe> {
     let mut recipes = Vec::new();
     let (mut command, mut words) = ("", "");

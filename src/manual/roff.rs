@@ -1,9 +1,10 @@
 //! The source of a manual page → its name, its purpose, and its options. It reads the output of man(7), mdoc(7),
 //! pod2man and DocBook, and nothing of roff as a language: no registers, conditions or includes. Pure.
 
-/// Options of one page that are read: the longest pages of compilers have thousands, for which a search is of no use.
+/// Limit on the options of one page that are read: the longest pages of compilers have thousands, for which a search is
+/// of no use.
 const OPTIONS_MAX: usize = 300;
-/// Characters of an option's or a page's description.
+/// Limit on the characters of an option's or a page's description.
 const ABOUT_CHARS_MAX: usize = 160;
 
 /// The parts of a page that are used.
@@ -134,7 +135,7 @@ impl Reader {
     }
 }
 
-/// The way to type an option that says most: its long name, else the first one.
+/// The most telling way to type an option: its long name, else the first one.
 pub(super) fn typed(tag: &str) -> Option<String> {
     let forms = || tag.split([',', '|']).map(str::trim).filter(|form| form.starts_with('-'));
     let form = forms().find(|form| form.starts_with("--")).or_else(|| forms().next())?;
@@ -145,7 +146,7 @@ pub(super) fn typed(tag: &str) -> Option<String> {
     (is_option && form.len() <= 60).then_some(form)
 }
 
-/// The first sentence, or as much as is shown.
+/// The first sentence, up to the limit on a description.
 pub(super) fn cut(text: &str) -> String {
     let end = text.find(". ").map_or(text.len(), |at| at + 1);
     let sentence = text[..end].trim().trim_end_matches('.');
@@ -172,7 +173,7 @@ fn arguments(rest: &str) -> Vec<String> {
     arguments
 }
 
-/// The words of a line of mdoc, with a dash before what `Fl` names.
+/// The words of a line of mdoc, with a dash before the names of `Fl`.
 fn mdoc(rest: &str) -> String {
     const MACROS: [&str; 16] =
         ["Ar", "Cm", "Ns", "Op", "Oo", "Oc", "Nm", "Pa", "Sy", "Em", "Li", "Ic", "Xo", "Xc", "Dq", "Sq"];

@@ -13,7 +13,7 @@ const STOP_WORDS: &str = "a about all am an and any are as be been by can could 
 /// Longest word that counts, in bytes: longer ones are data.
 const WORD_BYTES_MAX: usize = 40;
 
-/// Cuts a text into the stems of its words, in order; words without meaning are left out.
+/// Splits a text into the stems of its words, in order; words without meaning are left out.
 #[must_use]
 pub(super) fn terms(text: &str) -> Vec<String> {
     words(text).filter(|word| !is_stop_word(word)).map(|word| stem(&word)).collect()
@@ -54,7 +54,7 @@ fn is_stop_word(word: &str) -> bool {
     WORDS.get_or_init(|| STOP_WORDS.split_ascii_whitespace().collect()).contains(word)
 }
 
-/// Takes English endings off a word, so that `archives`, `archived` and `archiving` are one.
+/// Removes English endings from a word, so that `archives`, `archived` and `archiving` are one.
 fn stem(word: &str) -> String {
     const VOWELS: [char; 6] = ['a', 'e', 'i', 'o', 'u', 'y'];
     if word.len() < 4 || !word.is_ascii() || word.contains(|c: char| c.is_ascii_digit()) {
