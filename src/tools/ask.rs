@@ -1,5 +1,5 @@
-//! Calls that somebody else answers: `ask_user` puts a question of the model's to the person, `delegate` gives side work to
-//! a helper, whose own question the caller of the tool asks.
+//! Calls that the user or a helper answers: `ask_user` puts the model's question to the user, `delegate` gives side work to a
+//! helper, whose questions the caller of the tool asks.
 
 use serde_json::{Value, json};
 
@@ -57,7 +57,7 @@ impl Tool for Ask {
 /// The tool by which a model gives side work to a helper.
 pub const DELEGATE_TOOL: &str = "delegate";
 
-/// Tools of a helper: it looks, and neither changes, starts nor asks anything.
+/// Tools of a helper, which only reads: it changes nothing, starts nothing and asks nothing.
 pub const HELPER_TOOLS: [&str; 9] = [
     "detect_languages",
     "file_list",

@@ -62,7 +62,7 @@ impl Check {
         Self { launcher, spawner: Spawner::new(), command: Some(command), time }
     }
 
-    /// Makes the one for the checks of goals, each with this limit of time.
+    /// Makes the check of goals, with this time limit for each.
     #[must_use]
     pub fn of_goals(launcher: Launcher, time: Duration) -> Self {
         Self { launcher, spawner: Spawner::new(), command: None, time }
@@ -100,7 +100,7 @@ impl Tool for Check {
         };
         let failed = |error: std::io::Error| Outcome::from(ToolError::new("shell", format!("bash: {error}"), ""));
         let view = match self.launcher.hold() {
-            // Only what it says counts; what it writes goes with the copy.
+            // Only its output counts; the files that it writes are discarded with the copy.
             Hold::Copy => match self.launcher.layer(None) {
                 Ok(layer) => View::Copy(layer),
                 Err(why) => return ToolError::new("sandbox", why, "").into(),
@@ -132,7 +132,7 @@ impl Tool for Check {
     }
 }
 
-/// Puts the files of a check that are to be as they were earlier into its copy.
+/// Puts the earlier versions of files into the copy of a check.
 fn put_earlier(permit: &Permit, view: &View) -> Result<(), String> {
     let Some(files) = permit.arguments().get(EARLIER_FILES).and_then(Value::as_array) else { return Ok(()) };
     let View::Copy(layer) = view else { return Err("without a copy of the workspace no file can be as it was".into()) };

@@ -72,7 +72,7 @@ impl Tool for UpdateContext {
     }
 
     fn offer(&self) -> Offer {
-        // Where it is added, on git, it takes the place of many reads.
+        // In a session on git, which is the only one that has it, this tool replaces many reads.
         Offer::Core
     }
 

@@ -7,7 +7,7 @@ use crate::gate::Permit;
 use crate::proto::action::Action;
 use crate::proto::tool::{Outcome, ToolError};
 
-/// Places that are given where the model names no number.
+/// Number of places that are returned if the model doesn't choose one.
 const PLACES: usize = 5;
 
 /// Limits for the notes of one answer, and for the characters of each: a longer text isn't a note.

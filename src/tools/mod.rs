@@ -110,7 +110,7 @@ impl Spec {
     }
 }
 
-/// A tool in few words, for a small model. Its other arguments can still be used; results name them where they help.
+/// A tool in few words, for a small model. Its other arguments can still be used; results mention them if they help.
 #[derive(Clone, Copy, Debug)]
 pub struct Brief {
     /// Its purpose.
@@ -130,8 +130,8 @@ pub struct Plan {
     pub changes: Arc<[FileChange]>,
     /// The directory that it would run in, if that isn't the workspace.
     pub cwd: Option<PathBuf>,
-    /// Reason why it can't be done, where that tells of a file: the model reads it only if the policy lets it have the
-    /// action.
+    /// Reason why the call can't be carried out, if the reason reveals something about a file: the model reads it only if the
+    /// policy permits the action.
     pub refusal: Option<Outcome>,
     /// A line about the call, if the action alone doesn't describe it.
     pub intent: Option<String>,
@@ -154,7 +154,7 @@ impl Plan {
         }
     }
 
-    /// The same plan, with a line of its own for what it is about to do.
+    /// Returns the same plan with a line that describes the call.
     #[must_use]
     pub fn saying(self, intent: String) -> Self {
         Self { intent: Some(intent), ..self }
@@ -188,24 +188,24 @@ pub trait Tool: Send {
     /// Understands a call whose arguments are valid against the schema. Touches nothing.
     ///
     /// # Errors
-    /// The call makes no sense; the model reads why and may mend it.
+    /// The call makes no sense; the model reads the reason and may correct the call.
     fn plan(&self, arguments: &Value, place: Place<'_>) -> Result<Plan, ToolError>;
 
-    /// The arguments with which it gives files the contents that a person wants in place of what `arguments` come to;
-    /// nothing where it changes no files.
+    /// Returns the arguments for a call that writes the contents a person wants in place of the results of `arguments`; `None` if
+    /// the tool changes no files.
     fn revised(&self, _arguments: &Value, _files: &[FileChange]) -> Option<Value> {
         None
     }
 
-    /// Does what the permit says.
+    /// Does what the permit allows.
     fn run(&mut self, permit: &Permit, work: &mut Work<'_>) -> Outcome;
 }
 
 /// The surroundings of a tool's work.
 pub struct Work<'a> {
-    /// Its place.
+    /// The workspace and the stored outputs.
     pub place: Place<'a>,
-    /// Limits of the time that things take and of what comes of them.
+    /// Limits on durations and outputs.
     pub limits: &'a Limits,
     /// True if it is to stop: the person's Ctrl-C, the emergency stop.
     pub is_stopped: &'a (dyn Fn() -> bool + Sync),
@@ -215,7 +215,7 @@ pub struct Work<'a> {
     pub memory: &'a mut dyn Memory,
     /// Notes for later conversations that the model proposes.
     pub notes: &'a mut Vec<String>,
-    /// Paths that earlier calls were about, as they were given.
+    /// Paths that earlier calls were about, in their original spelling.
     pub used: &'a [PathBuf],
     /// The call ran before and runs again, with more rights: from the state that it began with.
     pub is_again: bool,
@@ -231,22 +231,22 @@ pub struct Work<'a> {
 
 /// Answers a model's questions.
 pub trait Replies {
-    /// Puts a question of the model's to the person; nothing where nobody can be asked, or nothing was said.
+    /// Puts the model's question to the person; `None` if there is no person, or they didn't answer.
     fn reply(&mut self, question: &str, choices: &[String]) -> Option<String>;
 
-    /// The same for a question of somebody else, whom the heading names.
+    /// Does the same for the question of another party, which the heading names.
     fn reply_to(&mut self, _heading: &str, question: &str, choices: &[String]) -> Option<String> {
         self.reply(question, choices)
     }
 
-    /// Prints a line of ours, as it is.
+    /// Prints one of ReedClaw's own lines, unchanged.
     fn tell(&mut self, _line: &str) {}
 
     /// Shows how far a call has come, in a few harmless words.
     fn progress(&mut self, _text: &str) {}
 
-    /// Asks the person what is to become of a command that still runs, until it `has_ended`; nothing where nobody can be
-    /// asked, or nothing was said.
+    /// Asks the person what to do with an overdue command until it `has_ended`; `None` if there is no person, or they didn't
+    /// answer.
     fn overdue(&mut self, _command: &Overdue, _has_ended: &Arc<AtomicBool>) -> Option<OverdueChoice> {
         None
     }
@@ -274,12 +274,12 @@ pub struct Found {
     pub text: String,
 }
 
-/// Limits of the time that things take and of what comes of them.
+/// Limits on durations and outputs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// A tool without a limit of its own.
     pub tool: Duration,
-    /// A command.
+    /// Time limit of a command.
     pub shell: Duration,
     /// A request to another machine.
     pub http: Duration,
@@ -298,7 +298,7 @@ impl Default for Limits {
     }
 }
 
-/// An argument that is text; empty where it is absent.
+/// Returns a text argument; empty if it is absent.
 fn text<'a>(arguments: &'a Value, name: &str) -> &'a str {
     arguments.get(name).and_then(Value::as_str).unwrap_or_default()
 }

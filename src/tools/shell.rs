@@ -1,5 +1,5 @@
-//! `shell`: a command in a bash within the sandbox, on a copy of the workspace if the machine has copies. What still runs
-//! when its time is over goes on as a job.
+//! `shell`: a command in a bash within the sandbox, on a copy of the workspace if the machine has copies. A command that still
+//! runs when its time is over continues as a job.
 
 mod job;
 #[cfg(test)]
@@ -27,13 +27,13 @@ use crate::tools::running::launcher::{Launcher, Terms};
 use crate::tools::running::refused::{looked, refused, tried};
 use crate::tools::running::spawner::Spawner;
 
-/// Commands that go on after their time, at once.
+/// Limit on the jobs that run at once.
 const JOBS_MAX: usize = 8;
-/// Jobs that have ended and whose output nobody has read: the newest ones are kept.
+/// Limit on jobs that have ended and whose output is unread: the newest ones stay.
 const RESULTS_MAX: usize = 8;
-/// Interval of the looks for the emergency stop between calls: what runs must have ended 500 ms after it.
+/// Poll interval for the emergency stop between calls: everything must have ended 500 ms after it.
 const LOOK: Duration = Duration::from_millis(100);
-/// Time that a command that is to go on as a job may take to fail at its start.
+/// Time in which a command that starts as a job may still fail at once.
 const AT_ONCE: Duration = Duration::from_millis(500);
 /// Fact about a job, for the question about it.
 const IN_BACKGROUND: &str = "it goes on in the background until ReedClaw ends";
@@ -49,11 +49,11 @@ const STATE_TOO_LONG: &str = "[its variables and functions weren't kept: they ar
 /// Note for the model about files in `/tmp` that a command started without.
 const WITHOUT_FILES: &str = "[it started without the files in /tmp and the home that commands left which the user wasn't \
                              asked about; what it needs must be in the workspace]";
-/// Reason why nothing goes on in the background on a bench whose commands work one after the other.
+/// Reason why there are no background jobs on a bench whose commands run one at a time.
 const NO_JOBS: &str =
     "commands of this session work in one directory, one after the other, so none goes on in the background";
 const NO_JOBS_HINT: &str = "start it and use it within one command; what is left then is ended";
-/// Note for the model about a path that couldn't be opened.
+/// Note for the model about a path that couldn't be opened to the command.
 const LOST: &str =
     "can't be opened to a sandbox: nothing was written there outside of it; the user can run this in their own shell";
 /// Note for the model about a new path of the home that stays in the private one.
@@ -82,7 +82,7 @@ const WANTS_TERMINAL: &[&str] = &[
 
 pub use job::{Job, Jobs, ShellJob};
 
-/// Says whether everything is stopped.
+/// Returns whether everything is to stop.
 pub type IsStopped = Arc<dyn Fn() -> bool + Send + Sync>;
 
 /// The tool.
@@ -90,7 +90,7 @@ pub struct Shell {
     launcher: Launcher,
     spawner: Spawner,
     is_stopped: IsStopped,
-    /// True if somebody looks for the emergency stop between calls.
+    /// True if a thread polls for the emergency stop between calls.
     is_watched: bool,
     left: Arc<Mutex<Left>>,
     /// The traces of the last command, and of the one before it.
@@ -104,7 +104,7 @@ pub struct Shell {
 struct Carried {
     /// Variables, functions, aliases, options.
     state: State,
-    /// The same, as only commands have left it that a person agreed to.
+    /// The same, but only from commands that a person agreed to.
     agreed: State,
     /// The directory where it ended.
     cwd: Option<PathBuf>,
@@ -114,13 +114,13 @@ struct Carried {
 #[derive(Default)]
 struct Left {
     jobs: Vec<Going>,
-    /// A call waits for a job that works on the workspace itself, which isn't among them meanwhile.
+    /// True while a call waits for a job that works on the workspace itself and isn't in `jobs` meanwhile.
     is_followed: bool,
 }
 
 impl Left {
-    /// Makes room for another job; returns whether it may run. Jobs that have ended only wait until somebody reads their output,
-    /// so they don't count, and the oldest go if there are too many of them.
+    /// Makes room for another job; returns whether it may run. Jobs that have ended only wait for their output to be read, so
+    /// they don't count; the oldest of them are dropped if there are too many.
     fn make_room(&mut self) -> bool {
         let mut ended: Vec<usize> = Vec::new();
         for job in &mut self.jobs {
@@ -133,26 +133,26 @@ impl Left {
         running < JOBS_MAX
     }
 
-    /// Returns whether a job goes on that works on the workspace itself.
+    /// Returns whether a job that works on the workspace itself is still running.
     fn is_working(&mut self) -> bool {
         self.is_followed || self.jobs.iter_mut().any(|job| job.bash.is_working())
     }
 }
 
-/// A command, as its permit has it.
+/// A command with the terms of its permit.
 struct Wish<'a> {
     command: &'a str,
     cwd: &'a Path,
     terms: Terms,
-    /// Its time.
+    /// Its time limit.
     limit: Duration,
-    /// To go on as a job from the start.
+    /// True if it starts as a job.
     in_background: bool,
-    /// A step of a procedure, which knows nothing of earlier commands.
+    /// True for a step of a procedure, which knows nothing of earlier commands.
     is_alone: bool,
-    /// Its words name this machine as the place that it speaks to.
+    /// True if its words name this machine as the one that it contacts.
     names_loopback: bool,
-    /// A person has agreed to its words.
+    /// True if a person has agreed to its words.
     is_by_words: bool,
 }
 
@@ -173,7 +173,7 @@ impl Wish<'_> {
     }
 }
 
-/// A command that goes on.
+/// A command that runs as a job.
 struct Going {
     number: usize,
     command: String,
@@ -200,7 +200,7 @@ impl Shell {
         self.left.lock()
     }
 
-    /// Starts a thread that ends the remaining programs as soon as everything is stopped; it ends with the tool.
+    /// Starts a thread that ends the remaining programs as soon as everything is to stop; the thread ends with the tool.
     fn watch(&mut self) -> std::io::Result<()> {
         if self.is_watched {
             return Ok(());
@@ -238,7 +238,7 @@ impl Shell {
     /// Starts a command and waits for its end, or until it is a job.
     fn started(&mut self, wish: &Wish<'_>, work: &mut Work<'_>) -> Result<Outcome, ToolError> {
         let Wish { command, cwd, limit, .. } = *wish;
-        // What was approved is what runs: no function or variable of an earlier command comes along to the network.
+        // What was approved is what runs: no function or variable of an earlier command reaches one with the network.
         let fresh = State::default();
         let state = match wish {
             _ if wish.is_fresh() => &fresh,
@@ -255,7 +255,7 @@ impl Shell {
         }
         let mut ran = bash.wait(started + limit, work.is_stopped).map_err(failed)?;
         let mut choice = None;
-        // A shorter time is the model's own wish to have it as a job soon.
+        // With a shorter limit, the model itself wants the command to become a job soon.
         if limit >= work.limits.shell
             && let Ran::Running(output) = ran
         {
@@ -274,15 +274,15 @@ impl Shell {
         Ok(self.outcome(ran, bash, wish, choice, started, work))
     }
 
-    /// Way in which a command sees the workspace, and what else it may use: what its permit says.
+    /// Returns how a command sees the workspace, and what else its permit allows it to use.
     fn terms(&self, permit: &Permit, command: &str, in_background: bool) -> Result<Terms, String> {
         let view = match self.launcher.hold() {
-            // A copy would grow stale under what runs beside the person's own work.
+            // A copy would become stale for a program that runs while the person works.
             Hold::Copy if !in_background || self.launcher.is_on_bench() => {
                 View::Copy(self.launcher.layer(Some(command))?)
             }
             Hold::Walls if permit.is_look() => View::First(self.launcher.layer(None)?),
-            // Nobody was asked about a change.
+            // No question was asked about changes.
             Hold::Copy | Hold::Walls if permit.risk() == Risk::Low => View::Look,
             Hold::Copy | Hold::Walls | Hold::Off | Hold::Nothing => View::Work,
         };
@@ -303,7 +303,7 @@ impl Shell {
         })
     }
 
-    /// The same terms, with the loopback of a job that runs: its server can be reached.
+    /// Returns the same terms with the loopback of a running job, so that its server can be reached.
     fn with_jobs(&self, terms: &Terms) -> Terms {
         let network_of = self.left().jobs.last().map(|job| job.bash.id()).filter(|_| !terms.network);
         Terms { network_of, ..terms.clone() }
@@ -337,14 +337,14 @@ impl Shell {
         let mut outcome = outcome(&output, &note, started.elapsed());
         lost.into_iter().for_each(|note| add_line(&mut outcome, note));
         if work.copied.as_ref().is_some_and(Copied::lacks_something) {
-            // With that it may run again, from the start.
+            // Once that is granted, the command may run again from the start.
             made.drain(..).for_each(|it| add_line(&mut outcome, &format!("[{} {NOT_PLACED}]", it.place().display())));
         }
         work.new_in_home = made;
         outcome
     }
 
-    /// Notes what the next command starts from; returns a note about what it can't start from.
+    /// Records the state that the next command starts from; returns a note about a state that can't be passed on.
     fn carry(&mut self, wish: &Wish<'_>, output: &Output) -> Option<&'static str> {
         self.carried_before = self.carried.clone();
         if wish.is_alone {
@@ -363,8 +363,9 @@ impl Shell {
         None
     }
 
-    /// The directory in which a command starts after one that ended in `cwd`. One of the workspace that isn't kept becomes the
-    /// nearest that is. What lies outside is as the jail shows it: a `/tmp` of the session's own, or a new one each time.
+    /// Returns the directory in which a command starts after one that ended in `cwd`. A directory of the workspace that doesn't
+    /// exist any more is replaced by the nearest one above that does. Outside it is as the jail shows it: a `/tmp` of the
+    /// session's own, or a new one each time.
     fn start_directory(&self, cwd: &Path, place: Place<'_>) -> PathBuf {
         let workspace = place.tree.path();
         let is_there = |path: &&Path| match self.launcher.is_on_bench() {
@@ -381,7 +382,7 @@ impl Shell {
         found.unwrap_or(workspace).to_owned()
     }
 
-    /// Ends a command, or lets it go on as a job: as the person said, else as a job.
+    /// Ends an overdue command or lets it continue as a job: as the person chose, otherwise as a job.
     fn further(&mut self, command: &str, mut bash: Bash, choice: Option<OverdueChoice>) -> Note {
         if self.launcher.whole().is_some() {
             bash.kill();
@@ -403,7 +404,7 @@ impl Shell {
         follow(&self.left, number, kill, work)
     }
 
-    /// The tool that waits for what goes on, or ends it.
+    /// Makes the tool that waits for jobs, or ends them.
     #[must_use]
     pub fn jobs(&self) -> ShellJob {
         ShellJob(Arc::clone(&self.left))
@@ -432,7 +433,7 @@ fn follow(left: &Mutex<Left>, number: usize, kill: bool, work: &mut Work<'_>) ->
     outcome
 }
 
-/// Waits for a job that was taken from the others, or ends it.
+/// Waits for a job that was removed from the list, or ends it.
 fn followed(left: &Mutex<Left>, mut job: Going, kill: bool, work: &mut Work<'_>) -> Outcome {
     let number = job.number;
     if kill {
@@ -457,8 +458,8 @@ fn followed(left: &Mutex<Left>, mut job: Going, kill: bool, work: &mut Work<'_>)
     }
 }
 
-/// Asks the person what is to become of a command whose time is over, while it runs on; where it ends meanwhile the
-/// question is withdrawn. Returns how far it got, and what they said.
+/// Asks the person what to do with an overdue command while it runs on; if it ends meanwhile, the question is withdrawn. Returns
+/// the command's progress, and the person's choice.
 fn offered(bash: &mut Bash, overdue: &Overdue, work: &mut Work<'_>) -> std::io::Result<(Ran, Option<OverdueChoice>)> {
     let (has_ended, is_over) = (Arc::new(AtomicBool::new(false)), AtomicBool::new(false));
     let is_stopped = work.is_stopped;
@@ -474,7 +475,7 @@ fn offered(bash: &mut Bash, overdue: &Overdue, work: &mut Work<'_>) -> std::io::
         (waits.join().unwrap_or_else(|_| Err(std::io::Error::other("the thread that waits has panicked"))), choice)
     });
     Ok(match ran? {
-        // The question was left by Ctrl-C, and the time was over before that was seen.
+        // Ctrl-C answered the question, and the time was over before the stop was noticed.
         Ran::Running(output) if is_stopped() => {
             bash.kill();
             (Ran::Stopped(output), choice)
@@ -501,7 +502,7 @@ impl Shell {
         let outside = |path: &Path| self.launcher.outside(path);
         let granted =
             |path: &Path| wish.terms.readable.iter().chain(&wish.terms.writable).any(|open| path.starts_with(open));
-        // What it was given refused it for a reason of its own.
+        // A path that it was granted is refused for another reason.
         let closed = |path: &Path| outside(path).filter(|_| !granted(path));
         let missed = layer.missed();
         let refused = if matches!(wish.terms.view, View::First(_)) {
@@ -530,7 +531,7 @@ impl Tool for Shell {
                     "cwd": {"type": "string", "minLength": 1},
                     "timeout_ms": {"type": "integer", "minimum": 1, "maximum": 600_000},
                     "background": {"type": "boolean"},
-                    // Of models that knew it before `shell_job`.
+                    // For models that know the call from before `shell_job` existed.
                     "job": {"type": "integer", "minimum": 1, "deprecated": true},
                     "kill": {"type": "boolean", "deprecated": true},
                 },
@@ -553,7 +554,7 @@ impl Tool for Shell {
         match (command.trim(), job) {
             ("", None) => return Err(ToolError::new("bad-arguments", "the command is missing", "")),
             ("", Some(_)) => return Ok(Plan::of(Action::Inert { name: "shell".into() })),
-            // A model that fills in every argument names a job too.
+            // A model that fills in every argument names a job as well.
             _ => {}
         }
         if is_in_background(arguments) && self.launcher.whole().is_some() {
@@ -563,7 +564,7 @@ impl Tool for Shell {
             "" => self.carried.cwd.as_ref().map(|cwd| self.start_directory(cwd, place)),
             path => Some(directory(path, place)?),
         };
-        // A copy of the workspace is asked about when the command has ended.
+        // The question about a copy of the workspace comes when the command has ended.
         let preview = match is_in_background(arguments) {
             true if self.launcher.is_on_bench() => IN_BACKGROUND.to_owned(),
             true => format!("{IN_BACKGROUND}, on the workspace itself"),
@@ -594,7 +595,7 @@ impl Shell {
                     Ok(terms) => terms,
                     Err(why) => return ToolError::new("sandbox", why, "").into(),
                 };
-                // Only a procedure's arguments have variables: the schema of a model's has none.
+                // Only a procedure's arguments have variables: a model's schema has none.
                 let is_alone = permit.arguments().get("env").is_some();
                 let names_loopback = permit.names_loopback();
                 let is_by_words = permit.is_by_words();
@@ -623,7 +624,7 @@ fn add_line(outcome: &mut Outcome, line: &str) {
     outcome.output.push_str(line);
 }
 
-/// Ends what is left, all at once: what doesn't want to end takes its time.
+/// Ends all remaining jobs in parallel, since one that resists takes its time.
 fn end_all(left: Left) {
     thread::scope(|scope| {
         for bash in left.jobs.into_iter().map(|job| job.bash) {
@@ -651,7 +652,7 @@ fn directory(path: &str, place: Place<'_>) -> Result<PathBuf, ToolError> {
     Ok(without_dots(&place.tree.path().join(beneath)))
 }
 
-/// A path without its `.` parts and a slash at its end.
+/// Returns a path without `.` parts and a trailing slash.
 fn without_dots(path: &Path) -> PathBuf {
     path.components().filter(|part| !matches!(part, std::path::Component::CurDir)).collect()
 }
@@ -664,9 +665,9 @@ pub(super) enum Note {
     /// Its copy took too much disk space.
     Overfull,
     Job(usize),
-    /// A job from its start, as it was asked for.
+    /// Started as a job on request.
     Begun(usize),
-    /// The person lets it go on as this job.
+    /// The person lets it continue as this job.
     LetGoOn(usize),
     /// The person has ended it.
     Ended,
@@ -696,7 +697,7 @@ fn begun(mut outcome: Outcome, number: usize) -> Outcome {
     outcome.with("job", number)
 }
 
-/// Adds a command's status, the processes that were ended with it, and its last directory.
+/// Adds a command's status, the number of processes that were ended with it, and its last directory.
 fn with_facts(mut outcome: Outcome, output: &Output) -> Outcome {
     if let Some(status) = output.status {
         outcome = outcome.with("exitCode", status);

@@ -9,8 +9,8 @@ use crate::gate::Permit;
 use crate::proto::action::Action;
 use crate::proto::tool::{Outcome, ToolError};
 
-/// Reads skills: their names without one, else the text of the one with that name. It is asked anew each time, so that what a
-/// person no longer trusts is gone at once.
+/// Reads skills: without a name their names, otherwise the text of the one with that name. It is called each time, so that a
+/// skill that the person no longer trusts is gone at once.
 pub type Library = Arc<dyn Fn(Option<&str>) -> Result<String, String> + Send + Sync>;
 
 /// The tool.

@@ -12,7 +12,7 @@ const WRAPPERS: [&str; 5] = ["arguments", "parameters", "args", "input", "kwargs
 /// Reads a call's arguments; returns names that the tool doesn't have, which were left out.
 ///
 /// # Errors
-/// It is no JSON.
+/// It isn't JSON.
 pub(in crate::tools) fn read(text: &str, schema: &Value) -> Result<(Value, Vec<String>), String> {
     let text = if text.trim().is_empty() { "{}" } else { text };
     let mut value = loose_json(text)?;
@@ -35,7 +35,7 @@ pub(in crate::tools) fn same_name(left: &str, right: &str) -> bool {
     letters(left) == letters(right)
 }
 
-/// The arguments within the one key that holds them all.
+/// Returns the arguments without a wrapper key that holds all of them.
 fn unwrapped(value: Value, schema: &Value) -> Value {
     let Some((key, inner)) = value.as_object().filter(|it| it.len() == 1).and_then(|it| it.iter().next()) else {
         return value;
@@ -101,7 +101,7 @@ fn of_text(text: String, schema: &Value, is: &dyn Fn(&str) -> bool, at: &str, le
     Value::String(text)
 }
 
-/// A whole number; one above what is allowed becomes the most that is.
+/// Converts a float without a fraction to an integer, and reduces one above the maximum to the maximum.
 fn clamped(value: Value, schema: &Value) -> Value {
     let whole = value.as_f64().filter(|_| value.is_f64()).filter(|it| it.fract() == 0.0 && it.abs() < 9e15);
     #[expect(clippy::cast_possible_truncation, reason = "it is whole and small enough")]
@@ -141,8 +141,7 @@ fn members(fields: Map<String, Value>, schema: &Value, at: &str, left_out: &mut 
     Value::Object(fitting)
 }
 
-/// Returns whether an optional value is only there because the model filled in every argument: empty, or below the
-/// least.
+/// Returns whether an optional value looks like a mere placeholder: empty, or below the minimum.
 fn says_nothing(value: &Value, schema: &Value) -> bool {
     match value {
         Value::String(text) => {

@@ -1,4 +1,4 @@
-//! The tools as a model is offered them, and calls as it writes them.
+//! The catalogue of tools: which of them a model is offered, and how its calls are read.
 
 pub(super) mod fit;
 pub(super) mod offer;

@@ -1,16 +1,16 @@
-//! The tools that a model is offered: fewer are better for a small one. A tool that isn't offered can be called all the
-//! same. Must not decide what a call may do.
+//! Selection of the tools that a model is offered: a small model does better with fewer. A tool that isn't offered can still be
+//! called. Must not decide what a call may do.
 
 /// Cases in which a tool is described to a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Offer {
-    /// Always: it is all that most work takes, or the person added it.
+    /// Always: most work needs it, or the user added it.
     Core,
     /// Unless the model is small.
     Usual,
     /// Only if all tools are wanted: others do the same.
     Extra,
-    /// If somebody can be asked.
+    /// If there is a person to ask.
     WithPerson,
     /// Never at the moment.
     Never,
@@ -32,7 +32,7 @@ impl ToolSet {
     /// The words of the setting.
     pub const WORDS: [&str; 3] = ["auto", "core", "all"];
 
-    /// The set of a word; the first if it is none.
+    /// Returns the set for a word of the setting, or the first set if the word is unknown.
     #[must_use]
     pub fn of_word(word: &str) -> Self {
         match word {

@@ -1,4 +1,4 @@
-//! The tools that there are: found by name, their arguments held against their schemas, long outputs shortened.
+//! The available tools: found by name, their arguments checked against their schemas, long outputs shortened.
 
 use serde_json::Value;
 
@@ -13,9 +13,9 @@ use crate::tools::{Brief, Place, Plan, Reads, Spec, Tool, ToolSet, Work, ask, me
 /// The tools, by name.
 pub struct Registry {
     tools: Vec<Entry>,
-    /// Tools of servers, which come and go. They stand after the others, so that a request begins as the one before it.
+    /// Tools of servers, which come and go. They follow the others, so that the beginning of a request stays the same.
     served: Vec<Entry>,
-    /// The only tools that there may be; all if nobody said.
+    /// The only tools that are allowed; `None` if there is no restriction.
     only: Option<Vec<String>>,
     /// Names of the tools that are offered; all are if it is empty.
     narrowed: Vec<String>,
@@ -26,12 +26,12 @@ struct Entry {
     spec: Spec,
     schema: Schema,
     tool: Box<dyn Tool>,
-    /// True if only we call it.
+    /// True for tools that only ReedClaw itself calls.
     is_ours: bool,
 }
 
 impl Registry {
-    /// The tools that are built in and need nothing.
+    /// Makes a registry of the built-in tools that need no settings.
     #[must_use]
     pub fn new() -> Self {
         let reads = Reads::default();
@@ -65,7 +65,7 @@ impl Registry {
     /// Adds a tool.
     ///
     /// # Errors
-    /// Its name is taken, or its schema isn't understood.
+    /// Its name is in use, or its schema isn't supported.
     pub fn add(&mut self, tool: Box<dyn Tool>) -> Result<(), String> {
         self.add_for(tool, false)
     }
@@ -106,7 +106,8 @@ impl Registry {
         self.meant(name).map(|entry| entry.spec.name.as_str())
     }
 
-    /// Replaces the tools of servers. One whose name is taken, or whose schema can't be checked, is left out and named.
+    /// Replaces the tools of servers. A tool whose name is in use or whose schema can't be checked is left out and reported in
+    /// the result.
     pub fn set_served(&mut self, tools: Vec<Box<dyn Tool>>) -> Vec<String> {
         let mut problems = Vec::new();
         let mut served: Vec<Entry> = Vec::new();
@@ -122,7 +123,7 @@ impl Registry {
                 Err(why) => problems.push(format!("{}: {why}", spec.name)),
             }
         }
-        // Those that were there keep their place.
+        // Tools that were there before stay in the same order.
         let place = |entry: &Entry| self.served.iter().position(|old| old.spec.name == entry.spec.name);
         served.sort_by_key(|entry| place(entry).unwrap_or(usize::MAX));
         self.served = served;
@@ -168,7 +169,7 @@ impl Registry {
     /// plans. Returns the tool's own name and the arguments too.
     ///
     /// # Errors
-    /// There is no such tool, or the call isn't right; the model reads why and may mend it.
+    /// There is no such tool, or the call isn't valid; the model reads the reason and may correct the call.
     pub fn plan(&self, name: &str, arguments: &str, place: Place<'_>) -> Result<(String, Value, Plan), ToolError> {
         let entry = self.meant(name).ok_or_else(|| self.unknown(name))?;
         let wrong =
@@ -194,7 +195,7 @@ impl Registry {
         self.find(name).is_some_and(|entry| entry.is_ours)
     }
 
-    /// Understands a call whose arguments were made here, or of a model's, which had passed the schema.
+    /// Plans a call with arguments that ReedClaw made, or with a model's that have already passed the schema.
     ///
     /// # Errors
     /// There is no such tool, or the call makes no sense.
@@ -202,13 +203,13 @@ impl Registry {
         self.find(name).ok_or_else(|| self.unknown(name))?.tool.plan(arguments, place)
     }
 
-    /// The arguments of a call that gives files the contents that a person wants; nothing where its tool can't.
+    /// Returns the arguments of a call that writes the contents a person wants; `None` if its tool can't do that.
     #[must_use]
     pub fn revised(&self, name: &str, arguments: &Value, files: &[FileChange]) -> Option<Value> {
         self.find(name)?.tool.revised(arguments, files)
     }
 
-    /// Runs what a permit says.
+    /// Runs the call that a permit allows.
     pub fn run(&mut self, permit: &Permit, work: &mut Work<'_>) -> Outcome {
         let found = self.tools.iter_mut().chain(&mut self.served).find(|entry| entry.spec.name == permit.tool());
         match found {
@@ -232,7 +233,7 @@ impl Registry {
         meant.filter(|entry| self.is_within(entry))
     }
 
-    /// Returns whether a model may mean a tool by this name.
+    /// Returns whether this name would find a tool for a model.
     #[must_use]
     pub fn is_tool(&self, name: &str) -> bool {
         self.meant(name).is_some()
@@ -257,7 +258,7 @@ impl Default for Registry {
     }
 }
 
-/// Gives the model head and tail of a long output, and keeps the whole of it where the model can read on.
+/// Reduces a long output to its head and tail, and stores the whole of it for `file_read`.
 fn shortened(mut outcome: Outcome, work: &Work<'_>) -> Outcome {
     let limit = work.limits.output_bytes;
     for name in ["stdout", "stderr"] {
@@ -288,8 +289,8 @@ fn shortened(mut outcome: Outcome, work: &Work<'_>) -> Outcome {
     outcome
 }
 
-/// A path among the arguments that begins with a variable of the shell: taken literally it would name a directory that
-/// nobody meant.
+/// Returns a path among the arguments that begins with a shell variable: used literally it would name a directory that the model
+/// didn't mean.
 fn unexpanded(arguments: &Value) -> Option<&str> {
     // A file may have that name; a directory with it is a slip.
     let is_variable = |path: &&str| {

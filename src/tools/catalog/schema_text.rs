@@ -1,12 +1,12 @@
-//! A tool's schema as it is sent to a model. It is short, because each request carries it. Its order is one in which a model can
-//! write the arguments, because a server that enforces the schema makes it write them in that order. Must not decide what is valid.
+//! A tool's schema as it is sent to a model. It is short, because each request carries it. The arguments are in an order in which
+//! a model can write them, because a server that enforces the schema makes it use that order. Must not decide what is valid.
 
 use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
 
-/// Writes a schema in short. It leaves out limits of lengths and old names of arguments (`deprecated`), which hold all the same.
-/// Required arguments come first, in the tool's order: a path before the text.
+/// Writes a schema in short form. It leaves out limits on lengths and old names of arguments (`deprecated`), which are still
+/// valid. Required arguments come first, in the tool's order: a path before the text.
 pub(in crate::tools) fn schema_text(schema: &Value) -> String {
     let mut text = String::new();
     write(schema, &mut text);
@@ -41,7 +41,7 @@ fn write(schema: &Value, text: &mut String) {
     });
 }
 
-/// A schema whose alternatives need old arguments, but for one: the same with that one alone.
+/// Reduces a schema to its one alternative without old arguments; `None` unless exactly one is left.
 fn present(fields: &Map<String, Value>) -> Option<Value> {
     let is_old = |name: &Value| name.as_str().is_some_and(|it| fields["properties"][it]["deprecated"] == true);
     let is_present = |it: &&Value| !it["required"].as_array().into_iter().flatten().any(is_old);
@@ -114,7 +114,7 @@ mod tests {
             + r#""deprecated":{"type":"array","items":{"type":"string"}},"least":{"type":"integer","minimum":2}},"#
             + r#""required":["path","new"]}"#;
         assert_eq!(schema_text(&schema), expected);
-        // An alternative that only old callers know isn't told.
+        // An alternative that only old callers know isn't shown.
         let mut either = schema;
         either["anyOf"] = json!([{"required": ["path", "new"]}, {"required": ["file"]}]);
         either.as_object_mut().expect("an object").remove("required");

@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 const PREFIX: &str = "output:";
 /// Most outputs of one session.
 const OUTPUTS_MAX: usize = 1_000;
-/// Longest output that is kept, in bytes.
+/// Longest output that is stored, in bytes.
 const OUTPUT_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// Place where outputs are kept until the session ends.
+/// Store of outputs, which lasts until the session ends.
 #[derive(Debug)]
 pub struct Spill {
     directory: PathBuf,
@@ -30,12 +30,12 @@ impl Spill {
         Self { directory: parent.join(format!("outputs-{}-{number}", std::process::id())), count: AtomicUsize::new(0) }
     }
 
-    /// Keeps an output; returns its name.
+    /// Stores an output and returns its name.
     pub(in crate::tools) fn keep(&self, text: &str) -> Result<String, String> {
         self.keep_bytes(&text.as_bytes()[..text.floor_char_boundary(OUTPUT_BYTES_MAX)])
     }
 
-    /// Keeps bytes that may be no text; returns their name.
+    /// Stores bytes that may not be text and returns their name.
     pub(in crate::tools) fn keep_bytes(&self, bytes: &[u8]) -> Result<String, String> {
         let number = self.count.fetch_add(1, Ordering::Relaxed) + 1;
         if number > OUTPUTS_MAX {

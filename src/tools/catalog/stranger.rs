@@ -1,4 +1,4 @@
-//! Texts of tools that somebody else made: what a model is shown of them, and what about them a person should look at twice.
+//! Descriptions of tools from third parties: the form in which a model sees them, and warnings about them for a person.
 
 use serde_json::Value;
 
@@ -18,7 +18,7 @@ pub(in crate::tools) fn shortened(description: &str) -> String {
     text
 }
 
-/// Reason why a person should look at a description twice: it speaks of more than its tool. `others` are the other
+/// Returns the reasons for a person to look closely at a description: it speaks of more than its tool. `others` are the other
 /// tools.
 #[must_use]
 pub fn warnings(description: &str, others: &[&str]) -> Vec<String> {
@@ -44,7 +44,7 @@ pub fn warnings(description: &str, others: &[&str]) -> Vec<String> {
     warnings
 }
 
-/// A text on one line without controls, escape sequences and characters that nobody sees.
+/// Returns a text on one line without control characters, escape sequences and invisible characters.
 pub(in crate::tools) fn harmless(text: &str) -> String {
     let plain = strip_controls(text.as_bytes());
     let seen: String = plain.chars().map(|c| if c.is_whitespace() { ' ' } else { c }).collect();
@@ -52,7 +52,7 @@ pub(in crate::tools) fn harmless(text: &str) -> String {
     seen.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// A schema whose texts are harmless; `None` if one of its names isn't.
+/// Returns a schema with its texts made harmless; `None` if a name in it isn't.
 pub(in crate::tools) fn harmless_schema(schema: Value) -> Option<Value> {
     Some(match schema {
         Value::String(text) => Value::String(harmless(&text)),

@@ -1,5 +1,5 @@
-//! Files as they would be after some edits, each over the result of those before. Nothing is written; it says what would
-//! differ, and what the files were that it was made from.
+//! Files as a sequence of edits would leave them, each edit made on the result of the previous ones. Nothing is written; a draft
+//! returns the differences, and identifies the contents that it was made from.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ use crate::tools::reading::files::{missing, path_error};
 const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// Bytes of all files of a batch.
 const ALL_BYTES_MAX: usize = 64 * 1024 * 1024;
-/// Files of a batch: as many as the policy tells effects of.
+/// Files of a batch: as many as the policy lists effects for.
 const FILES_MAX: usize = 200;
 
 /// The result of edits before they are applied.
@@ -34,7 +34,7 @@ pub(super) struct Draft {
 
 struct Edited {
     path: String,
-    /// Its place, whatever it is called.
+    /// Its real place, independent of the name that was used.
     place: PathBuf,
     old: Option<Vec<u8>>,
     new: Option<Vec<u8>>,
@@ -104,7 +104,7 @@ impl Draft {
         tree: &dyn Tree,
     ) -> Result<(), ToolError> {
         let at = self.file(&path, tree)?;
-        // What a person made of a proposal must not undo what somebody else has done since.
+        // A person's revision must not undo changes that were made since the proposal.
         if basis(self.files[at].old.as_deref()) != made_from {
             return Err(path_error(&path, &PathError::Changed));
         }
@@ -179,7 +179,7 @@ impl Draft {
         self.files.iter().filter(|file| file.old != file.new)
     }
 
-    /// Tells what the model has read that this is what it holds now.
+    /// Records the new contents as what the model has read.
     pub(super) fn note(&self, reads: &Reads) {
         self.changed().for_each(|file| reads.edited(&file.place, file.new.as_deref()));
     }
@@ -191,7 +191,7 @@ impl Draft {
             .collect()
     }
 
-    /// The same, for faces to draw.
+    /// Returns the same changes in the form that the user interface draws.
     pub(super) fn file_changes(&self) -> Arc<[FileChange]> {
         let change = |Edited { path, old, new, .. }: &Edited| FileChange {
             path: path.clone(),
@@ -235,7 +235,7 @@ impl Edited {
         !states.is_empty() && !states.contains(&false)
     }
 
-    /// The difference in the unified form, lines that are new, lines that are gone.
+    /// Returns the difference in unified form, and the numbers of added and removed lines.
     fn difference(&self) -> (String, usize, usize) {
         let Self { path, old, new, .. } = self;
         if [old, new].into_iter().flatten().any(|it| bytes::is_binary(it)) {
@@ -277,7 +277,7 @@ pub(super) struct Difference {
 }
 
 impl Difference {
-    /// For a person to read; with what it was made from, so that the same text means the same change.
+    /// Returns the text for a person; it includes the basis, so that the same text means the same change.
     pub(super) fn preview(&self) -> String {
         format!("{}{}{}", self.basis, self.summary, self.diff)
     }

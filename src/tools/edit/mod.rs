@@ -103,7 +103,7 @@ impl Kind {
     }
 }
 
-/// The six tools; their journals are kept where `journals` says, `reads` is what the model has read.
+/// Returns the six tools; their journals are written to `journals`, and `reads` holds what the model has read.
 #[must_use]
 pub fn edit_tools(journals: &Journals, reads: &Reads) -> Vec<Box<dyn Tool>> {
     let one =

@@ -1,5 +1,5 @@
-//! A person's revision of a proposal: some of its hunks, or another text. The call keeps its tool, and says in its
-//! arguments what each file is to hold; no model can say that, for no schema has it. Pure.
+//! A person's revision of a proposal: some of its hunks, or another text. The call stays with its tool, and its arguments then
+//! name the content of each file; a model can't do that, since no schema has this argument. Pure.
 
 use std::fmt::Write as _;
 
@@ -15,8 +15,8 @@ const REVISED: &str = "revised";
 /// Bytes of a difference that the model gets.
 const TOLD_BYTES_MAX: usize = 8 * 1024;
 
-/// The arguments with what the files are to hold in place of what the model's edits come to. A content is a text of
-/// characters up to U+00FF, one for each byte, since it may be in any encoding.
+/// Returns the arguments with these file contents in place of the results of the model's edits. A content is a text of characters
+/// up to U+00FF, one for each byte, since it may be in any encoding.
 pub(super) fn arguments(arguments: &Value, files: &[FileChange]) -> Value {
     let file = |FileChange { path, old, new }: &FileChange| {
         let content = new.as_ref().map(|bytes| bytes.iter().map(|byte| char::from(*byte)).collect::<String>());
@@ -47,8 +47,8 @@ pub(super) fn files(arguments: &Value) -> Option<Vec<Revised>> {
     arguments.get(REVISED)?.as_array()?.iter().map(file).collect()
 }
 
-/// The proposal with only those of its hunks that are wanted, by file, and a note about it for the model. A file that is
-/// new, goes or is no text is one hunk.
+/// Returns the proposal with only the wanted hunks, by file, and a note about it for the model. A file that is new, deleted or
+/// not text is one hunk.
 #[must_use]
 pub fn chosen(changes: &[FileChange], wanted: &[Vec<bool>]) -> (Vec<FileChange>, String) {
     let (mut files, mut note) = (Vec::new(), String::new());

@@ -1,4 +1,4 @@
-//! Edits of a small workspace: what they come to, what they say if they don't fit, and that nothing is written then.
+//! Edits of a small workspace: their results, their errors, and that a failed edit writes nothing.
 
 use crate::files::Root;
 use std::os::unix::fs::PermissionsExt;

@@ -1,5 +1,5 @@
-//! One edit of one file's bytes: exact, so that all bytes outside the edited span stay as they are, in any
-//! encoding that has ASCII in it. Where an edit doesn't fit, it says what is there instead. Pure.
+//! One edit of one file's bytes: exact, so that all bytes outside the edited span stay as they are, in any encoding that extends
+//! ASCII. If an edit doesn't fit, the error shows what is there instead. Pure.
 
 use std::borrow::Cow;
 
@@ -10,15 +10,15 @@ use crate::render::patch::all_crlf;
 
 /// Places that are named if a text occurs too often.
 const PLACES_MAX: usize = 10;
-/// Lines that are shown where a text doesn't occur.
+/// Limit on lines that are shown if a text doesn't occur.
 const LINES_SHOWN_MAX: usize = 8;
 /// Longest part of a line that is shown, in bytes.
 const LINE_BYTES_MAX: usize = 200;
-/// Comparisons of lines to find those that are nearest.
+/// Limit on comparisons of lines in the search for the nearest ones.
 const COMPARISONS_MAX: usize = 2_000_000;
 
-/// Puts `new` in the place of `old`, which must occur exactly `expected` times. Line feeds that the model sends match and
-/// become the line endings of the file.
+/// Replaces `old`, which must occur exactly `expected` times, by `new`. Line feeds that the model sends match and become the line
+/// endings of the file.
 pub(super) fn replaced(
     path: &str,
     content: &[u8],
@@ -83,12 +83,12 @@ pub(super) fn whole(old: Option<&[u8]>, text: &str) -> Vec<u8> {
     [bom, with_endings(text, all_crlf(old) == Some(true)).as_bytes()].concat()
 }
 
-/// Returns whether it is no text: no text in an encoding with ASCII in it holds a NUL.
+/// Returns whether a content isn't text: a NUL occurs in no encoding that extends ASCII.
 pub(in crate::tools) fn is_binary(content: &[u8]) -> bool {
     memchr(0, content).is_some()
 }
 
-/// A content for a person to read: bytes that are no UTF-8 as `\xNN`.
+/// Returns a content for a person to read; bytes that aren't UTF-8 become `\xNN`.
 pub(in crate::tools) fn shown(content: &[u8]) -> Cow<'_, str> {
     if let Ok(text) = std::str::from_utf8(content) {
         return Cow::Borrowed(text);
@@ -129,11 +129,11 @@ struct Occurrence {
     is_crlf: bool,
 }
 
-/// Every place, overlapping ones too, in order.
+/// Returns all places in order, including overlapping ones.
 fn occurrences(content: &[u8], old: &str) -> Vec<Occurrence> {
     let is_plain = old.contains('\n') && !old.contains("\r\n");
     let mut found = Vec::new();
-    // The LF of a CR and LF isn't a line feed by itself.
+    // The LF of a CR LF isn't a line feed of its own.
     let is_half = |at: usize| is_plain && old.starts_with('\n') && at > 0 && content[at - 1] == b'\r';
     every(content, old, &mut |at| {
         if !is_half(at) {
@@ -207,7 +207,7 @@ fn no_match(path: &str, content: &[u8], old: &str) -> ToolError {
     ToolError::new("no-match", message, hint)
 }
 
-/// The line from which on the lines are most like those that were wanted, and in what way.
+/// Returns the line at which the lines most like the wanted ones begin, and in what way they are alike.
 fn nearest(lines: &[&str], wanted: &[&str]) -> Option<(usize, &'static str)> {
     let stretch = wanted.len().min(COMPARISONS_MAX / lines.len().max(1)).max(1);
     let wanted = &wanted[..stretch.min(wanted.len())];

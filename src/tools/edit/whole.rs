@@ -16,7 +16,7 @@ const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 pub(in crate::tools) struct Whole(Draft);
 
 impl Whole {
-    /// Takes new contents by path; `None` stands for a file that goes. Returns `None` if nothing would differ.
+    /// Makes the change from new contents by path; `None` deletes a file. Returns `None` if nothing would differ.
     ///
     /// # Errors
     /// A path can't be used, or there are too many.
@@ -44,7 +44,7 @@ impl Whole {
         self.0.difference().preview()
     }
 
-    /// The same, for faces to draw.
+    /// Returns the same changes in the form that the user interface draws.
     pub(in crate::tools) fn file_changes(&self) -> Arc<[FileChange]> {
         self.0.file_changes()
     }

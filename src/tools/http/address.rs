@@ -1,4 +1,4 @@
-//! Reachable machines: those of the public internet, and no other. Pure tables.
+//! Machines that may be reached: those of the public internet only. Pure tables.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -32,7 +32,7 @@ const REFUSED_V6: &[([u16; 3], u32, &str)] = &[
     ([0x3fff, 0, 0], 20, "for documents only"),
 ];
 
-/// Names that mean this machine or a network of one's own, with all below them.
+/// Names that mean this machine or a local network, with all names below them.
 const REFUSED_NAMES: &[&str] = &["localhost", "localdomain", "local", "internal", "home.arpa"];
 
 /// The addresses that a request may reach.
@@ -46,7 +46,7 @@ pub(super) struct Reach {
 }
 
 impl Reach {
-    /// Returns whether an address of the web may be requested, before its name is looked up.
+    /// Returns whether a web address may be requested, before its name is looked up.
     ///
     /// # Errors
     /// Why not, in words that follow the address.
@@ -70,7 +70,7 @@ impl Reach {
         }
     }
 
-    /// Returns whether a machine may be spoken to.
+    /// Returns whether a machine may be contacted.
     ///
     /// # Errors
     /// Why not, with the address.
@@ -96,7 +96,7 @@ fn refused_v6(address: Ipv6Addr) -> Option<&'static str> {
     if let Some(inner) = address.to_ipv4_mapped() {
         return refused_v4(inner);
     }
-    // What networks without IPv4 reach the rest of the world by.
+    // NAT64: networks without IPv4 reach IPv4 addresses by this prefix.
     if parts[..6] == [0x64, 0xff9b, 0, 0, 0, 0] {
         return refused_v4(Ipv4Addr::from(u32::from(parts[6]) << 16 | u32::from(parts[7])));
     }
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn only_public_machines_may_be_spoken_to() {
-        // The first and the last address of each network, and their neighbours where these are public.
+        // The first and the last address of each network, and their neighbours if these are public.
         for (first, last, before, after) in [
             ("0.0.0.0", "0.255.255.255", "", "1.0.0.0"),
             ("10.0.0.0", "10.255.255.255", "9.255.255.255", "11.0.0.0"),

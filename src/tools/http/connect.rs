@@ -25,12 +25,12 @@ const ADDRESSES_MAX: usize = 16;
 /// Looks up the addresses of a name; tests put their own in its place.
 pub(super) type Lookup = Arc<dyn Fn(&str, u16) -> io::Result<Vec<SocketAddr>> + Send + Sync>;
 
-/// Asks the system what a name stands for.
+/// Returns the system's lookup of names.
 pub(super) fn system_lookup() -> Lookup {
     Arc::new(|name, port| (name, port).to_socket_addrs().map(Iterator::collect))
 }
 
-/// A machine that may not be spoken to.
+/// A machine that may not be contacted.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(super) struct Refused(pub(super) String);
@@ -39,11 +39,11 @@ fn refused(why: String) -> Error {
     Error::Other(Box::new(Refused(why)))
 }
 
-/// Looks names up, and gives public addresses only.
+/// Looks names up, and returns only permitted addresses.
 pub(super) struct Guard {
     pub(super) reach: Reach,
     pub(super) lookup: Lookup,
-    /// Time that a connection may take to stand.
+    /// Time limit for a connection to be established.
     pub(super) connect: Duration,
 }
 
@@ -80,7 +80,7 @@ impl Resolver for Guard {
     }
 }
 
-/// Dials what the resolver gave, and looks at who answered.
+/// Dials the addresses that the resolver returned, and checks the machine that answered.
 #[derive(Debug)]
 pub(super) struct Dial(pub(super) Arc<Guard>);
 
@@ -169,7 +169,7 @@ impl Transport for Socket {
     }
 
     fn is_open(&mut self) -> bool {
-        // Connections aren't kept.
+        // Connections aren't reused.
         false
     }
 }

@@ -1,5 +1,5 @@
-//! The text of a page, as it would be read aloud: without scripts and styles, a line for each block, links with where
-//! they lead. Pure, one pass, and never fails: what isn't understood is text.
+//! The text of a page, as it would be read aloud: without scripts and styles, a line for each block, links with their targets.
+//! Pure, one pass, and never fails: what it doesn't recognise is text.
 
 /// Elements whose content isn't read.
 const SILENT: &[&str] = &["script", "style", "noscript", "template", "svg", "head", "iframe", "object"];
@@ -40,7 +40,7 @@ const BLOCKS: &[&str] = &[
     "tr",
     "ul",
 ];
-/// Names for characters that pages use most.
+/// Names of the characters that pages use most.
 const ENTITIES: &[(&str, &str)] = &[
     ("amp", "&"),
     ("lt", "<"),
@@ -104,9 +104,9 @@ struct Page {
     text: String,
     /// A blank is due before the next word.
     blank: bool,
-    /// Depth inside of `pre`, where blanks count.
+    /// Depth inside of `pre`, in which blanks count.
     pre: usize,
-    /// Place to which the link leads whose text is being read, and where that text began.
+    /// Target of the link whose text is being read, and the position at which that text began.
     link: Option<(String, usize)>,
 }
 
@@ -142,7 +142,7 @@ impl Page {
         }
     }
 
-    /// Reads the tag that `rest` begins with; returns what comes after it.
+    /// Reads the tag at the beginning of `rest`; returns what comes after it.
     fn tag<'a>(&mut self, rest: &'a str) -> &'a str {
         if let Some(comment) = rest.strip_prefix("<!--") {
             return comment.find("-->").map_or("", |end| &comment[end + 3..]);
@@ -215,11 +215,11 @@ fn tag_end(inner: &str) -> Option<usize> {
             _ => {}
         }
     }
-    // A quote that nothing closes is no quote.
+    // A quote that is never closed isn't one.
     inner.find('>')
 }
 
-/// Place where the content of an element ends and what follows its end begins.
+/// Returns the position after the end tag of an element.
 fn end_of(after: &str, name: &str) -> usize {
     let Some(at) = find_ignoring_case(after, &format!("</{name}")) else { return after.len() };
     at + after[at..].find('>').map_or(after.len() - at, |end| end + 1)

@@ -34,13 +34,13 @@ use url::{Host, Url};
 
 /// Bytes of an answer's body that are read.
 const BODY_BYTES_MAX: usize = 5 * 1024 * 1024;
-/// Characters of a body that is sent: more is no question any more.
+/// Limit on characters of a body that is sent: more is no longer a question.
 const SENT_CHARS_MAX: usize = 256 * 1024;
 /// Redirects that are followed.
 const REDIRECTS_MAX: usize = 5;
 /// A server that is there takes a connection in far less.
 const CONNECT: Duration = Duration::from_secs(2);
-/// Interval of the looks whether everything was stopped.
+/// Poll interval for a stop.
 const LOOK: Duration = Duration::from_millis(50);
 /// The hint of each refusal.
 const PUBLIC_ONLY: &str = "only the public web can be requested";
@@ -52,7 +52,7 @@ const HEADER_BYTES_MAX: usize = 500;
 pub struct HttpOptions {
     /// True if data may be sent.
     pub post: bool,
-    /// Ports that may be spoken to.
+    /// Ports that may be used.
     pub ports: Vec<u16>,
     /// True if this machine and private networks may be reached.
     pub allow_private: bool,
@@ -141,13 +141,13 @@ impl Tool for Http {
     }
 }
 
-/// The request, wherever a redirect leads.
+/// The parts of a request that stay the same across redirects.
 #[derive(Clone)]
 struct Ask {
     method: String,
     /// The type and the body that go with it.
     sent: Option<(String, String)>,
-    /// A header that goes with it: a key, which no redirect gets.
+    /// A header that goes with it: a key, which isn't sent to the target of a redirect.
     header: Option<(header::HeaderName, String)>,
     deadline: Instant,
 }
@@ -163,7 +163,7 @@ struct Answer {
 }
 
 impl Http {
-    /// Requests an address, and what it redirects to on the same site.
+    /// Requests an address, and follows its redirects on the same site.
     fn ask(&self, ask: &Ask, mut url: Url, work: &Work<'_>) -> Result<Answer, ToolError> {
         let mut redirects = 0;
         loop {
@@ -177,7 +177,7 @@ impl Http {
         }
     }
 
-    /// Place to which a redirect leads, where it may be followed.
+    /// Returns the target of a redirect if it may be followed.
     fn hop(&self, url: &Url, location: &str, redirects: usize, has_body: bool) -> Result<Url, ToolError> {
         let refused = |why: &str| {
             let message = format!("{url} redirects to {location}, which isn't requested: {why}");
@@ -224,7 +224,7 @@ impl Http {
                 Err(RecvTimeoutError::Timeout) => {}
             }
         };
-        // Closes what is still open, which ends the thread.
+        // Closes open connections, which ends the thread.
         agent.shutdown();
         end
     }
@@ -246,7 +246,7 @@ pub fn judged_client(
     let public = Reach { allow_private: false, ports: Vec::new(), any_port: true };
     let parsed = |address: &str| Url::parse(address).map_err(|why| format!("{address}: {why}"));
     let (home, url, tls) = (parsed(server)?, parsed(&address.to_string())?, authorities.tls()?);
-    // Only a certificate can show who answers at the other end of a proxy.
+    // Behind a proxy, only a certificate shows who answers at the other end.
     let may_be_far = public.check(&url).is_ok() && address.scheme_str() == Some("https");
     if let Some(proxy) = Proxy::try_from_env().filter(|proxy| may_be_far && !proxy.is_no_proxy(address)) {
         return Ok(Agent::new_with_config(options(Some(proxy), tls, limit)));
@@ -258,7 +258,7 @@ pub fn judged_client(
 
 fn agent(guard: Guard, tls: TlsConfig, deadline: Instant) -> Agent {
     let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
-    // A proxy of the environment would look names up itself, and be spoken to in place of the machine that was judged.
+    // A proxy from the environment would look names up itself, and would be contacted in place of the machine that was checked.
     let config = options(None, tls, left);
     let guard = Arc::new(guard);
     let resolver = Guard { reach: guard.reach.clone(), lookup: Arc::clone(&guard.lookup), connect: guard.connect };
@@ -277,7 +277,7 @@ fn options(proxy: Option<Proxy>, tls: TlsConfig, left: Duration) -> Config {
         .proxy(proxy)
         .user_agent(concat!("reedclaw/", env!("CARGO_PKG_VERSION")))
         .accept("text/html, text/plain, application/json, text/*;q=0.9, */*;q=0.5")
-        // A packed body could unpack to anything.
+        // A compressed body could expand without limit.
         .accept_encoding("identity")
         .tls_config(tls)
         .timeout_global(Some(left))
@@ -384,7 +384,7 @@ impl Answer {
             return Err(is_binary());
         }
         let (text, _, is_wrong) = encoding.decode(&self.body);
-        // What no type calls text must be text through and through.
+        // A body without a declared type must be text throughout.
         if is_wrong && kind.is_empty() {
             return Err(is_binary());
         }
@@ -463,7 +463,7 @@ fn timed_out(url: &Url) -> ToolError {
     )
 }
 
-/// Reason why no connection came about: what is wrong with the certificate, where it is that.
+/// Returns the error for a failed secure connection: what is wrong with the certificate, if that is the reason.
 fn insecure(url: &Url, why: &str) -> ToolError {
     match certificate_problem(why) {
         Some((message, hint)) => ToolError::new("certificate", format!("{url}: no secure connection: {message}"), hint),

@@ -9,7 +9,7 @@ use super::*;
 use crate::files::Root;
 use crate::tools::{Found, Limits, Memory, Replies, Spill};
 
-/// Answers each path with the bytes that `answer` gives for it; none keeps the connection silent.
+/// Answers each path with the bytes that `answer` returns for it; `None` leaves the connection silent.
 fn serve(answer: impl Fn(&str) -> Option<Vec<u8>> + Send + 'static) -> (SocketAddr, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("its address");
@@ -222,7 +222,7 @@ fn a_name_that_leads_inside_is_refused_and_nothing_is_dialled() {
     }
     assert_eq!(asked.lock().len(), 0, "nothing was dialled");
 
-    // A name that changes its mind gets no second question: what was judged is what is dialled.
+    // A name whose address changes isn't looked up a second time: what was checked is what is dialled.
     looked.store(0, Ordering::SeqCst);
     let tool =
         Http { lookup: lookup(vec![vec!["127.0.0.1"], vec!["169.254.169.254"]]), ..tool(&[address.port()], true) };

@@ -1,6 +1,6 @@
-//! Addresses of the web as a browser reads them, so that no spelling of a host means one machine here and another where
-//! the connection is made: what goes on is written anew from what was understood. Pure. What a browser would mend
-//! silently is refused.
+//! Web addresses read as a browser reads them, so that no spelling of a host means one machine here and another to the code that
+//! connects: the address that is passed on is written from the parsed parts. Pure. What a browser would silently repair is
+//! refused.
 
 use std::fmt::{self, Write as _};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -11,7 +11,7 @@ const URL_BYTES_MAX: usize = 8 * 1024;
 const HOST_BYTES_MAX: usize = 253;
 const LABEL_BYTES_MAX: usize = 63;
 
-/// An address, understood.
+/// A parsed address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Url {
     pub(super) is_https: bool,
@@ -70,7 +70,7 @@ impl Url {
         Ok(Self { is_https, host: Host::parse(host)?, port, path: path(rest) })
     }
 
-    /// Reads where a redirect leads from here.
+    /// Resolves the target of a redirect.
     ///
     /// # Errors
     /// As [`Self::parse`].
@@ -118,7 +118,7 @@ impl fmt::Display for Host {
 }
 
 impl Host {
-    /// Reads a host as a browser does: what ends in a number is an IPv4 address or nothing.
+    /// Reads a host as a browser does: a host that ends in a number is an IPv4 address or invalid.
     fn parse(text: &str) -> Result<Self, &'static str> {
         if let Some(inner) = text.strip_prefix('[') {
             let inner = inner.strip_suffix(']').ok_or("its host is no address")?;
@@ -160,7 +160,7 @@ fn ipv4(labels: &[&str]) -> Option<Ipv4Addr> {
             (None, Some(octal)) => (octal, 8),
             (None, None) => (*label, 10),
         };
-        // A sign is a part of no number here.
+        // Signs aren't allowed in these numbers.
         digits.bytes().all(|byte| byte.is_ascii_hexdigit()).then(|| u64::from_str_radix(digits, radix).ok()).flatten()
     };
     let numbers: Vec<u64> = labels.iter().map(number).collect::<Option<_>>()?;

@@ -1,5 +1,5 @@
-//! Plugins on disk: what is installed, what of it a person has allowed, and how one comes and goes. A plugin is read once,
-//! and what was read is what is shown, hashed and written.
+//! Plugins on disk: which are installed, what a person has allowed of each, and how they are installed and removed. A plugin is
+//! read once, and what was read is what is shown, hashed and written.
 
 use std::collections::BTreeMap;
 use std::fs::{DirBuilder, File, OpenOptions};
@@ -13,11 +13,11 @@ use super::manifest::Manifest;
 use crate::base::hash::Hasher;
 use crate::files::replace_private;
 
-/// Files of one plugin, how deep they lie, and how much they hold together.
+/// Limits on the files of one plugin: number, depth and total size.
 const FILES_MAX: usize = 200;
 const DEPTH_MAX: usize = 8;
 const BYTES_MAX: u64 = 64 * 1024 * 1024;
-/// Plugins that are looked at.
+/// Limit on plugins that are read.
 const PLUGINS_MAX: usize = 100;
 /// The file that makes a directory a plugin.
 const MANIFEST: &str = "manifest.toml";
@@ -47,20 +47,20 @@ pub struct PluginState {
     pub name: String,
     /// Its directory.
     pub directory: PathBuf,
-    /// Its standing.
+    /// Its state.
     pub standing: Standing,
 }
 
 /// Standing of a plugin.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Standing {
-    /// A person has allowed what is there.
+    /// A person has allowed it as it is.
     Allowed(Box<Bundle>),
-    /// Nobody has been asked.
+    /// No person has decided about it.
     Unknown(Box<Bundle>),
-    /// A person has allowed what was there; it is another by now.
+    /// A person has allowed an earlier version.
     Changed(Box<Bundle>),
-    /// No plugin.
+    /// Not a plugin, and why.
     Broken(String),
 }
 
@@ -71,7 +71,7 @@ struct Record {
     sha256: String,
 }
 
-/// Place of plugins, and what is allowed of them.
+/// The installed plugins and the records of which are allowed.
 #[derive(Clone, Debug)]
 pub struct Plugins {
     directory: PathBuf,
@@ -82,7 +82,7 @@ impl Bundle {
     /// Reads a plugin's directory.
     ///
     /// # Errors
-    /// It isn't there or is no plugin: no manifest, a link or a device in it, a program that is missing, too much.
+    /// It isn't there or isn't a plugin: no manifest, a link or a device in it, a program that is missing, or too large.
     pub fn read(directory: &Path) -> Result<Self, PluginError> {
         let fail = |why: String| PluginError { path: directory.to_owned(), why };
         let mut files = BTreeMap::new();
@@ -113,7 +113,7 @@ impl Bundle {
         self.files.iter().map(|(path, (bytes, _))| (path.as_str(), bytes.len()))
     }
 
-    /// SHA-256 of the manifest, the programs and all that lies beside them, hexadecimal.
+    /// Returns the SHA-256 of the manifest, the programs and all other files, in hexadecimal.
     #[must_use]
     pub fn sha256(&self) -> String {
         let mut hasher = Hasher::new();
@@ -143,13 +143,13 @@ impl Bundle {
 }
 
 impl Plugins {
-    /// Plugins below a data directory, with what is allowed of them below a state directory.
+    /// Plugins below a data directory, with their permissions below a state directory.
     #[must_use]
     pub fn new(data: &Path, state: &Path) -> Self {
         Self { directory: data.join("plugins"), records: state.join("plugins") }
     }
 
-    /// The directory that they are in.
+    /// Returns the directory that holds the plugins.
     #[must_use]
     pub fn directory(&self) -> &Path {
         &self.directory
@@ -190,10 +190,10 @@ impl Plugins {
         self.records.join(format!("{name}.json"))
     }
 
-    /// Installs a plugin that a person has allowed, in the place of one of its name, and writes down what was allowed.
+    /// Installs a plugin that a person has allowed, in place of one with the same name, and records the permission.
     ///
     /// # Errors
-    /// It can't be written; what was there before stays then.
+    /// It can't be written; the previous version then stays.
     pub fn install(&self, bundle: &Bundle) -> Result<PathBuf, PluginError> {
         let name = &bundle.manifest.name;
         let target = self.directory.join(name);
@@ -228,7 +228,7 @@ impl Plugins {
         replace_private(&path, text.as_bytes()).map_err(fail)
     }
 
-    /// Removes a plugin, and what was allowed of it; says whether there was one.
+    /// Removes a plugin and its permission; returns whether there was one.
     ///
     /// # Errors
     /// It can't be removed.

@@ -1,5 +1,5 @@
-//! The manifest of a plugin: `manifest.toml`, read and judged. Pure. It is a stranger's text, so that what a model or a
-//! person gets to see of it is made harmless here.
+//! The manifest of a plugin: `manifest.toml`, read and checked. Pure. Its text is a stranger's, so everything in it that a model
+//! or a person sees is made harmless here.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -12,7 +12,7 @@ use crate::tools::catalog::stranger;
 const SCHEMA_BYTES_MAX: usize = 16 * 1024;
 /// Tools of one plugin.
 const TOOLS_MAX: usize = 32;
-/// Longest name of a plugin or a tool: both together, and a line between, fit what providers take (64).
+/// Longest name of a plugin or a tool: two of them with an underscore in between fit the providers' limit (64).
 const NAME_BYTES_MAX: usize = 31;
 /// The capability that opens the network to a plugin's programs.
 const NETWORK: &str = "network";
@@ -34,7 +34,7 @@ pub struct Manifest {
 pub struct ToolEntry {
     /// The tool's name for a model: the plugin's name, `_`, its own.
     pub full_name: String,
-    /// The plugin's text about it: to be escaped by whoever shows it.
+    /// The plugin's description, which must be escaped before it is shown.
     pub description: String,
     /// The program, from the plugin's directory, and its arguments.
     pub command: Vec<String>,
@@ -112,7 +112,7 @@ impl ToolEntry {
         format!("By the plugin {plugin}, in its own words: {}", stranger::shortened(&self.description))
     }
 
-    /// Reason why a person should look at the description twice: it speaks of more than its tool. `others` are the
+    /// Returns the reasons for a person to look closely at the description: it speaks of more than its tool. `others` are the
     /// other tools.
     #[must_use]
     pub fn warnings(&self, others: &[&str]) -> Vec<String> {

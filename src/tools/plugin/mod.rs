@@ -1,5 +1,5 @@
-//! Tools that somebody else made: a directory with a manifest and programs. Each plugin is allowed by a person, with exactly these files;
-//! what has changed since is off. Knows neither where the person is asked nor how a program is kept in bounds.
+//! Tools from third parties: a directory with a manifest and programs. A person allows each plugin with exactly its present
+//! files; a plugin that has changed since is off. Must not know how the person is asked, nor how a program is confined.
 
 mod folder;
 mod manifest;
@@ -98,7 +98,7 @@ impl Tool for PluginTool {
         };
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         let mut terms = Terms { network: self.has_network, ..Terms::default() };
-        // What it changes is the turn's, as for a command.
+        // Its changes belong to the turn, as a command's do.
         let name = format!("plugin {}", self.entry.full_name);
         let layer = match self.launcher.is_on_bench().then(|| self.launcher.layer(Some(&name))).transpose() {
             Ok(layer) => layer,
@@ -121,7 +121,7 @@ impl Tool for PluginTool {
     }
 }
 
-/// Reads what a program printed. One that failed has its own word about the reason, if it printed one.
+/// Reads what a program printed. If it failed and printed an error of its own, that is the reason.
 fn ended_outcome(ended: Ended) -> Outcome {
     let of_failed = ended.failure.is_some().then(|| outcome(&String::from_utf8_lossy(&ended.output)));
     let own = of_failed.filter(|it| it.error.as_ref().is_some_and(|error| error.code == OWN_ERROR));

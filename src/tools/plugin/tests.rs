@@ -43,7 +43,7 @@ fn only_what_was_allowed_to_the_byte_gives_tools() {
     let tools =
         |plugins: &Plugins| plugins.all().iter().map(|it| PluginTool::of(it, &Launcher::plain()).len()).sum::<usize>();
     assert_eq!(tools(&plugins), 1);
-    // What lies in the data directory without a record is nobody's.
+    // A plugin in the data directory without a record isn't allowed.
     plugin(&data.join("plugins/other"), &MANIFEST.replace("weather", "other"), "#!/bin/sh\n");
     assert_eq!(tools(&plugins), 1);
     std::fs::remove_dir_all(data.join("plugins/other")).expect("removed");
@@ -76,7 +76,7 @@ fn only_what_was_allowed_to_the_byte_gives_tools() {
     for name in ["", "..", "../data", ".hidden", "a/b"] {
         assert!(plugins.remove(name).is_err(), "{name}");
     }
-    // Installed again from elsewhere by hand: the old leave has gone with it.
+    // Removed, and then put back by hand: the permission was removed with it.
     plugin(&installed, MANIFEST, "#!/bin/sh\necho '{}'\n");
     assert_eq!(standing(&plugins), "unknown");
 }
@@ -142,7 +142,7 @@ fn a_program_gets_json_and_gives_json() {
     let error =
         run(script("echo no such city >&2; exit 1"), "", Duration::from_secs(10), &|| false).expect_err("failed");
     assert!(error.message.contains("no such city"), "{error}");
-    // One that reads nothing, and one whose child keeps the output open.
+    // A program that reads nothing, and one whose child holds the output open.
     assert_eq!(run(script("echo 1"), &"x".repeat(1 << 20), Duration::from_secs(10), &|| false).expect("1"), "1\n");
     let started = Instant::now();
     assert_eq!(ran("sleep 60 & echo 2").expect("2"), "2\n");

@@ -58,7 +58,7 @@ pub(in crate::tools) fn missing(path: &str, tree: &dyn Tree) -> ToolError {
     ToolError { hint, ..error }
 }
 
-/// A path; `what` only where the name doesn't say it.
+/// Returns the schema of a path; `what` is needed only if the argument's name doesn't explain it.
 pub(in crate::tools) fn path_schema(what: &str) -> Value {
     let mut schema = json!({"type": "string", "minLength": 1});
     if !what.is_empty() {
@@ -119,7 +119,7 @@ impl Tool for List {
     }
 }
 
-/// An entry as machines read it.
+/// Returns an entry as structured data.
 fn entry_of(entry: &DirEntry) -> Value {
     let kind = match entry.kind {
         EntryKind::Directory => "directory",
@@ -275,7 +275,8 @@ fn read_lines(
     })
 }
 
-/// A file's text; in another encoding as it can be edited, what is no UTF-8 as `\xNN`. What has a NUL in it is no text.
+/// Returns a file's text; in another encoding it stays editable, with `\xNN` for bytes that aren't UTF-8. A content with a NUL
+/// isn't text.
 fn readable<'c>(path: &str, content: &'c [u8]) -> Result<Cow<'c, str>, ToolError> {
     let hint = match content {
         [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => "it looks like UTF-16: iconv -f UTF-16 -t UTF-8 in the shell shows it",

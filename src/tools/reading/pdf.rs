@@ -1,5 +1,5 @@
-//! `pdf_extract`: the text of a PDF of the workspace. The reader of PDFs is a lot of code for files that may come from
-//! anybody: it runs as a process of its own, in the sandbox and within limits, and what it does there hurts nobody.
+//! `pdf_extract`: the text of a PDF of the workspace. A PDF reader is a lot of code for files that may come from anyone: it runs
+//! as a separate process, in the sandbox and within limits, so that it can do no harm.
 
 use pdf_extract::{Document, PlainTextOutput, output_doc_page};
 use serde_json::{Value, json};
@@ -38,7 +38,7 @@ impl Pdf {
 
     fn read(&self, path: &str, work: &Work<'_>) -> Result<Vec<String>, ToolError> {
         let content = work.place.tree.read(path, FILE_BYTES_MAX).map_err(|error| files::path_error(path, &error))?;
-        // The header may stand a little into the file.
+        // The header need not be at the very beginning of the file.
         let head = &content.bytes[..content.bytes.len().min(1024)];
         if memchr::memmem::find(head, b"%PDF-").is_none() {
             return Err(ToolError::new("not-pdf", format!("{path} is no PDF"), "file_read reads text"));
@@ -145,7 +145,7 @@ impl Pages {
     }
 }
 
-/// The text of each page of a PDF. It may panic, run without end or take much memory, for what a PDF says decides.
+/// Returns the text of each page of a PDF. It may panic, run forever or use much memory, since that depends on the PDF.
 ///
 /// # Errors
 /// It can't be read.

@@ -16,7 +16,7 @@ const FILES_MAX: usize = 10_000;
 pub struct Reads(Arc<Mutex<HashMap<PathBuf, [u8; 32]>>>);
 
 impl Reads {
-    /// Remembers what the model has read.
+    /// Records what the model has read.
     pub(in crate::tools) fn note(&self, place: PathBuf, content: &[u8]) {
         let mut known = self.known();
         if known.len() < FILES_MAX || known.contains_key(&place) {
@@ -34,8 +34,7 @@ impl Reads {
         }
     }
 
-    /// Returns whether a file that the model has read holds something else now. Of one that it hasn't read it expects
-    /// nothing.
+    /// Returns whether a file has changed since the model read it; false for a file that it hasn't read.
     pub(in crate::tools) fn differ(&self, place: &Path, content: &[u8]) -> bool {
         self.known().get(place).is_some_and(|hashed| *hashed != sha256(content))
     }

@@ -1,4 +1,4 @@
-//! `detect_languages` and `hotfiles`: what the workspace is made of, and where it is worked on.
+//! `detect_languages` and `hotfiles`: the languages of the workspace, and the files that change most.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -166,7 +166,7 @@ fn heat_line(file: &Heat) -> String {
         .to_string()
 }
 
-/// The largest sources, where no history tells more.
+/// Returns the largest sources, for a workspace without a usable history.
 fn largest(work: &Work<'_>, most: usize, why: &str, may: &dyn Fn(&Path) -> bool) -> Outcome {
     let (mut sources, end) = sources(work);
     sources.sort_unstable_by(|left, right| right.bytes.cmp(&left.bytes).then_with(|| left.path.cmp(&right.path)));

@@ -22,12 +22,12 @@ const FILE_CHARS_MAX: usize = 20_000;
 
 /// The tool.
 pub struct Symbols {
-    /// Place where it keeps what it has read, a file for each workspace; nowhere without it.
+    /// Directory for its cache, with a file for each workspace; `None` for no cache.
     kept_in: Option<PathBuf>,
 }
 
 impl Symbols {
-    /// With the directory in which it keeps what it has read.
+    /// Makes the tool with the directory for its cache.
     #[must_use]
     pub fn new(kept_in: Option<PathBuf>) -> Self {
         Self { kept_in }
@@ -98,7 +98,7 @@ impl Symbols {
     }
 }
 
-/// The sources of a tree with what tells their contents apart.
+/// Returns the sources of a tree, each with the stamp that identifies its content.
 fn sources(tree: &dyn Tree, is_over: &(dyn Fn() -> bool + Sync)) -> Vec<(PathBuf, symbols::Stamp)> {
     let found = Mutex::new(Vec::new());
     tree.walk(Path::new(""), &|| {
@@ -125,7 +125,7 @@ fn outcome(known: &Known, below: &Path, query: &str, used: &[PathBuf]) -> Outcom
         None => {
             let sought = Sought {
                 words: query.into(),
-                // What the conversation is about matters more.
+                // Files that the conversation has mentioned matter more.
                 files: used.to_vec(),
                 only: !query.is_empty(),
                 below: below.to_owned(),

@@ -1,7 +1,7 @@
-//! One command in a bash of its own. What a command leaves in its shell (directory, variables, functions, aliases, options,
-//! umask, traps) is written down at its end and restored for the next one, so that each can be held by walls of its own.
-//! Bash has a terminal, at which nobody sits; what it prints comes by two pipes, its state by a third. Knows no policy:
-//! what it is given has a permit.
+//! One command in a bash of its own. The state that a command leaves in its shell (directory, variables, functions, aliases,
+//! options, umask, traps) is saved at its end and restored for the next one, so that each can be confined by a sandbox of its
+//! own. Bash has a terminal without a user; its output arrives by two pipes, its state by a third. Knows no policy: each command
+//! that it runs has a permit.
 //!
 //! The state is the model's own text: it is restored inside the sandbox only.
 
@@ -25,25 +25,25 @@ use crate::tools::running::launcher::{Launcher, Terms, WholeBench};
 use crate::tools::running::spawner::Spawner;
 use crate::tools::running::terminal::Terminal;
 
-/// Interval of the looks whether everything was stopped.
+/// Poll interval for a stop.
 const LOOK: Duration = Duration::from_millis(50);
-/// Bytes of one stream that are kept; what comes beyond is counted.
+/// Limit on the stored bytes of one stream; further bytes are only counted.
 const KEPT_BYTES_MAX: usize = 8 * 1024 * 1024;
-/// Bytes in which the last line is looked for.
+/// Number of bytes that are searched for the last line.
 const TAIL_BYTES: usize = 16 * 1024;
-/// Time that processes have to end by themselves.
+/// Time for processes to end on their own.
 const GRACE: Duration = Duration::from_millis(200);
-/// Bytes of state that are carried from one command to the next; of more, the older state is kept.
+/// Limit on the state that one command passes to the next, in bytes; if it is larger, the older state stays.
 const STATE_BYTES_MAX: usize = 1024 * 1024;
 /// Bytes of one variable: the kernel takes 128 KiB with the name (`MAX_ARG_STRLEN`).
 const VARIABLE_BYTES_MAX: usize = 100 * 1024;
-/// Variables of commands that have no network: by these, package managers ask once for what isn't there, and not for a minute.
-/// One that gets the network starts without the state of others, so these aren't handed on to it.
+/// Variables for commands without network: package managers then try once, instead of retrying for a minute. A command that gets
+/// the network starts without the state of others, so these aren't passed on to it.
 const ASKING_ONCE: [&str; 4] = ["CARGO_NET_RETRY", "PIP_RETRIES", "UV_HTTP_RETRIES", "npm_config_fetch_retries"];
 
-/// Restores the state. Functions are read with `extglob`, without which the patterns in one would end the reading of all. The input is the
-/// terminal. What bash doesn't let be set again fails silently. The command itself is a positional parameter: no read-only variable
-/// of the state can take its place.
+/// Restores the state. Functions are read with `extglob`, without which one pattern in them would end the reading of all. The
+/// input is the terminal. What bash doesn't allow to be set again fails silently. The command itself is a positional parameter,
+/// so that no read-only variable of the state can replace it.
 const BEGIN: &str = r#"exec 3>&0
 { exec </dev/tty; } 2>/dev/null || exec </dev/null
 for __rc_v in "${!__RC_S@}"; do __rc_s+=${!__rc_v}; unset -v "$__rc_v"; done
@@ -54,15 +54,15 @@ builtin eval "$__rc_s" 2>/dev/null
 unset -v __rc_s __rc_v
 for __rc_d in {10..99}; do [[ -L /proc/self/fd/$__rc_d ]] || break; done
 "#;
-/// Runs the command. Traps and options come last, of these `xtrace`: they hold for the command, not for this.
+/// Runs the command. Traps and options come last, `xtrace` after the others: they apply to the command, not to this script.
 const RUN: &str = r#"if builtin cd -- "$2" || [[ . -ef $2 ]]; then builtin eval $'builtin set --\n'"$3"$'\n'"$1" 3>&-
 else builtin cd -P . ; builtin printf "it didn't start: its directory isn't there; the next command starts in %s\n" "$PWD" >&2; false; fi
 "#;
-/// Writes the new state to descriptor 0 as it was, which is a pipe to us: options, directory, number of programs that are left, the
-/// rest, each ended by a NUL. While the command runs, bash itself keeps that pipe as the first free descriptor from 10 on, which no program
-/// inherits; it isn't put back where `set -e` ends bash at an error of an expansion. The programs that are left have a moment to
-/// end. In a sandbox with process numbers of its own bash is process 2; elsewhere its orphans become its children
-/// (`PR_SET_CHILD_SUBREAPER`).
+/// Writes the new state to the original descriptor 0, which is a pipe to ReedClaw: options, directory, number of remaining
+/// programs, the rest, each ended by a NUL. While the command runs, bash itself holds that pipe as the first free descriptor from
+/// 10 on, which no program inherits; it isn't put back if `set -e` ends bash at an error of an expansion. The remaining programs
+/// have a moment to end. In a sandbox with process numbers of its own bash is process 2; elsewhere its orphans become its
+/// children (`PR_SET_CHILD_SUBREAPER`).
 const SAVE: &str = r#"{ builtin : >&3; } || command exec 3>&"${__rc_d:-10}"
 builtin umask -p >&3; builtin trap -p ERR RETURN HUP INT QUIT PIPE TERM USR1 USR2 >&3; builtin set +o >&3
 builtin trap - DEBUG ERR; builtin set +efuxv
@@ -90,14 +90,15 @@ const EXIT_TAIL: &str = r#") &>/dev/null
   if (($# > 1)); then builtin exit "${@:2}"; else (builtin exit $1); builtin exit; fi
 }; }
 "#;
-/// The line of a state before its functions.
+/// The line before the functions of a state.
 const EXTGLOB: &str = "builtin shopt -s extglob\n";
 
-/// Returns the script for a command. A trap on EXIT saves its state, however it ends its shell. A command that names `trap` could see this trap or
-/// replace it, so its state is saved after it, and before an `exit`, by a subshell: its own trap on EXIT comes later.
+/// Returns the script for a command. A trap on EXIT saves its state, no matter how it ends its shell. A command that names `trap`
+/// could see this trap or replace it, so a subshell saves the state after the command and before an `exit`: the command's own
+/// trap on EXIT runs later.
 fn script(request: &Request<'_>) -> String {
     let Request { command, state, .. } = request;
-    // Variables come before aliases and functions; among them are words of the command before.
+    // Variables come before aliases and functions; their values may contain words of an earlier command.
     let code_at =
         [&b"\nalias "[..], EXTGLOB.as_bytes()].into_iter().filter_map(|it| memmem::find(&state.text, it)).min();
     let codes = [command.as_bytes(), &state.text[code_at.unwrap_or(0)..]];
@@ -155,7 +156,7 @@ struct Stream<R> {
     bytes: Vec<u8>,
     dropped: usize,
     is_over: bool,
-    /// Time when something came last.
+    /// Time of the last output.
     heard: Option<Instant>,
 }
 
@@ -180,7 +181,7 @@ pub(in crate::tools) struct Output {
     pub(in crate::tools) err: Vec<u8>,
     /// The bytes that it wrote to the terminal itself.
     pub(in crate::tools) terminal: Vec<u8>,
-    /// Bytes that were too many to be kept.
+    /// Number of bytes that were dropped because there were too many.
     pub(in crate::tools) dropped: usize,
     pub(in crate::tools) status: Option<i32>,
     /// Its last directory.
@@ -243,8 +244,7 @@ impl Bash {
         self.is_work && self.is_running()
     }
 
-    /// Returns whether it hasn't ended. What it prints is read, so that it needn't wait for a reader, and programs that
-    /// it left running end with it.
+    /// Returns whether it hasn't ended. Reads its output so that it isn't blocked, and ends the programs that it left running.
     pub(in crate::tools) fn is_running(&mut self) -> bool {
         if self.state.is_over {
             return false;
@@ -296,7 +296,7 @@ impl Bash {
                 layer.empty_private();
                 return Ok(Ran::Overfull(self.take()));
             }
-            // What had come when its time was over was read.
+            // Everything that had arrived before the time was over has been read.
             if is_late {
                 return Ok(Ran::Running(self.take()));
             }
@@ -312,7 +312,7 @@ impl Bash {
             }
             pipes.extend(self.terminal.fd().map(|terminal| PollFd::new(terminal, PollFlags::POLLIN)));
             let _ = poll(&mut pipes, wait);
-            // What a command has written is there before its shell ends: the state is read first, and the rest then.
+            // The output of a command is complete before its shell ends: so the state is read first, and then the output.
             self.state.read()?;
             self.terminal.read();
             if self.out.read()? | self.err.read()? {
@@ -324,7 +324,7 @@ impl Bash {
     /// Returns the output after its shell has ended; programs that it left running end too.
     fn ended(&mut self) -> std::io::Result<Output> {
         if !self.is_jail {
-            // What can't be ended hangs in the kernel; nobody waits for that.
+            // A process that can't be ended hangs in the kernel; waiting for it would be useless.
             let _ = end(self.child.id(), GRACE);
         }
         let status = self.child.wait()?;
@@ -350,14 +350,15 @@ impl Bash {
         Output { out, err, terminal: self.terminal.take(), dropped, is_on_copy, ..Output::default() }
     }
 
-    /// Takes back what a running command has printed, as if it had not been taken yet: nothing was read since.
+    /// Puts back the output of a running command, as if it had not been returned yet. Nothing may have been read in between.
     pub(in crate::tools) fn take_back(&mut self, output: Output) {
         (self.out.bytes, self.err.bytes) = (output.out, output.err);
         self.out.dropped += output.dropped;
         self.terminal.take_back(output.terminal);
     }
 
-    /// The last line that was printed and not taken yet: of what came last, the terminal's where nothing else came.
+    /// Returns the last line that was printed and not yet returned: from the stream with the newest output, or from the terminal
+    /// if both are empty.
     pub(in crate::tools) fn last_line(&self) -> Option<String> {
         let (out, err) = (&self.out, &self.err);
         let [first, second] = if err.heard > out.heard { [err.tail(), out.tail()] } else { [out.tail(), err.tail()] };
@@ -366,20 +367,20 @@ impl Bash {
 
     /// Ends bash and all that it started.
     pub(in crate::tools) fn kill(&mut self) {
-        // What can't be ended hangs in the kernel; nobody waits for that.
+        // A process that can't be ended hangs in the kernel; waiting for it would be useless.
         if end(self.child.id(), GRACE) {
             let _ = self.child.wait();
         }
     }
 }
 
-/// The status as bash gives it: 128 and the number of the signal that ended it.
+/// Returns the status as bash reports it: for a signal, 128 plus its number.
 fn status_of(status: std::process::ExitStatus) -> Option<i32> {
     use std::os::unix::process::ExitStatusExt;
     status.code().or_else(|| status.signal().map(|signal| 128 + signal))
 }
 
-/// The last line with anything on it.
+/// Returns the last line that isn't blank.
 pub(in crate::tools) fn last_line(bytes: &[u8]) -> Option<String> {
     let text = strip_controls(bytes);
     text.lines().rev().map(str::trim).find(|line| !line.is_empty()).map(str::to_owned)
@@ -400,12 +401,12 @@ impl<R: Read + AsFd> Stream<R> {
         Ok(Self { pipe, bytes: Vec::new(), dropped: 0, is_over: false, heard: None })
     }
 
-    /// Reads what is there, and tells whether there was anything. Beyond the limit only the end is kept, in which the last
-    /// line is.
+    /// Reads the available bytes, and returns whether there were any. Beyond the limit only the tail is stored, which has the
+    /// last line.
     fn read(&mut self) -> std::io::Result<bool> {
-        /// Bytes that are kept of the end.
+        /// Number of bytes of the tail that are stored.
         const KEPT_TAIL: usize = 8 * 1024;
-        /// Pieces that are read at once: more than a pipe holds, so that a flood is left in between.
+        /// Number of pieces per call: more than a pipe holds, and limited so that an endless output doesn't block the caller.
         const PIECES_MAX: usize = 128;
         let mut buffer = [0; 16 * 1024];
         let mut heard = false;

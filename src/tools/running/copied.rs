@@ -43,7 +43,7 @@ pub struct Copied {
 }
 
 impl Copied {
-    /// Returns whether the command was refused something that it may be given.
+    /// Returns whether the command was refused something that it could be granted.
     pub(in crate::tools) fn lacks_something(&self) -> bool {
         self.refused.as_ref().is_some_and(|refusal| refusal.need.is_some())
     }
@@ -54,7 +54,7 @@ impl Copied {
 pub struct Shown {
     /// One row for each path or directory, protected ones first. Text from outside: it must be escaped to be shown.
     pub rows: Vec<String>,
-    /// Those of them that are about no file whose difference is shown.
+    /// The rows that have no difference on display.
     pub others: Vec<String>,
     /// The differences of text files.
     pub files: Vec<FileChange>,
@@ -77,7 +77,7 @@ pub fn protection(change: &Change, workspace: &Path, named: &Named) -> Option<&'
     }
 }
 
-/// The same for a link of the workspace: by its name, and by what it leads to.
+/// Returns the same for a link of the workspace, judged by its name and by its target.
 #[must_use]
 pub fn link_protection(path: &Path, target: &Path, workspace: &Path, named: &Named) -> Option<&'static str> {
     const LEADS_OUT: &str = "leads out of the workspace: what is written to it is written there";
@@ -88,7 +88,7 @@ pub fn link_protection(path: &Path, target: &Path, workspace: &Path, named: &Nam
         if !is_plain(target) {
             return Some(LEADS_OUT);
         }
-        // Links in a circle lead nowhere.
+        // A cycle of links leads nowhere.
         let real = end_of(root.join(path.parent()?), target)?;
         match real.strip_prefix(&root) {
             Ok(below) => of_link(below),
@@ -97,8 +97,8 @@ pub fn link_protection(path: &Path, target: &Path, workspace: &Path, named: &Nam
     })
 }
 
-/// Returns whether a link's target goes up only at its beginning. What comes after a name may be above a link of the
-/// same command, and so anywhere.
+/// Returns whether a link's target goes up only at its beginning. A `..` after a name may go up from a link that the same command
+/// made, and so lead anywhere.
 fn is_plain(target: &Path) -> bool {
     let is_leading = |it: &Component| matches!(it, Component::CurDir | Component::ParentDir);
     target.components().skip_while(is_leading).all(|it| it != Component::ParentDir)
@@ -121,13 +121,15 @@ fn is_harmless_outside(real: &Path) -> bool {
     data.is_file() && (data.mode() & 0o111 != 0 && is_compiled() || is_of_system())
 }
 
-/// Returns whether a change is of a file of git's that starts no program: the config of a new repository, or the steps of a rebase.
+/// Returns whether a change is of a file of git's that starts no program: the config of a new repository, or the steps of a
+/// rebase.
 fn is_plain_of_git(change: &Change) -> bool {
     let is_named = |end: &str| change.path.as_os_str().as_encoded_bytes().ends_with(end.as_bytes());
     is_named("config") && is_plain_config(change) || is_named("todo") && is_plain_todo(change)
 }
 
-/// Returns whether a change is the list of a rebase's steps without one that runs a command. Without it the rebase can't go on.
+/// Returns whether a change is the step list of a rebase without a step that runs a command. Without that list the rebase can't
+/// go on.
 fn is_plain_todo(change: &Change) -> bool {
     const STEPS: [&str; 23] = [
         "pick",
@@ -164,9 +166,9 @@ fn is_plain_todo(change: &Change) -> bool {
     is_todo && std::fs::read_to_string(source).is_ok_and(|text| text.lines().all(is_step))
 }
 
-/// Returns whether a change is the config of a new repository, with nothing in it but what git writes there by itself, and an author.
+/// Returns whether a change is the config of a new repository with only what git itself writes there, and an author.
 fn is_plain_config(change: &Change) -> bool {
-    /// Keys of `[core]` and `[extensions]` that git sets by itself for a new repository, and that start no program.
+    /// Keys of `[core]` and `[extensions]` that git sets on its own in a new repository, and that start no program.
     const KEYS: [&str; 9] = [
         "bare",
         "filemode",
@@ -200,7 +202,7 @@ fn is_plain_config(change: &Change) -> bool {
     })
 }
 
-/// Puts changes into rows and differences. `before` is the workspace as it was; without it there are no differences.
+/// Returns changes as rows and differences. `before` is the workspace before the command; without it there are no differences.
 #[must_use]
 pub fn shown(changes: &[&Change], before: Option<&Layers>) -> Shown {
     let mut rows = Vec::new();
@@ -268,7 +270,7 @@ struct Row<'a> {
     /// Its place among the rows: protected ones first, then links that lead out, then by rank.
     place: (bool, bool, u8),
     text: String,
-    /// The path whose difference, or a difference below which, is shown too: it is taken with that.
+    /// The path whose difference, or the directory below which a difference, is shown too: the row is decided together with it.
     of: Option<&'a Path>,
 }
 
@@ -288,14 +290,14 @@ fn others<'a>(rows: &[Row<'a>], files: &[FileChange]) -> Vec<Row<'a>> {
 fn limited(rows: &[Row<'_>]) -> Vec<String> {
     let mut order: Vec<&Row<'_>> = rows.iter().collect();
     order.sort_by_key(|row| row.place);
-    // A name with a line end mustn't look like a row of ours.
+    // A name with a line end must not look like one of our rows.
     let mut shown: Vec<String> = order.iter().take(ROWS_MAX).map(|row| row.text.replace('\n', "\\n")).collect();
     let more = rows.len().saturating_sub(ROWS_MAX);
     shown.extend((more > 0).then(|| format!("and {more} more")));
     shown
 }
 
-/// Returns whether a changed file's permission bits are other ones, or make a new file a program.
+/// Returns whether a changed file has new permission bits, or a new file is executable.
 fn has_told_mode(change: &Change) -> bool {
     let ChangeKind::File { mode, .. } = &change.kind else { return false };
     match change.before.filter(Stamp::is_file) {
@@ -426,7 +428,7 @@ fn is_deletion(change: &Change) -> bool {
     change.kind == ChangeKind::Deleted
 }
 
-/// Deletions first, then changes, then what is new.
+/// Sorts deletions first, then changes, then new files.
 fn rank(change: &Change) -> u8 {
     match (&change.kind, change.before) {
         (ChangeKind::Deleted, _) => 0,
@@ -498,7 +500,7 @@ fn size(bytes: u64) -> String {
     }
 }
 
-/// The difference of a change, if it is one of text.
+/// Returns the difference of a change to a text file.
 fn difference(change: &Change, workspace: Option<&Layers>) -> Option<FileChange> {
     let old = match change.before {
         None => None,
@@ -514,7 +516,7 @@ fn difference(change: &Change, workspace: Option<&Layers>) -> Option<FileChange>
     };
     let is_text = |bytes: &Option<Vec<u8>>| bytes.as_ref().is_none_or(|it| !it.contains(&0));
     let path = change.path.to_str()?.to_owned();
-    // Where only the mode changes there is none.
+    // If only the mode changes there is no difference.
     (is_text(&old) && is_text(&new) && old != new).then_some(FileChange { path, old, new })
 }
 

@@ -19,7 +19,7 @@ pub struct Terms {
     pub readable: Vec<PathBuf>,
     /// Paths outside the workspace that it may write, directly.
     pub writable: Vec<PathBuf>,
-    /// Paths in a home at which nothing is, and which it may make. What it made is moved there when it has ended.
+    /// Paths in a home that don't exist and that it may create. What it creates is moved there after it has ended.
     pub new_in_home: Vec<PathBuf>,
     /// Its private home and `/tmp`; a program that gets more than its copy has that of agreed programs.
     pub area: Area,
@@ -37,7 +37,7 @@ impl Terms {
     }
 }
 
-/// Makes the command that starts a program with these arguments on these terms; fails, in words, if it can't be held.
+/// Makes the command that starts a program with these arguments on these terms; fails, with the reason, if it can't be confined.
 type Start = dyn Fn(&str, &[&str], &Terms) -> Result<Command, String> + Send + Sync;
 /// Makes the layers of a copy of the workspace, with a note about the command that works on it.
 type MakeLayer = dyn Fn(Option<&str>) -> Result<Arc<Layer>, String> + Send + Sync;
@@ -58,11 +58,11 @@ pub struct Launcher {
     made_in_home: Arc<FindMade>,
     /// Jobs work on copies too.
     is_bench: bool,
-    /// The directory of a bench in which programs work where layers can't be mounted.
+    /// The directory of a bench in which programs work if layers can't be mounted.
     whole: Arc<dyn Fn() -> Option<WholeBench> + Send + Sync>,
 }
 
-/// The directory with all files of a bench in which programs work where layers can't be mounted.
+/// The directory with all files of a bench in which programs work if layers can't be mounted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WholeBench {
     /// The directory.
@@ -85,7 +85,7 @@ impl WholeBench {
     }
 }
 
-/// A path without a slash at its end.
+/// Joins two paths without a trailing slash.
 fn joined(top: &Path, below: &Path) -> PathBuf {
     if below.as_os_str().is_empty() { top.to_owned() } else { top.join(below) }
 }
@@ -109,7 +109,7 @@ impl Launcher {
         }
     }
 
-    /// The same, with what names the directory in which programs work where layers can't be mounted.
+    /// Returns the same launcher with a function that names the directory in which programs work if layers can't be mounted.
     #[must_use]
     pub fn in_whole(self, whole: impl Fn() -> Option<WholeBench> + Send + Sync + 'static) -> Self {
         Self { whole: Arc::new(whole), ..self }
@@ -127,19 +127,19 @@ impl Launcher {
         self.hold() == Hold::Copy && self.whole().is_none()
     }
 
-    /// The same, with what says how a jail shows a path outside of the workspace.
+    /// Returns the same launcher with a function that returns how a jail shows an outside path.
     #[must_use]
     pub fn with_outside(self, outside: impl Fn(&Path) -> Option<Outside> + Send + Sync + 'static) -> Self {
         Self { outside: Arc::new(outside), ..self }
     }
 
-    /// The same, with what finds what a program made in a home.
+    /// Returns the same launcher with a function that finds what a program made in a home.
     #[must_use]
     pub fn with_homes(self, made: impl Fn(&Path) -> Option<MadeInHome> + Send + Sync + 'static) -> Self {
         Self { made_in_home: Arc::new(made), ..self }
     }
 
-    /// The same for the bench of a git session: what goes on as a job works on a copy of it, too.
+    /// Returns the same launcher for the bench of a git session, on which jobs work on a copy, too.
     #[must_use]
     pub fn on_bench(self, is_bench: bool) -> Self {
         Self { is_bench, ..self }
@@ -162,7 +162,7 @@ impl Launcher {
         Self::new(start, || Hold::Walls, |_| Err("there are no copies".into()))
     }
 
-    /// Way in which a program is held.
+    /// Returns how a program is confined.
     #[must_use]
     pub fn hold(&self) -> Hold {
         (self.hold)()
@@ -171,7 +171,7 @@ impl Launcher {
     /// The command that starts a program.
     ///
     /// # Errors
-    /// Why it can't be held as it must be.
+    /// The reason why it can't be confined as it must be.
     pub fn command(&self, program: &str, arguments: &[&str], terms: &Terms) -> Result<Command, String> {
         (self.start)(program, arguments, terms)
     }
@@ -199,11 +199,11 @@ impl Launcher {
         allowed.iter().filter_map(|path| (self.made_in_home)(path)).collect()
     }
 
-    /// Layers for a copy of the workspace. If its changes are to be taken over, `command` is noted in a git session, where a crash
-    /// leaves it.
+    /// Makes layers for a copy of the workspace. If its changes are to be applied, `command` is noted in a git session, in which
+    /// it survives a crash.
     ///
     /// # Errors
-    /// There is no room for them, or the machine has no copies.
+    /// There is no room for them, or the machine doesn't support copies.
     pub fn layer(&self, command: Option<&str>) -> Result<Arc<Layer>, String> {
         (self.layer)(command)
     }

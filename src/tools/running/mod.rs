@@ -1,4 +1,4 @@
-//! Programs that tools run: their start, their terminal, what they may and what they leave.
+//! Programs that tools run: their start, their terminal, their rights, and what they leave.
 
 pub(super) mod bash;
 pub(super) mod copied;

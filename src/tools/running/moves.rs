@@ -1,4 +1,4 @@
-//! Files that a command gave another name: one that is gone, and a new one with its content and its mode.
+//! Files that a command renamed: a deleted one, and a new one with the same content and mode.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -9,11 +9,11 @@ use crate::files::{Layers, Stamp};
 use crate::proto::known_paths;
 use crate::sandbox::{Change, ChangeKind};
 
-/// Files that are gone, or new, of which each is read.
+/// Limit on deleted files and on new files for which contents are compared.
 const FILES_MAX: usize = 2000;
-/// Bytes of one of them.
+/// Limit on the bytes of one file.
 const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
-/// Bytes of all of them.
+/// Limit on the bytes of all files.
 const ALL_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 /// Renamed files: each new path with the old one.
@@ -23,14 +23,14 @@ pub(super) struct Moves<'a> {
     gone: HashSet<&'a Path>,
 }
 
-/// A file that is gone or new, with its hash.
+/// A deleted or new file, with its mode and hash.
 struct Moved<'a> {
     path: &'a Path,
     likeness: (u32, [u8; 32]),
 }
 
 impl<'a> Moves<'a> {
-    /// Compares the files that are gone with the new ones. Git's own and what tools fill are shown in another way.
+    /// Compares the deleted files with the new ones. Git's own files and those that tools generate are shown in another way.
     pub(super) fn of(changes: &[&'a Change], before: Option<&Layers>) -> Self {
         let Some(before) = before else { return Self::default() };
         let is_git_s = |it: &Change| it.path.iter().any(|part| part.eq_ignore_ascii_case(".git"));
@@ -65,12 +65,12 @@ impl<'a> Moves<'a> {
         moves
     }
 
-    /// Returns whether a file has another name now.
+    /// Returns whether a deleted file was renamed.
     pub(super) fn has_gone(&self, change: &Change) -> bool {
         self.gone.contains(change.path.as_path())
     }
 
-    /// The row about a new file that was another one.
+    /// Returns the row about a renamed file.
     pub(super) fn row(&self, change: &Change) -> Option<String> {
         let old = self.old_names.get(change.path.as_path())?;
         let name = |path: &Path| in_sentence(&path.to_string_lossy());

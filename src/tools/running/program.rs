@@ -14,11 +14,11 @@ use crate::proto::tool::ToolError;
 use crate::render::strip_controls;
 use crate::sandbox::end;
 
-/// Bytes of its complaints that are kept: the last ones.
+/// Limit on the stored bytes of its standard error: the last ones.
 const COMPLAINT_BYTES_MAX: usize = 2 * 1024;
 /// Time of a program that is to end, before it is killed.
 const GRACE: Duration = Duration::from_millis(150);
-/// Interval of the looks whether it is to stop.
+/// Poll interval for a stop, in milliseconds.
 const LOOK_MS: u16 = 50;
 
 /// Limits of a program's time and output.
@@ -39,7 +39,7 @@ impl Ended {
     /// The text that it printed.
     ///
     /// # Errors
-    /// It failed, or printed something else than text.
+    /// It failed, or its output isn't text.
     pub(in crate::tools) fn text(self) -> Result<String, ToolError> {
         self.failure.map_or(Ok(()), Err)?;
         String::from_utf8(self.output).map_err(|_| ToolError::new("bad-output", "what it printed is no text", ""))
@@ -54,10 +54,10 @@ pub(in crate::tools) fn run(mut command: Command, input: Vec<u8>, bounds: Bounds
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(|error| ToolError::new("not-started", error.to_string(), ""))?;
     let stdin = child.stdin.take();
-    // It may read nothing, or late: that must not hold us up. A pipe that nobody reads ends with the program.
+    // The program may read late or not at all: that must not block this thread. The pipe closes with the program.
     let writer = std::thread::spawn(move || stdin.map(|mut stdin| stdin.write_all(&input)));
     let heard = listen(&mut child, bounds);
-    // Whatever it has started ends with it; what can't be ended is nobody's to wait for.
+    // Everything that it has started ends with it; there is no point in waiting for what can't be ended.
     let _ = end(child.id(), GRACE);
     let status = child.wait().map_err(|error| ToolError::new("internal", error.to_string(), ""))?;
     let _ = writer.join();
@@ -75,7 +75,7 @@ struct ProgramOutput {
     complaint: Vec<u8>,
 }
 
-/// Returns whether it has ended; its end isn't taken note of yet, so that its number stays its own.
+/// Returns whether it has ended, without reaping it, so that its process number isn't reused.
 fn has_ended(child: &Child) -> bool {
     let pid = Pid::from_raw(i32::try_from(child.id()).unwrap_or(i32::MAX));
     let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
@@ -103,7 +103,7 @@ fn listen(
         }
         let ended = has_ended(child);
         let mut waits = [PollFd::new(out.as_fd(), PollFlags::POLLIN), PollFd::new(err.as_fd(), PollFlags::POLLIN)];
-        // What it printed before its end is there at once; what its children hold open is theirs.
+        // What it printed before its end is available at once; output of its children that still run doesn't count.
         let wait = if ended { 0 } else { LOOK_MS };
         let ready = match (out_open, err_open) {
             (true, true) => poll(&mut waits, PollTimeout::from(wait)),

@@ -31,8 +31,8 @@ pub(super) fn objects_above(path: &Path) -> Option<&Path> {
     path.ancestors().find(|it| is_object && it.parent() == Some(git))
 }
 
-/// The `.git` whose index or log a change writes, and that file's name there. All of a linked work tree's directory has one name; what
-/// is protected in it has a row of its own.
+/// Returns the `.git` whose index or log a change writes, and that file's name there. A linked work tree's directory counts as
+/// one name; its protected files have rows of their own.
 pub(super) fn record_in(change: &Change) -> Option<(&Path, &Path)> {
     let (git, rest) = in_git(&change.path)?;
     if rest.starts_with("worktrees") && change.kind != ChangeKind::Deleted {
@@ -42,14 +42,15 @@ pub(super) fn record_in(change: &Change) -> Option<(&Path, &Path)> {
     (is_record && change.kind != ChangeKind::Deleted).then_some((git, rest))
 }
 
-/// A moved reference in words: `a8c77d8 to d1cf6f0 (commit: mend the sum)`. The message is the log's, which the command wrote.
+/// Describes a moved reference: `a8c77d8 to d1cf6f0 (commit: mend the sum)`. The message is from the log, which the command
+/// wrote.
 pub(super) fn moved(change: &Change, all: &[&Change], before: Option<&Layers>) -> Option<String> {
     let (git, rest) = in_git(&change.path)?;
     if rest != Path::new("HEAD") && !rest.starts_with("refs") {
         return None;
     }
     let new = content(change, REFERENCE_BYTES_MAX).and_then(|text| target(&text))?;
-    // What the log of HEAD says last is about the branch.
+    // The last entry in the log of HEAD is about the branch.
     let log = rest.starts_with("refs").then(|| git.join("logs").join(rest));
     let log = log.and_then(|log| all.binary_search_by(|it| it.path.cmp(&log)).ok()).map(|at| all[at]);
     let message = log.and_then(|log| content(log, LOG_BYTES_MAX)).and_then(|text| message(&text));

@@ -1,6 +1,6 @@
-//! Refusals of the jail to a command: the network, sockets and paths to change, as the kernel saw it try, whatever came
-//! of the command; and paths to read, which programs name when they fail. A path counts only if it is there outside and
-//! the jail hides it or can't write it. Only if the jail couldn't look, the network is recognised by what is printed.
+//! Access that the jail refused to a command: the network, sockets and paths to change, as the kernel saw the attempts, no matter
+//! how the command ended; and paths to read, which programs name when they fail. A path counts only if it exists outside and the
+//! jail hides it or makes it read-only. The network is recognised by printed messages only if the attempts couldn't be observed.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -29,17 +29,17 @@ const NETWORK_SIGNS: &[&str] = &[
     "network unreachable",
     "failed to establish a new connection",
 ];
-/// Words that programs print, in small letters, if they may not write.
+/// Messages of programs that may not write, in lower case.
 const READ_ONLY_SIGNS: &[&str] =
     &["read-only file system", "permission denied", "operation not permitted", "erofs", "eacces", "eperm"];
 /// Characters of a line that are reported.
 const LINE_CHARS_MAX: usize = 200;
-/// Lines in which paths are looked for, the last ones: most programs say at the end why they failed.
+/// Number of lines that are searched for paths, from the end: most programs say at the end why they failed.
 const LINES_MAX: usize = 100;
-/// Paths of one command that are looked at.
+/// Limit on paths that are checked for one command.
 const PATHS_MAX: usize = 50;
 
-/// Services that libraries try by themselves, without being asked: names of users and hosts, the log.
+/// Services that libraries try on their own: names of users and hosts, the log.
 const TRIED_BY_LIBRARIES: &[&str] = &[
     "/dev/log",
     "/run/avahi-daemon",
@@ -53,7 +53,7 @@ const TRIED_BY_LIBRARIES: &[&str] = &[
     "/var/run/systemd",
 ];
 
-/// Something that a command wanted and the jail doesn't give.
+/// Access that a command wanted and the jail doesn't grant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// The attempt, or the line in which the program reported it; text from outside.
@@ -62,7 +62,7 @@ pub struct Refusal {
     pub is_printed: bool,
     /// The permission that it would need; `None` if it can't be granted.
     pub need: Option<Need>,
-    /// Didn't show by how the command ended.
+    /// True if the way in which the command ended doesn't show it.
     pub is_hidden: bool,
 }
 
@@ -119,13 +119,13 @@ pub(in crate::tools) fn tried(
     Some(Refusal { line, is_printed: false, need, is_hidden: !is_failed })
 }
 
-/// Returns whether an address is the loopback of whoever connects to it.
+/// Returns whether an address is the loopback of the program that connects to it.
 fn is_own(address: &SocketAddr) -> bool {
     address.ip().is_loopback() || address.ip().is_unspecified()
 }
 
-/// Returns the change of the workspace that a first look was refused: as the kernel saw it or, if nothing watched it, by what it
-/// printed.
+/// Returns the change of the workspace that a first look was refused: as the kernel saw it or, without observation, according to
+/// the printed messages.
 pub(in crate::tools) fn looked(
     missed: Option<&[Missed]>,
     errors: &str,
@@ -170,7 +170,7 @@ fn names_outside(line: &str, workspace: &Path, cwd: &Path) -> bool {
     !named.is_empty() && named.iter().all(|path| !path.starts_with(workspace))
 }
 
-/// A socket of a service outside that a command may be offered, by its true path.
+/// Returns the real path of an outside service's socket, if a command may be offered it.
 fn service(path: &Path, outside: &dyn Fn(&Path) -> Option<Outside>) -> Option<String> {
     use std::os::unix::fs::FileTypeExt;
     let found = path.canonicalize().ok()?;
@@ -181,8 +181,8 @@ fn service(path: &Path, outside: &dyn Fn(&Path) -> Option<Outside>) -> Option<St
     found.metadata().is_ok_and(|data| data.file_type().is_socket()).then(|| found.to_str().map(str::to_owned))?
 }
 
-/// A path outside that a command may be offered to write: the user can, and it is there or its directory is, or it is a new one of the
-/// home that a jail lets it make.
+/// A path outside that a command may be offered to write: the user can, and it is there or its directory is, or it is a new one
+/// of the home that a jail lets it make.
 fn to_write(path: &Path, outside: &dyn Fn(&Path) -> Option<Outside>, has_jail: bool) -> Option<String> {
     use nix::unistd::{AccessFlags, access};
     let is_hidden = outside(path)? == Outside::Hidden;
@@ -228,7 +228,8 @@ pub(in crate::tools) fn refused(
             {
                 return Some(refusal(line, Need::Read { path: path.to_owned() }));
             }
-            // A linked work tree's: the kernel doesn't report it, since other programs keep their caches in such a place.
+            // Files of a linked work tree: the kernel doesn't report these, since other programs have their caches in such
+            // places.
             if path.iter().any(|part| part == ".git") && is_unwritable(line) && outside(&path).is_some() {
                 let path = in_sentence(&path.to_string_lossy());
                 let line = format!(
@@ -298,7 +299,7 @@ mod tests {
             ),
             ("bash: line 1: cd: T/hidden/repo: No such file or directory", "R T/hidden/repo"),
             ("fatal: repository 'T/hidden/repo' does not exist", "R T/hidden/repo"),
-            // What was to be written the kernel saw.
+            // Attempts to write are seen by the kernel.
             ("cp: cannot create regular file 'T/hidden/data/new': No such file or directory", ""),
             ("touch: cannot touch 'T/shown/new': Read-only file system", ""),
             // It is shown, so that something else is the matter; it isn't there outside either; it is never offered.

@@ -5,7 +5,7 @@ use std::process::{Child, Command};
 use std::sync::mpsc::{Sender, channel};
 use std::{io, thread};
 
-/// The thread; what it started ends when this is dropped.
+/// The thread; the processes that it started end when this is dropped.
 pub(in crate::tools) struct Spawner {
     orders: Sender<(Command, Sender<io::Result<Child>>)>,
 }
@@ -15,7 +15,7 @@ impl Spawner {
         let (orders, ordered) = channel::<(Command, Sender<io::Result<Child>>)>();
         thread::spawn(move || {
             for (mut command, to) in ordered {
-                // Who doesn't wait for it doesn't want it: dropping the child leaves it to the sandbox's end.
+                // If the caller is gone, the child isn't wanted: dropping it leaves it to the end of the sandbox.
                 let _ = to.send(command.spawn());
             }
         });

@@ -1,5 +1,5 @@
-//! The terminal of the model's own bash, at which nobody sits: it gives programs what they expect of one, keeps what they
-//! write to it, and tells when one of them waits for a person. No key is ever sent to it.
+//! The terminal of the model's own bash, which has no user: it provides what programs expect of a terminal, stores what they
+//! write to it, and detects when one of them waits for a person. No key is ever sent to it.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};
@@ -17,11 +17,12 @@ use crate::shell::sys::{WindowSize, lead_session_at, set_window_size};
 
 /// The size of the terminal that programs see: the one that all of them support.
 const SIZE: WindowSize = WindowSize { rows: 24, columns: 80, width_pixels: 0, height_pixels: 0 };
-/// Bytes written to it that are kept: the last ones, in which the question is.
+/// Limit on the stored bytes that were written to it: the last ones, which have the question.
 const KEPT_BYTES_MAX: usize = 16 * 1024;
-/// Interval of the looks at what programs do: it takes some milliseconds.
+/// Interval of the checks of the programs: a check takes some milliseconds.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
-/// A program that reads keys one by one sleeps until one comes. One that has work to do isn't silent and idle for that long.
+/// Silence after which a program is assumed to wait: one that reads single keys sleeps until one arrives, and a busy one isn't
+/// silent and idle for so long.
 const SILENCE: Duration = Duration::from_secs(3);
 
 /// The terminal.
@@ -32,7 +33,7 @@ pub(in crate::tools) struct Terminal {
     device: u64,
     written: Vec<u8>,
     is_over: bool,
-    /// Time of the last look, and what was seen.
+    /// Time of the last check, and its result.
     looked: Instant,
     seen: AtTerminal,
     /// Since when nothing was printed and no processor time used.
@@ -89,8 +90,8 @@ impl Terminal {
         self.silent_since = Instant::now();
     }
 
-    /// Returns whether a program of the session that `leader` leads waits for a person: it hangs in reading a line, in
-    /// two looks one after the other, or it has changed the terminal's modes and is silent and idle since.
+    /// Returns whether a program of the session that `leader` leads waits for a person: it blocks in reading a line in two
+    /// consecutive checks, or it has changed the terminal's modes and has been silent and idle since.
     pub(in crate::tools) fn is_awaited(&mut self, leader: u32) -> bool {
         if self.looked.elapsed() < LOOK_EVERY {
             return false;
@@ -110,17 +111,17 @@ impl Terminal {
         std::mem::take(&mut self.written)
     }
 
-    /// Takes that back, where nothing was written since.
+    /// Puts those bytes back. Nothing may have been written in between.
     pub(in crate::tools) fn take_back(&mut self, written: Vec<u8>) {
         self.written = written;
     }
 
-    /// The same, which stays.
+    /// Returns the same bytes without removing them.
     pub(in crate::tools) fn written(&self) -> &[u8] {
         &self.written
     }
 
-    /// Returns whether keys aren't shown, or come one by one.
+    /// Returns whether the echo is off, or keys are read one by one.
     fn has_other_modes(&self) -> bool {
         let of_lines = LocalFlags::ECHO | LocalFlags::ICANON;
         tcgetattr(&self.slave).is_ok_and(|modes| !modes.local_flags.contains(of_lines))

@@ -25,8 +25,8 @@ struct Changed<'a> {
     workspace: &'a Path,
 }
 
-/// Takes the protection off work trees that a command has made or removed as a whole, and protects what git would run in a new one.
-/// `items` are sorted by path.
+/// Takes the protection off work trees that a command has made or removed as a whole, and protects what git would run in a new
+/// one. `items` are sorted by path.
 pub fn clear_worktrees(items: &mut [Change], before: &Layers, workspace: &Path, named: &Named) {
     let view = Changed { items, before, workspace };
     let gitdirs = || items.iter().filter(|it| it.path.ends_with("gitdir"));
@@ -72,7 +72,7 @@ impl Changed<'_> {
         self.before.stamp(path).is_ok_and(|it| it.is_some_and(|it| it.is_directory()))
     }
 
-    /// Returns whether git's directory of a new work tree has nothing in it that configures git. What git keeps there else starts no
+    /// Returns whether git's directory of a new work tree has nothing in it that configures git. Git's other files in it start no
     /// program, as in `.git` itself.
     fn is_plain(&self, tree: &WorkTree) -> bool {
         let mut of_git = self.items.iter().filter(|it| it.path.starts_with(&tree.admin));
@@ -134,8 +134,8 @@ impl View for Changed<'_> {
     }
 }
 
-/// Returns whether a file or a link of a new work tree is the same as the repository's at its place: then it lets nothing be run that
-/// the repository doesn't.
+/// Returns whether a file or a link of a new work tree is the same as the repository's at its place: then it lets nothing be run
+/// that the repository doesn't.
 fn is_same(change: &Change, below: &Path, twin: &Path, before: &Layers) -> bool {
     let Ok((stamp, bytes)) = before.held(twin, SAME_BYTES_MAX) else { return false };
     match &change.kind {

@@ -1,5 +1,5 @@
-//! The functions that a tool of a repository gets: files of the workspace as the tool has changed them so far, JSON, a
-//! difference. Nothing is written; what it changed is taken at its end.
+//! The functions available to a tool of a repository: files of the workspace as the tool has changed them so far, JSON, a
+//! difference. Nothing is written; the changes are collected at its end.
 
 use parking_lot::Mutex;
 use std::cell::RefCell;
@@ -35,7 +35,7 @@ const LOG_CHARS_MAX: usize = 500;
 /// Longest text that is compared.
 const DIFF_BYTES_MAX: usize = 1024 * 1024;
 
-/// Tells whether a model may have what a file holds.
+/// Returns whether a model may read a file's content.
 pub type MayRead = dyn Fn(&Path) -> bool + Send + Sync;
 
 /// The files as a call sees them.
@@ -43,7 +43,7 @@ pub(super) struct Files<'a> {
     tree: &'a dyn Tree,
     writes: &'a GlobSet,
     may_read: &'a MayRead,
-    /// The new contents by path; `None` for a file that is gone.
+    /// The new contents by path; `None` for a deleted file.
     changed: RefCell<BTreeMap<PathBuf, Option<Vec<u8>>>>,
     log: RefCell<Vec<String>>,
     searched: RefCell<Duration>,

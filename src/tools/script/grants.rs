@@ -25,7 +25,7 @@ pub struct Grants {
 pub enum Standing {
     /// The person has allowed this text.
     Allowed,
-    /// Nobody has been asked.
+    /// No decision yet.
     Unknown,
     /// The person has allowed another text.
     Changed,
@@ -122,7 +122,7 @@ impl Grants {
         })
     }
 
-    /// Refuses this text of a tool, so that nobody is asked about it again.
+    /// Refuses this text of a tool, so that it isn't asked about again.
     ///
     /// # Errors
     /// The state directory can't be written.

@@ -3,7 +3,7 @@
 use mlua::{Lua, Value as LuaValue};
 use serde_json::{Map, Number, Value};
 
-/// Most levels of a value.
+/// Maximum depth of a value.
 const DEPTH_MAX: usize = 32;
 /// Members of all tables together.
 const MEMBERS_MAX: usize = 100_000;

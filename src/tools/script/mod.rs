@@ -52,7 +52,7 @@ pub struct Script {
     time: TimeLimit,
 }
 
-/// The outcome of a call that was tried out.
+/// The outcome of a trial call.
 struct Tried {
     result: String,
     log: Vec<String>,
@@ -61,7 +61,7 @@ struct Tried {
 }
 
 impl Script {
-    /// Reads what a tool says of itself.
+    /// Reads a tool's description of itself.
     ///
     /// # Errors
     /// Why it can't be used: an error with its line, a wrong member, a schema that isn't understood.

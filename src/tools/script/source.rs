@@ -8,7 +8,7 @@ use crate::render::diff::unified;
 
 /// The directory of the tools.
 pub const FOLDER: &str = "tools";
-/// Ending of the names of their files.
+/// Extension of tools.
 const ENDING: &str = ".luau";
 /// Ending of the names of their tests.
 const TEST_ENDING: &str = ".test.luau";
@@ -41,7 +41,7 @@ pub fn names(tree: &dyn Tree) -> Vec<String> {
 /// Returns the text of a tool's tests.
 ///
 /// # Errors
-/// There is no such file, or it is too long or no text.
+/// There is no such file, or it is too long or not text.
 pub fn tests_of(tree: &dyn Tree, name: &str) -> Result<String, String> {
     text(tree, &format!("{FOLDER}/{name}{TEST_ENDING}"))
 }

@@ -1,4 +1,4 @@
-//! Tools of a repository: what they may do, and attacks on their bounds.
+//! Tools of a repository: their rights, and attacks on their limits.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -52,7 +52,7 @@ impl Scene {
     }
 
     fn tried(&self, body: &str) -> Result<Tried, String> {
-        // The bound is what is tested, and not how long it is.
+        // The limit itself is tested, and not its length.
         let time = TimeLimit { cpu: Duration::from_millis(200), wall: Duration::from_secs(20) };
         Script { time, ..self.tool(body)? }
             .tried(&json!({"word": "new", "n": 3}), &self.root)
@@ -195,7 +195,7 @@ fn attacks_end_within_the_bounds_and_change_nothing() {
         "return string.rep('x', 300 * 1024)",
         "local c = coroutine and coroutine.wrap(function() while true do end end) if c then c() end while true do end",
         "return setmetatable({}, { __index = function(t, k) return t[k] end }).x",
-        // Ways out.
+        // Attempts to leave the sandbox.
         "return os.time()",
         "return io.open('/etc/passwd')",
         "return loadstring('return 1')()",
@@ -208,7 +208,7 @@ fn attacks_end_within_the_bounds_and_change_nothing() {
         "string.rep = nil return 1",
         "rawset(_G, 'x', 1) return files.read('none')",
         "return newproxy(true)",
-        // Files that aren't its own.
+        // Files that it may not touch.
         "files.write('other.txt', 'x')",
         "files.write('src/../other.txt', 'x')",
         "files.write('src/link.txt', 'x')",

@@ -1,5 +1,5 @@
-//! `find_files` and `search_text`: names and lines of the workspace. Each file is opened beneath its handle, and what a
-//! rule closes isn't shown, though it lies below a place that may be searched.
+//! `find_files` and `search_text`: names and lines of the workspace. Each file is opened beneath its handle, and a file that a
+//! rule closes isn't shown, even below a directory that may be searched.
 
 mod find;
 mod text;
@@ -16,9 +16,9 @@ pub(super) use find::Find;
 pub(super) use text::Search;
 pub(super) use walk::{End, Walk};
 
-/// Results that are given where the model doesn't say.
+/// Number of results if the model doesn't choose one.
 const RESULTS: usize = 100;
-/// Most results that are given.
+/// Maximum number of results.
 const RESULTS_MAX: usize = 1_000;
 /// The note for a model after a search without results.
 const LEFT_OUT: &str = "hidden files, binary ones and what .gitignore names are left out";
@@ -34,7 +34,7 @@ pub(super) fn limit(arguments: &Value) -> usize {
     number(arguments, "limit").unwrap_or(RESULTS).min(RESULTS_MAX)
 }
 
-/// Says how a walk ended where that wasn't its end; the call fails where it was stopped.
+/// Notes how a walk ended unless it was complete; a stopped walk fails the call.
 pub(super) fn note(end: End, lines: &mut Vec<String>, work: &Work<'_>) -> Result<(), ToolError> {
     match end {
         End::Whole | End::Enough => {}
@@ -47,12 +47,12 @@ pub(super) fn note(end: End, lines: &mut Vec<String>, work: &Work<'_>) -> Result
     Ok(())
 }
 
-/// A path as it is given.
+/// Returns a path as it is reported.
 fn shown(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
 
-/// Puts lines together with what they don't tell.
+/// Returns the outcome with these lines, their number, and whether they are all.
 fn outcome(lines: &[String], count: usize, is_all: bool) -> Outcome {
     Outcome::of(lines.join("\n")).with("results", count).with("is_all", is_all)
 }

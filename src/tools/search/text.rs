@@ -18,13 +18,13 @@ use crate::proto::tool::{Outcome, ToolError};
 use crate::tools::reading::files::{path_error, path_schema};
 use crate::tools::{Brief, Offer, Place, Plan, Spec, Tool, Work, text};
 
-/// Matches after which a search ends: ten times what is given, so that the first by path are among them as a rule.
+/// Matches after which a search ends: ten times the maximum number of results, so that the first by path are usually among them.
 const MATCHES_MAX: usize = 10_000;
 /// Bytes of a line that are shown.
 const PREVIEW_BYTES: usize = 200;
 /// Bytes shown in front of a match, in a line that is longer.
 const BEFORE_BYTES: usize = 60;
-/// Longest line that is looked at, in bytes: what a program wrote in one line isn't for reading.
+/// Longest line that is searched, in bytes: such lines are generated and not meant for reading.
 const LINE_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// The tool.
@@ -114,7 +114,7 @@ fn searched(permit: &Permit, work: &Work<'_>) -> Result<Outcome, ToolError> {
         let (matcher, open, total, binary) = (matcher.clone(), &open, &total, &binary);
         move |file: &Walked<'_>, found: &mut Vec<Hit>, halt: &AtomicBool| {
             let path = file.path;
-            // What can't be opened, has another name outside or a line too long is left out.
+            // A file is left out if it can't be opened, has another name outside, or has too long a line.
             let Ok((file, bytes)) = open(path) else { return };
             let mut lines = Lines { path, shared: None, matcher: &matcher, found, halt, total, is_binary: false };
             let _ = searcher.search_reader(&matcher, Stoppable { file, left: bytes, halt }, &mut lines);
@@ -217,7 +217,7 @@ impl Sink for Lines<'_> {
     }
 }
 
-/// A line, of a long one the part around a match.
+/// Returns a line, shortened to the part around a match if it is long.
 fn preview(line: &[u8], at: usize) -> String {
     let line = line.trim_ascii_end();
     let from = if line.len() > PREVIEW_BYTES { at.saturating_sub(BEFORE_BYTES) } else { 0 };

@@ -1,6 +1,6 @@
-//! The files below a place in the workspace, looked at in parallel and chosen as ripgrep chooses them: none that
-//! `.gitignore` or `.ignore` names, none that is hidden, no link, nothing on another file system. A place that is asked for
-//! by its name is looked at whatever it is.
+//! A parallel walk over the files below a place in the workspace, selected as ripgrep selects them: none that `.gitignore` or
+//! `.ignore` names, none that is hidden, no link, nothing on another file system. A place that is requested by name is searched
+//! in any case.
 
 use parking_lot::Mutex;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ const TICK: Duration = Duration::from_millis(20);
 pub(in crate::tools) enum End {
     /// Everything was seen.
     Whole,
-    /// A visitor had enough.
+    /// A visitor ended it.
     Enough,
     /// Stopped from outside.
     Stopped,
@@ -43,8 +43,8 @@ impl<'a> Walk<'a> {
         Self { tree: work.place.tree, below: below.to_owned(), is_stopped: work.is_stopped, time: work.limits.tool }
     }
 
-    /// Shows each file to a visitor; each thread has one of its own. A visitor gets the file,
-    /// a list to put into what it finds, and a flag: set, it ends the walk. Returns what was found, in no order.
+    /// Passes each file to a visitor; each thread has its own. A visitor gets the file, a list for its results, and a flag that
+    /// ends the walk when set. Returns the results in no particular order.
     pub(in crate::tools) fn each_file<T, V>(&self, visitor: impl Fn() -> V + Sync) -> (Vec<T>, End)
     where
         T: Send,
@@ -120,7 +120,7 @@ mod tests {
         }
         let root = crate::files::Root::open(dir.path(), None).expect("a root");
         let began = AtomicBool::new(false);
-        // The walk isn't told to end, and isn't late, before it has come to a file.
+        // The walk isn't stopped, nor out of time, before it has reached a file.
         let is_stopped_then = || {
             while !began.load(Ordering::Relaxed) {
                 std::thread::yield_now();

@@ -7,7 +7,7 @@ use crate::proto::served::{Asks, Field, FieldKind, FormAnswer};
 use crate::render::text::escape_visible;
 use crate::tools::Replies;
 
-/// Characters of a server's words about how far a call is: they share a row with the sign that goes on.
+/// Limit on the characters of a server's progress message: it shares a row with the spinner.
 const PROGRESS_CHARS_MAX: usize = 50;
 /// Answers to one field that may be wrong before the form is declined.
 const TRIES: usize = 3;
@@ -114,7 +114,7 @@ impl Asked<'_> {
     }
 }
 
-/// Names the host of an address, and what about the address misleads a reader.
+/// Names the host of an address, and warns of anything in the address that misleads a reader.
 pub(super) fn at_host(url: &str) -> String {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     // Browsers take a backslash for a slash.
@@ -162,7 +162,7 @@ fn kind(kind: &FieldKind) -> String {
     }
 }
 
-/// The value for what was entered; none if the field doesn't take it.
+/// Returns the value for a reply; `None` if the field doesn't accept it.
 fn value(kind: &FieldKind, reply: &str) -> Option<Value> {
     let of = |all: &[(String, String)], reply: &str| {
         let found = all.iter().find(|(value, title)| value == reply || escape_visible(title) == reply);

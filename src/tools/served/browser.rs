@@ -10,7 +10,7 @@ use crate::mcp::{Browser, Visit};
 use crate::render::text::escape_visible;
 use crate::tools::Replies;
 
-/// The person, as they log in.
+/// The person who logs in.
 pub(super) struct AtBrowser<'p> {
     pub(super) server: &'p str,
     pub(super) person: &'p mut dyn Replies,
@@ -62,7 +62,7 @@ fn open(env: &BTreeMap<OsString, OsString>, address: &str) -> bool {
         command.args(words).env_clear().envs(env).process_group(0);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         if let Ok(mut child) = command.spawn() {
-            // It may run for days; somebody has to take note of its end.
+            // It may run for days; this thread reaps it.
             std::thread::spawn(move || child.wait());
             return true;
         }

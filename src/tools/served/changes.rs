@@ -1,5 +1,5 @@
-//! Tools and other parts of servers that are new, have changed or are gone: lines about them for the person, and answers to a model that names one
-//! although it isn't offered it.
+//! Tools and other parts of servers that are new, have changed or are gone: notices for the person, and answers to a model that
+//! calls a tool that it isn't offered.
 
 use parking_lot::MutexGuard;
 use std::collections::BTreeMap;
@@ -24,7 +24,7 @@ pub struct Changed {
 }
 
 impl Changed {
-    /// Reasons why a call of it waits for a person.
+    /// Returns the reasons why a call of it needs a person.
     #[must_use]
     pub fn reasons(&self) -> Vec<String> {
         let Self { server, name, .. } = self;
@@ -36,9 +36,9 @@ impl Changed {
 }
 
 impl Servers {
-    /// Lines for the person, each once. A server that failed or ended by itself has one, and another only if the reason is
-    /// a different one or it was connected in between. A server that has come up has one if it wants a login or has tools that aren't
-    /// allowed; one that sleeps, if something that the person allowed is off.
+    /// Returns notices for the person, each once. A server that failed or ended on its own has one, and another only if the
+    /// reason differs or it was connected in between. A server that has started has one if it needs a login or has tools that
+    /// aren't allowed; a sleeping one, if something that the person allowed is off.
     #[must_use]
     pub fn take_notices(&self) -> Vec<String> {
         let offered = self.offered();
@@ -78,8 +78,8 @@ impl Servers {
         })
     }
 
-    /// Says which parts of a server the person may miss, once for each count of them. A server that sleeps is known by what it offered
-    /// at its last run: without this line they would be off in silence, after an update or in another directory.
+    /// Says which parts of a server the person may miss, once for each count of them. A server that sleeps is known by what it
+    /// offered at its last run: without this line they would be off in silence, after an update or in another directory.
     fn news_of_missed(&self, offered: &Offered, server: &str) -> Option<String> {
         let missed = offered.missed.get(server).copied().unwrap_or_default();
         let is_news = self.missed.lock().insert(server.to_owned(), missed).unwrap_or_default() != missed;
@@ -122,8 +122,8 @@ impl Servers {
         })
     }
 
-    /// Says of a server's tool that can't be called why not, in the place of `unknown`: it has changed, or its server doesn't have it
-    /// any more, or the person never allowed it.
+    /// Says of a server's tool that can't be called why not, in the place of `unknown`: it has changed, or its server doesn't
+    /// have it any more, or the person never allowed it.
     #[must_use]
     pub fn explained(&self, name: &str, unknown: ToolError) -> ToolError {
         if let Some(changed) = self.changed(name) {

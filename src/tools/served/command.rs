@@ -51,7 +51,7 @@ pub const MCP_WORDS: [(&str, &str, &str); 19] = [
 const LINE_CHARS_MAX: usize = 100;
 /// Longest wait for a server that a person names.
 const WAIT: Duration = Duration::from_secs(60);
-/// The version of the protocol that has no request for a sign of life.
+/// The version of the protocol without a ping request.
 const NO_PING: &str = "2026-07-28";
 /// Longest time in which a server installs itself.
 const FETCH: Duration = Duration::from_secs(600);
@@ -64,13 +64,13 @@ pub enum Done {
     Lines(Vec<String>),
     /// Rows of a table.
     Rows(Vec<Vec<String>>),
-    /// Tools that the person is to look at: lines to print, and what a yes allows.
+    /// Tools for the person to review: lines to print, and what a yes allows.
     Ask {
         /// The server.
         server: String,
         /// The tools as they are shown.
         tools: Vec<Arc<Definition>>,
-        /// All that there is to know of them.
+        /// Full details about them.
         lines: Vec<String>,
     },
     /// A text for the editor.
@@ -79,7 +79,7 @@ pub enum Done {
     Tested {
         /// The lines that were found.
         lines: Vec<String>,
-        /// Its standing.
+        /// The result.
         end: TestEnd,
     },
     /// A call of a tool by the person's own hand.
@@ -188,7 +188,7 @@ fn of_server(servers: &Servers, word: &str, name: &str, rest: &[&str], face: &mu
     let stop = face.stop;
     match (word, rest) {
         ("show", []) => {
-            // What the config says of a server is worth reading above all if it doesn't start.
+            // The server's configuration is most useful to see if it doesn't start.
             let failure = ready(servers, name, face).err();
             Ok(Done::Lines(show(servers, name, failure.as_ref())))
         }
@@ -263,7 +263,7 @@ fn is_used(servers: &Servers, name: &str, kind: &str, is_used: fn(&Configured) -
     }
     Err(Failure::refused(none_of(name, kind, false)))
 }
-/// The servers in another client's file as Lua for a config, in lines. That needs none of ours.
+/// Converts the servers in another client's file to lines of Lua for a config. No server needs to run for that.
 ///
 /// # Errors
 /// The file can't be read, or isn't such a file.
@@ -329,7 +329,7 @@ fn test(servers: &Servers, name: &str, face: &Face<'_>) -> Done {
     let began = Instant::now();
     let mut lines = Vec::new();
     servers.renew(name);
-    // What is allowed is read while the server starts.
+    // The allowed tools are read while the server starts.
     let connected = std::thread::scope(|scope| {
         scope.spawn(|| servers.pins.version());
         servers.mcp().connect(name, stop)
@@ -428,7 +428,7 @@ fn fetch(servers: &Servers, name: &str, face: &mut Face<'_>) -> Result<Done, Fai
     Ok(Done::Lines(vec![format!("{name} has what it needs in its own directory ({took} s){end}")]))
 }
 
-/// Says what a word takes.
+/// Describes the usage of a word.
 #[must_use]
 pub fn usage(word: &str) -> Failure {
     let known = MCP_WORDS.iter().find(|(known, ..)| *known == word);
@@ -456,17 +456,17 @@ fn ready(servers: &Servers, name: &str, face: &Face<'_>) -> Result<Configured, F
     let typed = face.typed;
     let row = servers.configured(name).ok_or_else(|| failed(&McpError::NoServer(name.to_owned()), typed))?;
     servers.begin(name);
-    // What is allowed is read while the server starts.
+    // The allowed tools are read while the server starts.
     drop(servers.pins.version());
     let late = servers.mcp().wait(&[name.to_owned()], Instant::now() + WAIT, face.stop);
     let standing = servers.mcp().standings().into_iter().find(|(it, _)| it == name);
     match standing {
         Some((_, Standing::Ready { .. })) => Ok(row),
         Some((_, Standing::Failed { why, .. })) => {
-            // The person reads it now.
+            // The person reads about this failure now, so it isn't news later.
             let _ = servers.mcp().failure(name).is_some_and(|fault| servers.is_news(name, &fault));
             let hint = fetch_hint(servers, name, typed).unwrap_or_else(|| {
-                // At a command line the server, and what it printed, ends with the line; a test shows it.
+                // On a command line the server ends with the line, and its log with it; a test shows the log.
                 let word = if typed.starts_with(':') { "log" } else { "test" };
                 if servers.mcp().log(name).is_empty() {
                     return String::new();
@@ -673,7 +673,7 @@ fn allow(servers: &Servers, server: &str, tool: Option<&str>, typed: &str) -> Re
     Ok(Done::Ask { server: server.to_owned(), tools, lines })
 }
 
-/// Shows what is new of a server that runs, and asks, as [`mcp_command`] does by `allow`; `None` if it doesn't run.
+/// Shows what is new in a running server, and asks, as [`mcp_command`] does for `allow`; `None` if it isn't running.
 #[must_use]
 pub fn ask_to_allow_started(servers: &Servers, server: &str) -> Option<Done> {
     let is_ready = |(name, standing): &(String, Standing)| name == server && matches!(standing, Standing::Ready { .. });

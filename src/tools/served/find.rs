@@ -15,10 +15,10 @@ use crate::tools::{Offer, Place, Plan, Spec, Tool, Work};
 
 /// Tools that are sent at once. Providers take 128, the built-in ones among them.
 pub(super) const AT_ONCE_MAX: usize = 100;
-/// Bytes of a schema that count as a token, about.
+/// Approximate number of bytes of a schema for each token.
 const BYTES_PER_TOKEN: usize = 4;
-/// Bytes of a tool in a request beside its name, its description and its schema: the words in front of the description, and the names
-/// of these parts.
+/// Bytes of a tool in a request beside its name, its description and its schema: the words in front of the description, and the
+/// names of these parts.
 const FRAME_BYTES: usize = 120;
 
 /// Tools that one search makes callable.
@@ -31,8 +31,8 @@ const LINE_CHARS_MAX: usize = 160;
 const SATURATION: f64 = 1.2;
 const LENGTH: f64 = 0.75;
 
-/// The number of tools, from the newest back, that fit into the room: tokens, and a number of tools. The newest one is always sent:
-/// a tool that can never be called is of no use.
+/// The number of tools, from the newest back, that fit into the room: tokens, and a number of tools. The newest one is always
+/// sent: a tool that can never be called is of no use.
 pub(super) fn fitting(costs: &[usize], (tokens, count): (usize, usize)) -> usize {
     let mut left = tokens;
     let newest = costs.iter().rev().take(count.max(1)).enumerate();
@@ -85,7 +85,7 @@ impl Tool for ToolSearch {
             let servers: Vec<&str> = self.counts.keys().map(String::as_str).collect();
             return Outcome::of(format!("No tool fits. The servers are {}.", servers.join(", ")));
         }
-        // The best one is the last to go if there is no room for all.
+        // The best one is the last to be removed if there is no room for all.
         self.servers.load(found.iter().rev().map(|row| row.name.clone()));
         let line = |row: &&Listed| {
             let text: String =
@@ -165,7 +165,7 @@ pub(super) fn search<'l>(all: &'l [Listed], index: &Index, query: &str, limit: u
     scored.into_iter().take(limit).map(|(_, row)| row).collect()
 }
 
-/// The words of a tool: its name counts twice, as it says most.
+/// Returns the words of a tool: its name counts twice, as it is the most telling.
 fn text(row: &Listed) -> Vec<String> {
     let schema = row.tool.input.value();
     let parameters = schema.get("properties").and_then(Value::as_object);
@@ -259,8 +259,8 @@ mod tests {
         }
     }
 
-    /// 150 tools as seven well-known kinds of servers describe them, and 60 wishes in other words: a name and what it is for
-    /// are all that there is to find a tool by.
+    /// 150 tools as seven well-known kinds of servers describe them, and 60 wishes in other words: a tool's name and purpose are
+    /// all that the search has to go by.
     #[test]
     fn of_150_tools_19_of_20_are_among_the_first_five_and_the_search_costs_little() {
         let data = |text: &'static str| text.lines().map(|line| line.split('\t').collect::<Vec<_>>());
@@ -284,7 +284,7 @@ mod tests {
         let text = format!("{} {} {}", spec.name, spec.description, spec.schema);
         let tokens = bpe_openai::o200k_base().count(&text);
         assert!(tokens <= 1200, "{tokens} tokens");
-        // What tools are taken to cost is what they cost, as a model's own vocabulary counts it.
+        // The estimated cost of tools is close to the real one, as a model's own vocabulary counts it.
         let (estimated, counted) = all.iter().fold((0, 0), |(estimated, counted), row| {
             let description = format!("By the server {}, in its own words: {}", row.server, row.tool.description);
             let function = json!({"name": row.name, "description": description, "parameters": row.tool.input.value()});

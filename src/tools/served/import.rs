@@ -143,7 +143,7 @@ fn write_names(lua: &mut String, server: &Map<String, Value>) {
     }
 }
 
-/// The program with its arguments, without what may be a secret, and notes on what isn't as it was.
+/// Returns the program with its arguments, without possible secrets, and notes on what was changed.
 fn argv(server: &Map<String, Value>) -> Option<(Vec<String>, Vec<&'static str>)> {
     let command = match server.get("command")? {
         Value::Array(words) => words.clone(),
@@ -186,7 +186,7 @@ fn word_of(value: &Value) -> Option<String> {
     }
 }
 
-/// An argument without what may be a secret in it.
+/// Returns an argument without possible secrets.
 fn shown(word: &str) -> String {
     if word.starts_with("http://") || word.starts_with("https://") {
         return plain_address(word).0;
@@ -207,7 +207,7 @@ fn names_secret(name: &str) -> bool {
     lower.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| SECRETS.contains(&word))
 }
 
-/// An address without a login, a query and what follows, which may hold keys; and whether there was any of it.
+/// Returns an address without a login, a query and a fragment, which may hold keys; and whether it had any of these.
 fn plain_address(url: &str) -> (String, bool) {
     let plain = &url[..url.find(['?', '#']).unwrap_or(url.len())];
     let (scheme, rest) = plain.split_once("://").unwrap_or(("", plain));
@@ -236,7 +236,7 @@ fn free_name(name: &str, used: &[String]) -> String {
     free
 }
 
-/// JSON without what some clients allow beside it: comments, commas after the last item, a mark at the beginning.
+/// Returns JSON without extensions that some clients allow: comments, trailing commas, a byte order mark.
 fn plain_json(text: &str) -> String {
     let text = without_comments(text.trim_start_matches('\u{feff}'));
     let mut plain = String::with_capacity(text.len());

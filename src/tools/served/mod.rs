@@ -52,13 +52,13 @@ const BUDGET_SHARE: usize = 4;
 pub struct Configured {
     /// Its program or address, and its environment.
     pub server: Server,
-    /// Says what the server is now: program, arguments, directory, names of variables, sandbox. Nothing of it is allowed without an
-    /// answer.
+    /// Says what the server is now: program, arguments, directory, names of variables, sandbox. Nothing of it is allowed without
+    /// an answer.
     pub identity: Arc<dyn Fn() -> Option<Value> + Send + Sync>,
-    /// Says whether a program, a script or a package of the workspace may be what starts, and not one that the config names by its
-    /// place.
+    /// Returns whether the program that starts may come from the workspace (a program, a script or a package), instead of from a
+    /// place that the config names.
     pub is_of_workspace: Arc<dyn Fn() -> bool + Send + Sync>,
-    /// Says whether its program is another one by now than the one that was started last.
+    /// Returns whether its program differs from the one that was last started.
     pub is_replaced: Arc<dyn Fn() -> bool + Send + Sync>,
     /// The names of its variables or headers, with the word for them.
     pub values: (&'static str, Vec<String>),
@@ -68,7 +68,7 @@ pub struct Configured {
     pub grant: Vec<(&'static str, String)>,
     /// True if the sandbox lets its program write in the workspace, or elsewhere but in its own directory.
     pub may_write: bool,
-    /// The only tools that may be offered; all if there is no list.
+    /// The only tools that may be offered; `None` for all.
     pub only: Option<Vec<String>>,
     /// Tools that aren't offered.
     pub without: Vec<String>,
@@ -112,7 +112,7 @@ pub enum Start {
     Lazy,
     /// With the first line of a session.
     Eager,
-    /// Only when a person says so.
+    /// Only on a person's request.
     Never,
 }
 
@@ -153,11 +153,11 @@ pub struct Servers {
     whole_pins: Mutex<BTreeMap<String, WholePin>>,
     /// Lines for the person that haven't been shown.
     notices: Mutex<Vec<String>>,
-    /// The failures that the person has heard of, by server.
+    /// The failures that the person has seen, by server.
     reported: Mutex<BTreeMap<String, (String, u32)>>,
     /// The parts that the person knows to be off, by server.
     missed: Mutex<BTreeMap<String, Missed>>,
-    /// The offers that the person has heard of, by server; none of one that wants a login.
+    /// The offers that the person knows about, by server; `None` for one that needs a login.
     offers: Mutex<BTreeMap<String, Option<Arc<Manifest>>>>,
     /// Names the built-in tools.
     own: fn() -> Vec<String>,
@@ -195,7 +195,7 @@ struct Offered {
 
 impl Offered {
     fn is_of(&self, pins: &PinsVersion, manifests: &Vec<Option<Arc<Manifest>>>) -> bool {
-        // A manifest is never changed but replaced.
+        // A manifest is never modified, only replaced.
         let is_same = |(one, other): (&Option<Arc<Manifest>>, &Option<Arc<Manifest>>)| match (one, other) {
             (Some(one), Some(other)) => Arc::ptr_eq(one, other),
             (None, None) => true,
@@ -206,7 +206,7 @@ impl Offered {
             && self.manifests.iter().zip(manifests).all(is_same)
     }
 
-    /// Returns whether there are too many for all of them to be sent.
+    /// Returns whether there are too many to send all of them.
     fn is_much(&self, tokens_max: usize) -> bool {
         self.tokens > tokens_max || self.rows.len() > AT_ONCE_MAX
     }
@@ -239,7 +239,7 @@ pub struct Listed {
 }
 
 impl Servers {
-    /// Puts them together. Nothing is started.
+    /// Combines the parts. Nothing is started.
     #[must_use]
     pub fn new(
         mcp: Mcp,
@@ -272,7 +272,7 @@ impl Servers {
         }
     }
 
-    /// The same, beside these built-in tools: a person is warned of a text that names one of them.
+    /// Returns the same servers with these built-in tools: a person is warned of a text that names one of them.
     #[must_use]
     pub fn beside(self, own: fn() -> Vec<String>) -> Self {
         Self { own, ..self }
@@ -319,8 +319,8 @@ impl Servers {
         self.rows().get(name).cloned()
     }
 
-    /// Starts servers of which nothing is known, for a question that could use them, and waits for them, but not for long.
-    /// Their tools are offered from the next request on.
+    /// Starts servers of which nothing is known, for a question that could use them, and waits a short while for them. Their
+    /// tools are offered from the next request on.
     pub fn prepare(&self, stop: &(dyn Fn() -> bool + Sync)) {
         self.look_again();
         if self.start == Start::Never {
@@ -333,7 +333,7 @@ impl Servers {
         if new.is_empty() {
             return;
         }
-        // What is allowed is read while they start.
+        // The allowed tools are read while they start.
         drop(self.pins.version());
         for name in self.wait_for_start(&new, stop) {
             self.notice(Some(format!("{name}: still starting; the question goes on without it")));
@@ -357,7 +357,7 @@ impl Servers {
         !self.mcp.wait(&[name.to_owned()], Instant::now(), &|| true).is_empty()
     }
 
-    /// Forgets the list of tools if a server is another one than when the list was made, such as after an update.
+    /// Forgets the list of tools if a server has changed since the list was made, such as after an update.
     fn look_again(&self) {
         let mut list = self.offered.lock();
         let is_same = |(name, identity): (&String, &Value)| {
@@ -394,7 +394,7 @@ impl Servers {
         self.whole_pin_of(&self.configured(server)?, &self.mcp.manifest(server)?)
     }
 
-    /// Tells servers from now on that nobody answers their questions.
+    /// Reports to servers from now on that there is no person to answer their questions.
     pub fn ask_nobody(&self) {
         self.mcp.ask_nobody();
     }
@@ -436,7 +436,7 @@ impl Servers {
         self.notices.lock().extend(line.map(|line| format!("[mcp] {line}")));
     }
 
-    /// Returns whether the person hasn't heard of a failure yet; from now on they have.
+    /// Returns whether a failure is new to the person, and marks it as reported.
     fn is_news(&self, server: &str, fault: &Fault) -> bool {
         // The server's own words, in brackets, may hold a time or the number of a process. Ours hold its exit status.
         let (ours, theirs) = fault.why.split_at(fault.why.find(" (").unwrap_or(fault.why.len()));
@@ -455,7 +455,7 @@ impl Servers {
         }
     }
 
-    /// The same for a server as it is now.
+    /// Returns the tools of a server as it is configured now.
     fn list_of(&self, row: &Configured, manifest: &Arc<Manifest>, identity: &Value) -> Vec<Listed> {
         let server = row.server.name.as_str();
         let pairs: Vec<(&str, &str)> = manifest.tools.iter().map(|tool| (server, tool.name.as_str())).collect();
@@ -474,8 +474,8 @@ impl Servers {
         manifest.tools.iter().zip(names).zip(standings).map(listed).collect()
     }
 
-    /// The tools that a model may be offered. To compare thousands of definitions with their pins takes a while, so that is done
-    /// only if one of both has changed.
+    /// Returns the tools that a model may be offered. Comparing thousands of definitions with their pins takes a while, so it is
+    /// done only if either has changed.
     fn offered(&self) -> Arc<Offered> {
         let names = self.names();
         let manifests: Vec<_> = names.iter().map(|name| self.mcp.manifest(name)).collect();
@@ -511,8 +511,8 @@ impl Servers {
         offered
     }
 
-    /// Keeps schemas to a tenth of the model's window, if that is less than the config allows, and in any case to a quarter of what a
-    /// request may have in all. Of an unknown window, what a request may have takes the place.
+    /// Limits schemas to a tenth of the model's window, if that is less than the config allows, and in any case to a quarter of a
+    /// request's limit. If the window is unknown, the limit is used in its place.
     pub fn fit_window(&self, window: Option<usize>, budget: usize) {
         let share = window.map_or(budget / WINDOW_SHARE, |window| (window / WINDOW_SHARE).min(budget / BUDGET_SHARE));
         self.window_share.store(share, Ordering::Relaxed);
@@ -536,9 +536,9 @@ impl Servers {
     /// The tools that a model is offered now, if they differ from those of the last time: all that a person allowed, or, if
     /// these are too many, a search and those that were found.
     ///
-    /// What was found comes last, in the order of finding, and nothing before it changes: a server that keeps the beginning of
-    /// a request needs to read only what was added. What doesn't fit any more goes in the same order, the oldest first, and is found
-    /// again when it is needed.
+    /// What was found comes last, in the order of finding, and nothing before it changes: a server that keeps the beginning of a
+    /// request needs to read only what was added. What doesn't fit any more goes in the same order, the oldest first, and is
+    /// found again when it is needed.
     pub fn changed_tools(self: &Arc<Self>) -> Option<Vec<Box<dyn Tool>>> {
         let (offered, tokens_max, mut loaded) = (self.offered(), self.tokens_max(), self.loaded.lock());
         let source = Source { tokens_max, listed: Arc::clone(&offered), loaded: loaded.clone() };
@@ -664,7 +664,7 @@ impl Servers {
         }
     }
 
-    /// The parts of a server beside its tools that it has and the config offers, each with how it stands.
+    /// Returns the parts of a server besides its tools that it has and the config offers, each with its standing.
     fn other_parts(&self, row: &Configured, manifest: &Manifest) -> Vec<(&'static str, PinStanding)> {
         let name = &row.server.name;
         let resources = (!manifest.resources.is_empty()).then(|| (RESOURCES, self.resources_standing(name)));
@@ -673,7 +673,7 @@ impl Servers {
         resources.into_iter().chain(instructions).filter(|(part, _)| !row.leaves_out(part)).collect()
     }
 
-    /// The allowed instructions of all servers, as a note in front of a question.
+    /// Returns the allowed instructions of all servers, as a note before a question.
     #[must_use]
     pub fn instructions(&self) -> Option<String> {
         let is_allowed = |name: &String| self.instructions_standing(name) == PinStanding::Pinned;
@@ -713,8 +713,8 @@ impl Servers {
         self.pins.allow(server, &identity, tools)
     }
 
-    /// Takes back what was allowed of a server, or of one of its tools. Returns what that was: the number of tools, and the names
-    /// of the rest.
+    /// Revokes what was allowed of a server, or of one of its tools. Returns the number of revoked tools, and the names of the
+    /// other revoked parts.
     ///
     /// # Errors
     /// The pins can't be written: nothing has changed.
@@ -724,13 +724,13 @@ impl Servers {
         Ok((self.pins.forget(server, tool)?.saturating_sub(others.len()), others))
     }
 
-    /// Returns whether the configuration has the hash of all tools as they are now. What it allows is the whole of a
-    /// server, or nothing.
+    /// Returns whether the configuration has the hash of all tools as they are now. Such a hash allows a whole server or nothing.
     fn is_pinned_whole(&self, row: &Configured, manifest: &Arc<Manifest>) -> bool {
         row.pin.is_some() && row.pin == self.whole_pin_of(row, manifest)
     }
 
-    /// The hash of everything that a server offers. A manifest is never changed but replaced, so it is made once for each.
+    /// Returns the hash of everything that a server offers. A manifest is never modified, only replaced, so one hash for each is
+    /// enough.
     fn whole_pin_of(&self, row: &Configured, manifest: &Arc<Manifest>) -> Option<String> {
         let identity = (row.identity)()?;
         let mut known = self.whole_pins.lock();

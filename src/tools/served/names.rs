@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use crate::base::hash::sha256;
 
-/// The name under which a server's resources are allowed to models. No tool can be called like that.
+/// The name under which a server's resources are allowed to models. No tool can have this name.
 pub(super) const RESOURCES: &str = "@resources";
 /// Longest name that every provider takes, in bytes.
 const NAME_BYTES_MAX: usize = 64;
@@ -26,7 +26,7 @@ pub fn names(tools: &[(&str, &str)]) -> Vec<String> {
         let names: Vec<String> = tools.iter().enumerate().map(name).collect();
         let mut counts: HashMap<&str, usize> = HashMap::new();
         names.iter().for_each(|name| *counts.entry(name).or_default() += 1);
-        // A tool may be called what another one's name becomes.
+        // A tool may have the name that another tool's name is changed to.
         let clashing: Vec<usize> =
             (0..names.len()).filter(|at| !is_hashed[*at] && counts[names[*at].as_str()] > 1).collect();
         if clashing.is_empty() {

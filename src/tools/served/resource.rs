@@ -32,7 +32,7 @@ impl Servers {
     /// Reads the text of a resource, and starts its server if it isn't running.
     ///
     /// # Errors
-    /// The reason in words: it has no text, or the server doesn't give it, not by `until` at least.
+    /// The reason in words: it has no text, or the server doesn't return it before `until`.
     pub fn resource(&self, server: &str, uri: &str, until: Instant) -> Result<String, String> {
         let is_late = || Instant::now() >= until;
         if self.configured(server).is_some_and(|row| !row.server.has_resources) {
@@ -52,8 +52,8 @@ impl Servers {
     }
 }
 
-/// The addresses and names of a server's resources, as they were at its last run, whose address contains `typed`. Nothing is started;
-/// `state` is the directory of the client's files.
+/// The addresses and names of a server's resources, as they were at its last run, whose address contains `typed`. Nothing is
+/// started; `state` is the directory of the client's files.
 #[must_use]
 pub fn resources_like(state: &Path, server: &str, typed: &str) -> Vec<(String, String)> {
     // An address with characters that a terminal would obey or hide isn't one to type.
@@ -63,8 +63,8 @@ pub fn resources_like(state: &Path, server: &str, typed: &str) -> Vec<(String, S
     fitting.take(FOUND_MAX).map(|link| (link.uri, escape_visible(&link.name))).collect()
 }
 
-/// Words that may follow `:mcp` and the words after it, each with its meaning, from what is configured and was known at the last
-/// run. Nothing is started; `state` is the directory of the client's files.
+/// Returns the words that may follow `:mcp` and the words after it, each with its meaning, from the configuration and the last
+/// known state. Nothing is started; `state` is the directory of the client's files.
 #[must_use]
 pub fn words_after(state: &Path, servers: &[String], words: &[&str]) -> Vec<(String, String)> {
     let known = |server: &str| manifest_known(state, server).unwrap_or_default();
@@ -128,7 +128,7 @@ impl Tool for ResourceFind {
     }
 
     fn offer(&self) -> Offer {
-        // A person allowed it.
+        // A person has allowed it.
         Offer::Core
     }
 
@@ -146,7 +146,7 @@ impl Tool for ResourceFind {
             let rows = links.iter().map(|link| (score(link, &words), line(&name, link)));
             found.extend(rows.filter(|(score, _)| *score > 0 || words.is_empty()));
         }
-        // Equal ones keep their server's order.
+        // Equal ones stay in their server's order.
         found.sort_by_key(|(score, _)| usize::MAX - score);
         let count = found.len();
         let mut lines: Vec<String> = found.into_iter().take(SHOWN_MAX).map(|(_, line)| line).collect();
@@ -159,7 +159,7 @@ impl Tool for ResourceFind {
     }
 }
 
-/// Number of the words that a resource has.
+/// Returns the number of the words that occur in a resource.
 fn score(link: &Link, words: &[&str]) -> usize {
     let text = format!("{} {} {}", link.uri, link.name, link.description).to_lowercase();
     words.iter().filter(|word| text.contains(**word)).count()

@@ -71,7 +71,7 @@ impl Off {
         }
     }
 
-    /// Names them, the tools as `tool` and the others after `which`, with the verb that they take; `None` if there are none.
+    /// Lists them, the tools as `tool` and the others after `which`, with the verb that fits; `None` if there are none.
     fn in_words(self, tool: &str, which: &str) -> Option<(String, &'static str)> {
         let tools = (self.tools > 0).then(|| counted(self.tools, tool));
         let resources = self.has_resources.then(|| format!("{which} resources"));
@@ -85,11 +85,11 @@ impl Off {
 /// Parts of a server that its person may miss: those that they allowed and that are off, or all of it if they never allowed any.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Missed {
-    /// Allowed, and not as they or their server are now.
+    /// Allowed, but they or their server have changed since.
     changed: Off,
-    /// Allowed in other directories alone.
+    /// Allowed only in other directories.
     elsewhere: Off,
-    /// Of a server of which nothing was ever allowed. Instructions without anything else are of no use.
+    /// From a server of which nothing was ever allowed. Instructions alone are of no use.
     new: Off,
 }
 
@@ -105,7 +105,7 @@ impl Missed {
         }
     }
 
-    /// Says which they are; `None` if there are none.
+    /// Lists them in words; `None` if there are none.
     pub(super) fn in_words(self) -> Option<String> {
         let changed = self.changed.in_words("allowed tool", "the allowed").map(|(which, are)| {
             let they = if are == "is" { "it or its server has" } else { "they or their server have" };
@@ -121,7 +121,7 @@ impl Missed {
     }
 }
 
-/// Everything that a model is shown of a tool, and what about it deserves a second look.
+/// Returns everything that a model is shown of a tool, and the parts of it that deserve a second look.
 pub(super) fn tool_lines(tool: &Definition, others: &[String]) -> Vec<String> {
     let mut lines = said_lines(&tool.description, others);
     lines.extend(json_lines("arguments", &tool.input.value()));
@@ -159,7 +159,7 @@ fn outlined(value: &Value, depth: usize) -> String {
     format!("{opens}{}{}{closes}", parts.join(","), pad(depth))
 }
 
-/// A text of a server, and what about it deserves a second look.
+/// Returns a text of a server, and the parts of it that deserve a second look.
 pub(super) fn said_lines(text: &str, others: &[String]) -> Vec<String> {
     let lines = text.lines().map(|line| format!("  says        {}", escape_visible(line)));
     lines.chain(careful_lines(text, others)).collect()
@@ -189,7 +189,7 @@ pub(super) fn changed_lines(old: &Value, tool: &Definition, others: &[String]) -
     lines
 }
 
-/// A line with what is hidden in it as escapes. A tab is plain text.
+/// Returns a line with hidden characters as escapes. A tab counts as plain text.
 fn with_tabs(line: &str) -> String {
     line.split('\t').map(escape_visible).collect::<Vec<_>>().join("\t")
 }
@@ -216,7 +216,7 @@ pub(super) fn in_words(list: &[String]) -> String {
     }
 }
 
-/// Lines that say how a tool differs from the one that was allowed, part by part.
+/// Returns the differences between a tool and the version that was allowed, part by part.
 fn changes(old: &Value, tool: &Definition) -> Vec<(String, String, String)> {
     let new = definition(tool);
     let parts = ["title", "description", "input", "output", "annotations"];
@@ -228,7 +228,7 @@ fn changes(old: &Value, tool: &Definition) -> Vec<(String, String, String)> {
         .collect()
 }
 
-/// A server's text without control characters and without those that nobody sees, in which orders to a model can hide.
+/// Returns a server's text without control and invisible characters, in which orders to a model can hide.
 pub(super) fn clean(text: &str) -> String {
     sanitise(&strip_controls(text.as_bytes())).into_owned()
 }

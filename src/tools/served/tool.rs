@@ -19,7 +19,7 @@ use crate::tools::{Offer, Place, Plan, Spec, Tool, Work};
 const ARGUMENTS_BYTES_MAX: usize = 256 << 10;
 /// Characters of a tool's own reason in an error.
 const REASON_CHARS_MAX: usize = 200;
-/// Offers by which one call is judged, if its server starts or changes meanwhile.
+/// Limit on the offers by which one call is judged, if its server starts or changes meanwhile.
 const OFFERS_MAX: usize = 3;
 
 /// The code with which servers refuse arguments.
@@ -31,7 +31,7 @@ pub struct ServedTool {
     server: String,
     name: String,
     tool: Arc<Definition>,
-    /// Of its arguments. One with hidden characters in its names is refused where the tool is added.
+    /// The schema of its arguments. A tool with hidden characters in their names is refused when it is added.
     schema: Value,
 }
 
@@ -54,7 +54,7 @@ impl Tool for ServedTool {
     }
 
     fn offer(&self) -> Offer {
-        // A person allowed it.
+        // A person has allowed it.
         Offer::Core
     }
 
@@ -98,7 +98,7 @@ impl Tool for ServedTool {
 }
 
 impl ServedTool {
-    /// Calls the tool as the person allowed it: if the server offers something else by now, that is judged before anything is sent.
+    /// Calls the tool as the person allowed it: if the server offers something else now, that is judged before anything is sent.
     fn call(&self, permit: &Permit, work: &mut Work<'_>) -> Result<Reply, ToolError> {
         let mcp = self.servers.mcp();
         let arguments = permit.arguments().as_object().cloned().unwrap_or_default();
@@ -117,7 +117,7 @@ impl ServedTool {
         Err(changed_error(&self.server, &format!("{}.{}", self.server, self.tool.name)))
     }
 
-    /// Says how a structured result differs from what the tool promises, if it does.
+    /// Describes how a structured result differs from what the tool promises, if it does.
     fn misfit(&self, structured: &Value) -> Option<String> {
         if structured.is_null() || self.tool.output.is_null() {
             return None;
@@ -169,7 +169,7 @@ fn wants_network(outcome: &Outcome) -> bool {
     !outcome.success && UNREACHABLE.iter().any(|part| text.contains(part))
 }
 
-/// Says which setting gives a server the network.
+/// Adds a hint that names the setting that allows a server the network.
 fn with_network_hint(mut outcome: Outcome, server: &str) -> Outcome {
     if let Some(error) = &mut outcome.error {
         error.code = NO_NETWORK;
@@ -180,7 +180,8 @@ fn with_network_hint(mut outcome: Outcome, server: &str) -> Outcome {
     outcome
 }
 
-/// A reply as the model reads it: text as text, files put where they can be read, everything marked as a stranger's.
+/// Converts a reply to the form that the model reads: text as text, files stored in readable places, everything marked as a
+/// stranger's.
 pub(super) fn outcome(server: &str, reply: Reply, work: &Work<'_>) -> Outcome {
     let mut texts = Vec::new();
     let mut metadata = Map::new();
@@ -200,15 +201,15 @@ pub(super) fn outcome(server: &str, reply: Reply, work: &Work<'_>) -> Outcome {
     outcome.metadata = metadata;
     if reply.is_error {
         outcome.success = false;
-        // The whole of it is in the output.
+        // The output has all of it.
         let why: String = outcome.output.lines().next().unwrap_or_default().chars().take(REASON_CHARS_MAX).collect();
         outcome.error = Some(ToolError::new("server", format!("the tool says that it failed: {why}"), ""));
     }
     outcome
 }
 
-/// Returns whether the texts of a result say the structured result already: as JSON, or each of its values as a text.
-/// Libraries put what has no name of its own into an object with one member.
+/// Returns whether the texts of a result already contain the structured result: as JSON, or each of its values as a text.
+/// Libraries wrap a value without a name of its own in an object with one member.
 fn is_repeated_by(structured: &Value, texts: &[String]) -> bool {
     let is = |text: &String, value: &Value| match value {
         Value::String(value) => clean(value) == *text,
@@ -222,7 +223,7 @@ fn is_repeated_by(structured: &Value, texts: &[String]) -> bool {
     texts.iter().any(|text| is(text, structured)) || is_all(structured) || only.is_some_and(is_all)
 }
 
-/// Puts a file where it can be read, and says where.
+/// Stores a file in a readable place, and returns a line that names it.
 fn saved(media_type: &str, bytes: &[u8], work: &Work<'_>) -> String {
     let media_type = clean(media_type);
     match work.place.spill.keep_bytes(bytes) {

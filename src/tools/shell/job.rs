@@ -1,5 +1,5 @@
-//! `shell_job`: waits for a command that goes on, or ends it. It is offered to a model only while such a command runs. The person
-//! can list and end such commands, too.
+//! `shell_job`: waits for a job or ends it. It is offered to a model only while there are jobs. The person can list and end jobs,
+//! too.
 
 use parking_lot::Mutex;
 use std::sync::{Arc, Weak};
@@ -12,18 +12,18 @@ use crate::proto::action::Action;
 use crate::proto::tool::{Outcome, ToolError};
 use crate::tools::{Offer, Place, Plan, Spec, Tool, Work, number};
 
-/// The commands that go on after their calls; there are none when the tool has gone.
+/// The jobs of the shell tool; empty once the tool is gone.
 #[derive(Clone)]
 pub struct Jobs(pub(super) Weak<Mutex<Left>>);
 
-/// One of them.
+/// One job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Job {
     /// Its number.
     pub number: usize,
     /// The command line.
     pub command: String,
-    /// True if it still runs; else it waits for the model to read its output.
+    /// True if it still runs; otherwise it waits for the model to read its output.
     pub is_running: bool,
 }
 
@@ -34,13 +34,13 @@ impl Jobs {
         Some(act(&mut left))
     }
 
-    /// Returns whether one works on the workspace itself.
+    /// Returns whether a job works on the workspace itself.
     #[must_use]
     pub fn are_working(&self) -> bool {
         self.with(Left::is_working).unwrap_or(false)
     }
 
-    /// Lists them.
+    /// Lists the jobs.
     #[must_use]
     pub fn list(&self) -> Vec<Job> {
         let job = |job: &mut super::Going| {
@@ -50,13 +50,13 @@ impl Jobs {
         self.with(|left| left.jobs.iter_mut().map(job).collect()).unwrap_or_default()
     }
 
-    /// Ends one; returns whether there is one of this number.
+    /// Ends a job; returns whether there is one with this number.
     #[must_use]
     pub fn end(&self, number: usize) -> bool {
         let take = |left: &mut Left| {
             let at = left.jobs.iter().position(|job| job.number == number)?;
             let mut job = left.jobs.remove(at);
-            // Until it has ended, what it still writes is its own.
+            // Until it has ended, its writes must still be attributed to it.
             left.is_followed = job.bash.is_working();
             Some(job)
         };

@@ -1,5 +1,5 @@
-//! The end of an overdue command, by the person's choice: no test waits for a clock here, but for
-//! what the command has done and for what it still lacks.
+//! The end of an overdue command, by the person's choice: no test here waits for a clock, but for what the command has done or
+//! still lacks.
 
 use std::fs;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use super::*;
 use crate::files::Root;
 use crate::tools::{Found, Limits, Memory, Replies, Spill};
 
-/// Prints a line, keeps its process's number, and waits until somebody writes to `go`.
+/// Prints a line, stores its process number, and waits until something is written to `go`.
 const WAITS: &str = "echo one; here=yes; echo $$ > pid.new; mv pid.new pid; cat go; echo two";
 
-/// A workspace with a pipe named `go`, and what runs commands there.
+/// A workspace with a pipe named `go`, and a shell tool for it.
 struct Scene {
     top: tempfile::TempDir,
     shell: Shell,
@@ -23,7 +23,7 @@ struct Scene {
     asked: Vec<Overdue>,
 }
 
-/// Somebody who answers.
+/// A person who answers.
 struct Person<'a, F>(&'a mut Vec<Overdue>, F);
 
 impl<F: FnMut(&AtomicBool) -> Option<OverdueChoice>> Replies for Person<'_, F> {
@@ -57,7 +57,7 @@ impl Scene {
         self.top.path().join(name)
     }
 
-    /// Lets the tool do something, with somebody who gives this answer.
+    /// Lets the tool do something, with a person who answers like this.
     fn with<T>(
         &mut self,
         limit: Duration,
@@ -125,7 +125,7 @@ impl Scene {
     }
 }
 
-/// Waits for something.
+/// Waits until `look` returns a value.
 #[track_caller]
 fn until<T>(mut look: impl FnMut() -> Option<T>) -> T {
     let began = Instant::now();
@@ -142,7 +142,7 @@ fn error(outcome: &Outcome) -> (&str, &str) {
     outcome.error.as_ref().map_or(("", ""), |error| (error.code, error.message.as_str()))
 }
 
-/// The process that the command has noted, once it runs.
+/// Returns the process number that the command has stored, once it runs.
 fn pid(path: &Path) -> i32 {
     until(|| fs::read_to_string(path).ok()?.trim().parse().ok())
 }
@@ -165,7 +165,7 @@ fn a_command_that_ends_during_the_question_returns_its_whole_output() {
     assert_eq!((outcome.success, outcome.output.as_str()), (true, "one\nbetween\ntwo"), "{outcome:?}");
     assert_eq!((outcome.metadata["exitCode"].clone(), outcome.metadata.get("job")), (0.into(), None));
     assert_eq!((scene.asked.len(), scene.asked[0].command.as_str(), scene.asked[0].no_job), (1, WAITS, None));
-    // Its variables are there for the next one.
+    // Its variables are available to the next command.
     let limit = Duration::from_secs(60);
     let (command, terms) = ("echo here=$here", Terms::default());
     let next = Wish {
@@ -182,7 +182,7 @@ fn a_command_that_ends_during_the_question_returns_its_whole_output() {
     assert_eq!(outcome.output, "here=yes");
 }
 
-/// With ever more time, until the first line came before the question.
+/// The time grows until the first line arrives before the question.
 #[test]
 fn output_from_before_the_question_is_shown_and_returned() {
     for choice in [None, Some(OverdueChoice::End), Some(OverdueChoice::Job)] {
@@ -316,7 +316,7 @@ fn ended_jobs_that_nobody_has_read_leave_room_for_new_ones() {
     for number in 1..=all {
         let outcome = scene.run("cat go", |_| None);
         assert_eq!(outcome.metadata["job"], number, "{outcome:?}");
-        // It ends as soon as somebody has written to the pipe, and waits to be read.
+        // It ends as soon as the pipe is written to, and waits to be read.
         drop(fs::OpenOptions::new().write(true).open(scene.path("go")).expect("a pipe"));
         until(|| scene.shell.left().jobs.iter_mut().all(|job| !job.bash.is_running()).then_some(()));
     }
@@ -355,7 +355,7 @@ fn the_last_line_is_of_what_came_last_and_is_still_there_afterwards() {
     }
 }
 
-/// The state of one command must neither replace the next one nor keep it from running.
+/// The state of one command must neither replace the next one nor prevent it from running.
 #[test]
 fn no_state_takes_the_place_of_the_next_command() {
     let long = "x=$(head -c 3000000 /dev/zero | tr '\\0' a)";
@@ -376,7 +376,7 @@ fn no_state_takes_the_place_of_the_next_command() {
         let mut says = |command: &str| scene.run_within(Duration::from_secs(60), command, |_| None).output;
         assert_eq!(says("before=yes"), "");
         let _ = says(trick);
-        // With a read-only PWD each command says so, and runs.
+        // With a read-only PWD each command reports that, and runs.
         let after = says("printf '%s %s %s' \"$before\" $# \"${x:+set}\"");
         assert!(after.starts_with("yes 0 ") && !after.contains("evil"), "{trick}: {after}");
         let after = says("printf '%s' still");
@@ -410,8 +410,8 @@ fn nothing_of_a_state_is_lost_without_a_note() {
     assert_eq!(run("echo ${W-}$one").output, "1");
 }
 
-/// `trap` printed the trap that saves the state, and a trap on DEBUG the commands around the model's. The own trap of a command, or an
-/// `exit`, lost the state.
+/// `trap` printed the trap that saves the state, and a trap on DEBUG the commands around the model's. A command's own trap on
+/// EXIT, or an `exit`, lost the state.
 #[test]
 fn a_command_sees_its_own_traps_alone() {
     let mut scene = Scene::new();
@@ -482,7 +482,7 @@ fn leftovers_of_unasked_commands_do_not_affect_an_approved_one() {
                  case $PATH in $PWD:*) echo led;; esac; echo $-";
     let outcome = run(asked, true);
     assert!(!outcome.output.contains("led") && !outcome.output.contains('f'), "{}", outcome.output);
-    // What it leaves itself goes on, for those that somebody agreed to as well.
+    // The state that it leaves itself is passed on, also to commands that a person agreed to.
     assert_eq!(run("echo $mine", true).output, "yes");
     assert!(run("mine=no", false).success);
     let failed = run("echo $mine; false", true);
