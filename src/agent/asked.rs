@@ -27,9 +27,9 @@ pub(super) struct Parts<'a> {
     pub(super) bytes_max: usize,
 }
 
-/// A question on its way.
+/// A question in progress.
 pub(super) struct Asked<'a> {
-    /// The answer as far as it has come.
+    /// The answer so far.
     pub(super) text: String,
     /// The thoughts of the request that runs.
     thoughts: String,
@@ -151,7 +151,7 @@ impl Sink for Asked<'_> {
     fn event(&mut self, event: ChatEvent) {
         match event {
             ChatEvent::Text(piece) => {
-                // An answer that comes whole is cut like one that comes in pieces.
+                // An answer that arrives in one piece is cut like one that is streamed.
                 let room = self.bytes_max.saturating_sub(self.text.len() + self.held.len());
                 let fits = piece.len() <= room;
                 self.arrived(if fits { &piece } else { &piece[..piece.floor_char_boundary(room)] });

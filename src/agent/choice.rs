@@ -29,7 +29,7 @@ pub fn unknown_model(kind: FailureKind, name: &str, models: &Models) -> Failure 
     let is_empty = models.specs().is_empty();
     let hint =
         if is_empty { "reedclaw onboard finds models".to_owned() } else { format!("configured: {}", names(models)) };
-    // The name is the user's own, but what it holds is drawn on their terminal.
+    // The name is the user's own input, but its control characters must not reach their terminal.
     let name: String = name.chars().filter(|c| !c.is_control()).take(80).collect();
     Failure::new(kind, format!("no model is called {name}")).hint(hint)
 }

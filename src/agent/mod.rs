@@ -110,7 +110,7 @@ pub struct Options {
     pub limits: Limits,
     /// Prices and budgets.
     pub money: MoneyOptions,
-    /// Reason why no question is taken; `None` if questions are.
+    /// Reason why questions are refused; `None` if they are accepted.
     pub closed: Option<Failure>,
 }
 
@@ -226,8 +226,8 @@ impl Agent {
         agent
     }
 
-    /// Goes on with other options: the conversation stays, and so does the model that answers, unless it has gone or
-    /// answered only because it was the default.
+    /// Continues with other options: the conversation stays, and so does the model that answers, unless it was removed or
+    /// answered only as the default.
     pub fn configure(&mut self, options: Options) {
         let Options { models, default_model, system_prompts, aliases, conversation, secrets, prompts, limits, .. } =
             options;
@@ -336,7 +336,7 @@ impl Agent {
         self.answer_schema = schema;
     }
 
-    /// Gives all models this system prompt, or their own again.
+    /// Sets the system prompt of all models, or restores their own.
     pub fn speak_as(&mut self, persona: Option<String>) {
         self.persona = persona;
     }
@@ -368,7 +368,7 @@ impl Agent {
         self.ask_with(question, cancel, sink, &mut Nobody);
     }
 
-    /// As [`Self::ask`]; `person` is asked what must be asked.
+    /// Does the same as [`Self::ask`], with a person who is asked what must be asked.
     pub fn ask_with(&mut self, question: &str, cancel: &Cancel, sink: &mut dyn FnMut(Event), person: &mut dyn Person) {
         match self.closed.clone() {
             Some(failure) => sink(Event::Failed { text: String::new(), failure }),
@@ -440,7 +440,7 @@ impl Agent {
         if has_no_tools {
             self.toolless.insert(provider.name().to_owned());
         }
-        // Without an answer the question isn't sent again, and nor are its calls.
+        // Without an answer neither the question nor its calls are sent again.
         if !redacted.trim().is_empty() {
             keep_trail(&mut self.trails, sent, trail);
         }
@@ -456,7 +456,7 @@ impl Agent {
         }
     }
 
-    /// Learns what the model that is asked can read, and makes the conversation fit that.
+    /// Finds out what the answering model can read, and makes the conversation fit.
     fn make_ready(&mut self, question: &str, cancel: &Cancel, sink: &mut dyn FnMut(Event)) {
         self.shortfall = None;
         self.catch_up(sink);
@@ -509,8 +509,8 @@ impl Agent {
             && !self.toolless.contains(provider.name())
     }
 
-    /// Puts notes in front of the next question, each with the place that it is from. The model gets one only where it
-    /// doesn't have it yet, so that nothing in front of the question changes.
+    /// Puts notes before the next question, each with the place that it is from. The model gets only those that it doesn't have
+    /// yet, so that nothing before the question changes.
     pub fn attach(&mut self, notes: &[(&str, String)]) {
         self.learn_keys();
         let notes = notes.iter().filter(|(_, text)| !text.is_empty());
@@ -562,7 +562,7 @@ impl Agent {
     /// Lets another model answer from now on; the conversation goes on.
     ///
     /// # Errors
-    /// A failure of kind `User` where no model has that name.
+    /// A failure of kind `User` if no model has that name.
     pub fn use_model(&mut self, name: &str) -> Result<(), Failure> {
         let name = self.aliases.get(name).map_or(name, String::as_str);
         if self.models.get(name).is_some() {
@@ -614,7 +614,7 @@ impl Agent {
         self.recorder.turn_to(None);
     }
 
-    /// Begins a new conversation, outputs too, and goes back to the default model.
+    /// Begins a new conversation, discards outputs too, and returns to the default model.
     pub fn reset(&mut self) {
         self.trails.clear();
         self.conversation.reset();
@@ -652,7 +652,7 @@ impl Agent {
         self.recorder.begin(self.current.as_deref())
     }
 
-    /// Charges the requests that follow to a run, within its limit; without one, to nobody but the conversation.
+    /// Charges the following requests to a run, within its limit; without a run, only to the conversation.
     pub(super) fn charge_run(&mut self, charge: Option<Charge>, limit: Limit) {
         self.is_in_run = charge.is_some();
         self.recorder.charge(charge);
@@ -667,7 +667,7 @@ impl Agent {
 }
 
 impl Learnt {
-    /// Learns from a question: the server's count, and the estimate of what it refused.
+    /// Updates what is known about a model's counting: the server's count, and the estimate of a refused request.
     fn learn(&mut self, counted: Option<Counted>, refused: Option<usize>) {
         let factor = counted.map(|counted| counted.scale().factor).filter(|factor| FACTORS.contains(factor));
         self.factor = factor.or(self.factor);
@@ -678,7 +678,7 @@ impl Learnt {
     }
 }
 
-/// Ends a question: the conversation keeps what came, the recorder and the faces hear how.
+/// Ends a question: the conversation stores the answer so far, and the recorder and the user interface learn how it ended.
 fn close(
     conversation: &mut Conversation,
     (end, missing): (Result<Response, Broken>, Option<Shortfall>),
@@ -724,7 +724,7 @@ fn instructions(system: &str, more: &str) -> String {
     format!("{}\n{more}", system.trim_end())
 }
 
-/// A recorded call as the model is sent it. Arguments that were cut are no JSON any more, which a server would refuse.
+/// Converts a recorded call to items of a request. A server would refuse arguments that were cut and are no longer JSON.
 fn as_items(call: PastCall) -> [Item; 2] {
     let PastCall { id, tool: name, arguments, result, is_done, .. } = call;
     let is_whole = serde_json::from_str::<serde_json::Value>(&arguments).is_ok_and(|value| value.is_object());
@@ -734,7 +734,7 @@ fn as_items(call: PastCall) -> [Item; 2] {
     [Item::Assistant { text: String::new(), calls, state: None }, Item::Tool(result)]
 }
 
-/// Keeps the calls of a question for the ones that follow, within limits.
+/// Stores the calls of a question for the following ones, within limits.
 fn keep_trail(trails: &mut Vec<(String, Vec<Item>)>, question: String, mut trail: Vec<Item>) {
     if trail.is_empty() {
         return;

@@ -58,7 +58,7 @@ pub trait Person {
         None
     }
 
-    /// Shows them how far a call has come.
+    /// Shows them the progress of a call.
     fn progress(&mut self, _text: &str) {}
 
     /// Returns whether a file's text in their editor is, or may be, another than the one on the disk, which is
@@ -151,7 +151,7 @@ impl Person for Timed<'_> {
         self.timed(|person| person.reply_to(heading, question, choices))
     }
 
-    // The command goes on meanwhile.
+    // The command continues meanwhile.
     fn overdue(&mut self, command: &Overdue, has_ended: &Arc<AtomicBool>) -> Option<OverdueChoice> {
         self.person.overdue(command, has_ended)
     }

@@ -18,7 +18,7 @@ pub struct MoneyOptions {
     pub budget: Budget,
 }
 
-/// Characters per token as long as nothing was learnt.
+/// Characters per token before anything has been learnt.
 const CHARS_PER_TOKEN: f64 = 4.0;
 /// A shorter request reveals little about a model's way of counting: the tokens around messages weigh too much.
 const LEARNT_FROM_TOKENS: f64 = 64.0;
@@ -66,12 +66,12 @@ pub(super) struct Settled {
 }
 
 impl Purse {
-    /// Goes on with other prices and budgets.
+    /// Continues with other prices and budgets.
     pub(super) fn configure(&mut self, options: MoneyOptions) {
         self.options = options;
     }
 
-    /// Limits the run that goes on.
+    /// Limits the current run.
     pub(super) fn limit_run(&mut self, limit: Limit) {
         self.options.budget.per_run = limit;
     }
@@ -121,7 +121,7 @@ impl Purse {
             };
             self.options.budget.judge(&spending, &request).map(|allowed| (input_tokens, allowed.output_tokens_max))
         };
-        // A token is a byte at least: where even that fits nothing needs to be counted.
+        // A token has at least one byte: if even that many tokens fit, there is no need to count.
         let around = AROUND_MESSAGE * (sending.request.messages.len() as u64 + 1);
         let most = bytes.saturating_add(around);
         let fits = judge(most).ok().filter(|(_, output)| output.is_none_or(|output| output == ANSWER_TOKENS_MAX));

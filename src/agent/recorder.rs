@@ -52,7 +52,7 @@ pub trait Recorder: Send {
     /// The failure to record.
     fn question(&mut self, text: &str, model: Option<&str>) -> Result<(), Failure>;
 
-    /// Records a piece of the answer, as it came.
+    /// Records a piece of the answer, unchanged.
     ///
     /// # Errors
     /// The failure to record.
@@ -160,7 +160,7 @@ pub trait Recorder: Send {
     /// Charges the requests that follow to a run, and to a part of its work.
     fn charge(&mut self, _: Option<Charge>) {}
 
-    /// A recorder for requests that are made beside the answer, for the same conversation; none if nothing is stored.
+    /// Returns a recorder for requests beside the answer, for the same conversation; `None` if nothing is stored.
     fn beside(&self) -> Option<Box<dyn Recorder>> {
         None
     }

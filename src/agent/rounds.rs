@@ -23,7 +23,7 @@ use crate::turn::{Reading, Scale, code_blocks, proposals, read_calls, whole_file
 
 /// Calls that one answer may make; a model that makes more has lost its way.
 const CALLS_MAX: usize = 32;
-/// Tokens that a small window has at most.
+/// Maximum number of tokens of a small window.
 const SMALL_WINDOW: u64 = 16_384;
 /// Calls that failed before a model is offered to write whole files as text.
 const FAILED_CALLS: usize = 2;
@@ -72,14 +72,14 @@ pub(super) enum Broken {
     Failed(Failure),
 }
 
-/// One question on its way.
+/// One question in progress.
 pub(super) struct Turn<'t, 'a, 's> {
     pub(super) provider: &'t dyn Provider,
     pub(super) asked: &'t mut Asked<'a>,
     pub(super) shorter: &'t mut Shorter<'s>,
     pub(super) runner: Option<&'t mut ToolRunner>,
     pub(super) limits: &'t Limits,
-    /// Models about which a notice has said that they have no room for tools.
+    /// Models that a notice has already reported to have no room for tools.
     pub(super) roomless: &'t mut BTreeSet<String>,
     /// Instructions for a model without tools.
     pub(super) command_prompt: &'t str,
@@ -111,7 +111,7 @@ pub(super) struct Turned {
 struct Progress {
     rounds: usize,
     repeats: Repeats,
-    /// The model was asked once more, because an answer held nothing.
+    /// True if the model was asked once more, because an answer was empty.
     was_asked_again: bool,
     failed_calls: usize,
     has_no_tools: bool,
@@ -280,7 +280,7 @@ impl Turn<'_, '_, '_> {
     /// The next step that an answer asks for.
     fn wanted(&self, request: &Request, response: &Response, progress: &Progress) -> Wanted {
         let is_last = progress.rounds >= self.limits.rounds_max;
-        // To ask again would end the same.
+        // Asking again would have the same result.
         if matches!(response.stop.reason, StopReason::Filtered | StopReason::ContextFull) && response.calls.is_empty() {
             return Wanted::Nothing;
         }
@@ -433,7 +433,7 @@ fn is_json(text: &str) -> bool {
     serde_json::from_str::<serde_json::Value>(text).is_ok()
 }
 
-/// Puts the shorter conversation in front of the question's calls; returns their new start.
+/// Replaces the start of a request by the shorter conversation; returns the new position of the question's calls.
 fn replace_start(request: &mut Request, question_at: usize, start: Vec<Item>) -> usize {
     let length = start.len();
     request.messages.splice(..question_at, start);
@@ -448,11 +448,11 @@ enum Wanted {
     Calls(String, Vec<ToolCall>),
     /// These calls, which were commands in the text.
     Lines(Vec<ToolCall>),
-    /// Holds nothing; this is said before it is asked for once more.
+    /// Nothing usable; this text is added before the model is asked once more.
     Again(&'static str),
 }
 
-/// Kinds of trouble that come from how a call was written.
+/// Returns whether an error's code means that the call was written wrongly.
 fn is_misuse(code: &str) -> bool {
     ["bad-arguments", "no-such-tool", "no-match", "bad-range"].contains(&code)
 }

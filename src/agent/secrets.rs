@@ -74,8 +74,8 @@ impl Secrets {
         }
     }
 
-    /// Hides secrets in all texts of a request, except in data that a provider wants back unchanged, which came from
-    /// there.
+    /// Hides secrets in all texts of a request, except in data that a provider wants back unchanged, since they came from the
+    /// provider.
     pub fn hide_in(&mut self, request: &mut Request) {
         let mut hide = |place: &str, text: &mut String| {
             let redacted = self.redactor.redact(text);

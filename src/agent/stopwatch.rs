@@ -1,4 +1,4 @@
-//! Measures the time that a run works in this process, by a clock that can't be set and stands still while the machine sleeps.
+//! Measures the time that a run works in this process, by a clock that can't be set and that stops while the machine sleeps.
 
 use std::time::Instant;
 
@@ -24,7 +24,7 @@ impl Stopwatch {
         self.before_ms + u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// The time of work, if what the times of events say is far from it: the machine slept, or its clock was set.
+    /// Returns the time of work, if the times of the events differ too much from it: the machine slept, or its clock was set.
     pub(super) fn correction(&self, by_events_ms: u64) -> Option<u64> {
         Some(self.worked_ms()).filter(|worked| worked.abs_diff(by_events_ms) > TOLERANCE_MS)
     }

@@ -414,7 +414,7 @@ fn spent_of(events: &[Event]) -> Vec<&Spent> {
     events.iter().filter_map(|event| if let Event::Usage(spent) = event { Some(&**spent) } else { None }).collect()
 }
 
-/// The same answer costs the same, whichever provider counts which tokens inside of which.
+/// The same answer has the same cost, regardless of which token counts a provider includes in others.
 #[test]
 fn equal_tokens_cost_the_same_however_a_provider_counts_them() {
     let price = Price { input: 10.0, cache_read: Some(1.0), cache_write: Some(12.5), output: 50.0, long: None };
@@ -596,7 +596,7 @@ fn a_continued_conversation_has_its_calls_in_their_places() {
         is_done: true,
         receipt: None,
     };
-    // Two questions are alike: each has its own. Arguments that were cut are no JSON.
+    // Two of the questions are the same: each has its own calls. Arguments that were cut aren't JSON.
     let calls = vec![
         ("again".to_owned(), vec![call("first", "{}"), call("second", "{\"path\":\"x")]),
         ("again".to_owned(), vec![call("third", "{\"path\":\".\"}")]),

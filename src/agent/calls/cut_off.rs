@@ -1,4 +1,4 @@
-//! Takes over what a command of a session had changed when a crash cut it off: as if it had ended then.
+//! Takes over the changes that a session's command had made when a crash cut it off, as if it had ended at that moment.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -20,9 +20,9 @@ use crate::tree::{Bench, CutOff, Did};
 /// Name of the tool that runs commands.
 const SHELL: &str = "shell";
 
-/// Takes over what the command of a copy on the bench had changed: what was judged already, and else what needs no question or what
-/// `person` allows. The rest is dropped. `runner` works on the bench. Returns the command and what became of its changes; `None` if
-/// the copy isn't whole.
+/// Takes over the changes that the command of a copy on the bench had made: those that were judged already, otherwise those that
+/// need no question or that `person` allows. The rest is dropped. `runner` works on the bench. Returns the command and the fate
+/// of its changes; `None` if the copy isn't complete.
 pub fn take_over_cut_off(
     runner: &mut ToolRunner,
     bench: &Bench,

@@ -1,5 +1,5 @@
-//! The changes of a command in a session that made thousands of new files: they stay on the session's bench, and no commit has
-//! them, so they are neither read nor judged one by one where one of a directory stands for the others. It decides nothing.
+//! The changes of a session's command that made thousands of new files: they stay on the session's bench and are in no commit, so
+//! they are neither read nor judged one by one if one file of a directory can represent the others. It decides nothing.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -27,8 +27,8 @@ pub(super) struct Flooded<'a> {
 }
 
 impl<'a> Flooded<'a> {
-    /// Finds the flood in a command's changes, which are sorted by path; `None` if there is none, or one of them is protected: what
-    /// needs a question is shown with all that belongs to it. `odd` are those that are refused by their names.
+    /// Finds the flood in a command's changes, which are sorted by path; `None` if there is none, or one of them is protected:
+    /// what needs a question is shown with all that belongs to it. `odd` are those that are refused by their names.
     pub(super) fn of(bench: &Bench, all: &'a [Change], odd: &[&Change]) -> Option<Self> {
         if odd.len() > ODD_MAX || all.iter().any(|it| it.protected.is_some()) {
             return None;
@@ -80,7 +80,7 @@ impl<'a> Flooded<'a> {
     }
 }
 
-/// A change as a flood is found in it.
+/// Classifies a change for the search for a flood.
 fn made_kind(change: &Change, is_odd: bool) -> NewEntryKind<'_> {
     let is_new = change.before.is_none();
     match &change.kind {
@@ -96,11 +96,11 @@ fn made_kind(change: &Change, is_odd: bool) -> NewEntryKind<'_> {
     }
 }
 
-/// The paths of a flood that are judged: one of a directory if it stands for the others.
+/// Returns the paths of a flood that are judged: one of each directory if it can represent the others.
 fn judged(gate: &Gate, covered: &[&Change]) -> Vec<String> {
     let (disk, mut seen) = (Disk::default(), HashSet::new());
     let mut paths = Vec::new();
-    // The directory of the last file, whether one stands for the others there, and whether one was judged.
+    // The directory of the last file, whether one file can represent the others there, and whether one was judged.
     let mut last = (Path::new(""), false, false);
     for change in covered.iter().filter(|it| matches!(it.kind, ChangeKind::File { .. })) {
         let parent = change.path.parent().unwrap_or(Path::new(""));
@@ -109,7 +109,7 @@ fn judged(gate: &Gate, covered: &[&Change]) -> Vec<String> {
         }
         let name = change.path.file_name().and_then(|it| it.to_str());
         let is_plain = change.path.as_os_str().len() <= PATH_BYTES_MAX && name.is_some_and(is_plain_name);
-        // The first of a directory is judged in any case.
+        // The first file of each directory is always judged.
         if !(last.1 && is_plain) || !std::mem::replace(&mut last.2, true) && seen.insert(parent) {
             paths.push(change.path.display().to_string());
         }

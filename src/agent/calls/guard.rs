@@ -1,5 +1,5 @@
-//! Compares the files that other programs run around a command that works on the workspace itself, and as long as a job goes
-//! on there. Changes are reported, and put back unless the person wants them: only the person decides what other programs run.
+//! Compares the files that other programs run before and after a command that works on the workspace itself, and while a job runs
+//! there. Changes are reported, and reverted unless the person wants them: only the person decides what other programs run.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -48,7 +48,7 @@ pub(in crate::agent) fn guarded(
     person: &mut dyn Person,
     sink: &mut dyn FnMut(Event),
 ) -> Option<String> {
-    // Before the comparison, which doesn't see what a job does after it.
+    // This comes before the comparison, which misses what a job does after it.
     runner.is_guard_over = !runner.has_jobs();
     let root = &runner.options.root;
     let guard = runner.guard.as_mut()?;
@@ -61,7 +61,7 @@ pub(in crate::agent) fn guarded(
     if changed.is_empty() {
         return notices.pop();
     }
-    // Somebody else may have changed them just then, so the note doesn't say who did.
+    // Another program may have changed them at that moment, so the note doesn't name a culprit.
     let names = listed(changed.iter().map(ToString::to_string));
     let what = format!("that other programs run changed while commands worked here: {names}");
     sink(Event::Notice(format!("[protected] files {what}")));

@@ -28,7 +28,7 @@ use crate::steps::{Incoming, NewContent, are_alike_indices};
 use crate::tools::{Copied, Refusal, clear_worktrees, listed, protection, shown};
 use crate::tree::{Bench, Did, Flood};
 
-/// Changes of files that one call names; of more, the number.
+/// Limit on changed files that one call names; beyond it only their number is reported.
 const NAMED_MAX: usize = 10_000;
 /// Things that one command is offered, one after the other.
 const OFFERS_MAX: usize = 5;
@@ -237,12 +237,12 @@ impl ToolRunner {
         if left_out.is_empty() && self.keep_flood((copied, call), (&all, &odd), outcome, around) {
             return;
         }
-        // The disk works on many new contents while they are hashed, shown and asked about. A bench can be made anew, so
-        // nothing waits for its files.
+        // The disk writes many new contents while they are hashed, shown and asked about. A bench can be made again, so there is
+        // no need to wait for its files.
         if !is_bench && items.len() >= SYNCED_AHEAD_MIN && self.options.gate.rules().autonomy != Autonomy::Readonly {
             self.options.root.begin_sync();
         }
-        // Working unasked never includes what other programs run, nor the end of a repository.
+        // Full autonomy never includes files that other programs run, nor the removal of a repository.
         let mut whole = ended_repositories(&items);
         whole.extend(begun_of_git(&items));
         let is_asked = |it: &Change| it.protected.is_some() || whole.iter().any(|git| it.path.starts_with(git));
@@ -259,8 +259,8 @@ impl ToolRunner {
         }
     }
 
-    /// Keeps all changes of a command in a session if a flood of new files is among them and nobody has to be asked; returns whether
-    /// that was done. Else they are kept in the usual way, which names each file.
+    /// Keeps all changes of a session's command if a flood of new files is among them and no question is needed; returns whether
+    /// it did. Otherwise they are handled in the usual way, which names each file.
     fn keep_flood(
         &mut self,
         (copied, call): (&Copied, &Call),
@@ -388,7 +388,7 @@ impl ToolRunner {
         tracing::info!(event = "changes_kept", count);
     }
 
-    /// Makes changes real, as a step that undo can revert, and tells the model which; the result for the receipt.
+    /// Applies changes as a step that undo can revert, and reports them to the model; returns the result for the receipt.
     fn adopt(
         &mut self,
         command: &str,
@@ -425,7 +425,7 @@ impl ToolRunner {
     }
 }
 
-/// Tells the model which changes were made, and which not because the person took only some.
+/// Reports to the model which changes were made, and which weren't because the person accepted only some.
 fn note_changes(
     outcome: &mut Outcome,
     group: &[&Change],
@@ -442,7 +442,7 @@ fn note_changes(
     }
 }
 
-/// Takes some changes apart from the others. A new directory goes with what is in it, or it would stay empty.
+/// Separates some changes from the others. A new directory goes with its contents, or it would be left empty.
 fn divided<'a>(items: Vec<&'a Change>, is_apart: &dyn Fn(&Change) -> bool) -> (Vec<&'a Change>, Vec<&'a Change>) {
     if !items.iter().any(|it| is_apart(it)) {
         return (Vec::new(), items);
@@ -455,14 +455,14 @@ fn divided<'a>(items: Vec<&'a Change>, is_apart: &dyn Fn(&Change) -> bool) -> (V
             false if is_new_directory(item) => continue,
             false => &mut above_others,
         };
-        // Where one is known already, those above it are too.
+        // If one is known already, so are those above it.
         for path in item.path.ancestors().skip(1) {
             if !above.insert(path) {
                 break;
             }
         }
     }
-    // By path: a directory comes before what is in it.
+    // In the order of paths, a directory comes before its contents.
     items.into_iter().partition(|item| {
         let path = item.path.as_path();
         let is_moved = |above: &Path| moved.contains(above);
@@ -475,15 +475,15 @@ fn divided<'a>(items: Vec<&'a Change>, is_apart: &dyn Fn(&Change) -> bool) -> (V
     })
 }
 
-/// Returns whether a change of a file with a protected name is none of what other programs run: a file of git's that has
-/// nothing but what git writes there by itself, or a part of a whole work tree.
+/// Returns whether a change of a file with a protected name has no effect on what other programs run: a file of git's with only
+/// the content that git itself writes, or a part of a whole work tree.
 fn is_cleared(change: &Change) -> bool {
     let is_protected = || known_paths::protected(change.path.as_os_str().as_encoded_bytes()).is_some();
     change.is_cleared || change.protected.is_none() && is_protected()
 }
 
-/// The directories of git that a command has removed, or put something else in place of: without its `HEAD` there is no
-/// repository and no linked work tree.
+/// Returns git's directories that a command has removed or replaced: without its `HEAD` there is no repository and no linked work
+/// tree.
 fn ended_repositories(items: &[&Change]) -> Vec<PathBuf> {
     let is_head =
         |it: &&&Change| it.kind == ChangeKind::Deleted && it.path.file_name().is_some_and(|name| name == "HEAD");
@@ -504,8 +504,8 @@ fn is_of_worktree(path: &Path) -> bool {
     path.parent().is_some_and(|above| above.ends_with(".git/worktrees"))
 }
 
-/// The new directories of git that hold a protected file: a new repository, a linked work tree, a rebase that has stopped. Half of
-/// one is worse than none.
+/// The new directories of git that hold a protected file: a new repository, a linked work tree, a rebase that has stopped. Half
+/// of one is worse than none.
 fn begun_of_git(items: &[&Change]) -> HashSet<PathBuf> {
     const NAMES: [&str; 3] = [".git", "rebase-merge", "sequencer"];
     let is_one = |it: &&&Change| {
@@ -518,8 +518,8 @@ fn begun_of_git(items: &[&Change]) -> HashSet<PathBuf> {
     protected.flat_map(|it| it.path.ancestors()).filter(|path| new.contains(path)).map(Path::to_owned).collect()
 }
 
-/// Takes out of the changes what a command did in the `.git` of a session, which is a view. Returns whether a commit, a branch
-/// or a stash was among that.
+/// Removes from the changes everything in the `.git` of a session, which is a view. Returns whether a commit, a branch or a stash
+/// was among them.
 fn without_git(items: &mut Vec<Change>) -> bool {
     let is_within =
         |it: &Change| it.path.as_os_str().as_encoded_bytes().starts_with(b".git") && it.path.starts_with(".git");
@@ -532,7 +532,7 @@ fn without_git(items: &mut Vec<Change>) -> bool {
     has_named
 }
 
-/// Returns whether a change is only that git has looked at its files again: that is nothing to keep.
+/// Returns whether git has only refreshed its index: such a change isn't stored.
 fn is_refreshed_index(change: &Change, root: &Path) -> bool {
     let ChangeKind::File { source, .. } = &change.kind else { return false };
     change.before.is_some()
@@ -605,8 +605,8 @@ fn how_it_ended(outcome: &Outcome) -> String {
     format!("{status}, {}.{} s", tenths / 10, tenths % 10)
 }
 
-/// The arguments for the receipt and the fingerprint of the question: the command with its exit status, and each path with its new
-/// content.
+/// The arguments for the receipt and the fingerprint of the question: the command with its exit status, and each path with its
+/// new content.
 fn arguments(command: &str, group: &[&Change], outcome: &Outcome) -> Value {
     let mut all = Hasher::new();
     let mut named = Vec::new();
@@ -670,15 +670,15 @@ fn hash_of(source: &std::path::Path) -> String {
 
 /// The part of a command's changes that a person wants.
 struct Wanted<'a> {
-    /// The files whose hunks they took, with the content that these give.
+    /// The files whose hunks they accepted, with the resulting contents.
     files: &'a [FileChange],
-    /// The files that they were shown as hunks.
+    /// The files whose hunks they were shown.
     proposed: &'a [FileChange],
-    /// True if they want what no hunk shows.
+    /// True if they accept the changes that no hunk shows.
     has_others: bool,
 }
 
-/// The changes as they are made real: all of them, or only these contents of the files that were shown.
+/// Returns the changes to apply: all of them, or only these contents of the files that were shown.
 fn incoming(group: &[&Change], wanted: Option<Wanted<'_>>) -> Vec<Incoming> {
     let content = |change: &Change| match &change.kind {
         ChangeKind::Deleted => NewContent::Nothing,
@@ -700,7 +700,7 @@ fn incoming(group: &[&Change], wanted: Option<Wanted<'_>>) -> Vec<Incoming> {
                 let is_taken = match wanted.proposed.iter().any(is_above) {
                     // A directory is made together with the applied files in it.
                     true if change.before.is_none() => is_directory && wanted.files.iter().any(is_above),
-                    // Its mode is named by a row.
+                    // A row shows its mode.
                     true if is_directory && change.before.is_some_and(|it| it.is_directory()) => wanted.has_others,
                     true => false,
                     false => wanted.has_others,
@@ -741,7 +741,7 @@ fn dropped(group: &[&Change], code: &str, why: &str, refused: Outcome, outcome: 
     fail(outcome, ToolError::new(code, format!("{which}: {why}"), hint));
 }
 
-/// Tells the model and the person.
+/// Reports a line to the model and the person.
 fn tell(line: String, outcome: &mut Outcome, sink: &mut dyn FnMut(Event)) {
     add(outcome, &line);
     sink(Event::Notice(line));
@@ -760,7 +760,7 @@ fn fail(outcome: &mut Outcome, error: ToolError) {
     outcome.error.get_or_insert(error);
 }
 
-/// Waits for a moment that is near, if it hasn't come.
+/// Waits until a moment in the near future, unless it has passed.
 pub(in crate::agent) fn wait_until(moment: Option<Instant>) {
     while let Some(left) = moment.and_then(|moment| moment.checked_duration_since(Instant::now())) {
         if left.is_zero() {

@@ -27,7 +27,7 @@ pub(in crate::agent) const UNKNOWN: &str = "?";
 
 /// The log of a call: its tool and how it ended, never its content.
 pub(in crate::agent) struct Logged {
-    /// Ours, or [`UNKNOWN`].
+    /// The name of one of ReedClaw's tools, or [`UNKNOWN`].
     tool: String,
     conversation: Option<i64>,
 }

@@ -45,7 +45,7 @@ impl Repeats {
         }
         let is_running = outcome.metadata.contains_key("job")
             || outcome.error.as_ref().is_some_and(|error| error.code == STILL_RUNNING);
-        // A job that goes on is waited for, however often that is looked at.
+        // Waiting for a running job may be repeated any number of times.
         let is_wait = is_running || call.name.ends_with("job");
         let holds = outcome.success && !is_wait;
         match self.past.iter_mut().find(|past| past.is(call)) {
@@ -61,7 +61,7 @@ impl Repeats {
         }
     }
 
-    /// The number of times that the most repeated call was made.
+    /// Returns how often the most repeated call was made.
     pub(in crate::agent) fn most(&self) -> usize {
         self.past.iter().map(|past| past.times).max().unwrap_or(0)
     }

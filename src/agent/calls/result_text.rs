@@ -40,10 +40,10 @@ const UNSAID: [&str; 32] = [
     "stdout",
     "step",
 ];
-/// More of them.
+/// Further such facts.
 const UNSAID_TOO: [&str; 4] = ["unix_ms", "utc", "whole_output", "zone"];
 
-/// Words a result for the model; `workspace` is where commands begin.
+/// Puts a result into words for the model; `workspace` is the directory in which commands start.
 pub(in crate::agent) fn worded(outcome: &Outcome, workspace: &str) -> String {
     let mut text = outcome.output.trim_end_matches('\n').to_owned();
     let mut facts = Vec::new();

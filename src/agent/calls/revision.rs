@@ -1,4 +1,4 @@
-//! A person's changes to a proposal: hunks that they take of it, or another text of theirs.
+//! A person's changes to a proposal: the hunks that they accept, or a text of their own.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ pub(super) struct Revision {
     notes: String,
 }
 
-/// A yes to files as they would become, of a question that was put.
+/// A yes to the resulting files, in answer to a question.
 pub(super) struct Chosen {
     files: Vec<FileChange>,
     risk: Risk,
@@ -64,7 +64,7 @@ impl Revision {
         }
     }
 
-    /// Tells the model what became of its proposal.
+    /// Reports to the model how its proposal was changed.
     pub(super) fn report(self, mut outcome: Outcome, done: &[FileChange]) -> Outcome {
         let Some(proposed) = self.proposed.filter(|_| outcome.success) else { return outcome };
         let changed = changed_by_person(&proposed, done);

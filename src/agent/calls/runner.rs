@@ -110,7 +110,7 @@ pub struct ToolRunner {
 }
 
 impl ToolRunner {
-    /// Puts them together.
+    /// Makes a tool runner from its parts.
     #[must_use]
     pub fn new(mut options: ToolRunnerOptions) -> Self {
         let keeper = Keeper::new(options.steps.take(), options.has_undo);
@@ -164,13 +164,13 @@ impl ToolRunner {
         self.options.servers.as_ref()
     }
 
-    /// Takes over one tool of servers that run already, whether a model is offered it or not. Returns why it can't be used, if so.
+    /// Adopts one tool of running servers, whether a model is offered it or not. Returns the reasons if it can't be used.
     pub fn take_served(&mut self, servers: &Arc<Servers>, name: &str) -> Vec<String> {
         self.options.servers = Some(Arc::clone(servers));
         self.options.registry.set_served(servers.tool(name).into_iter().collect())
     }
 
-    /// Keeps the schemas of servers' tools to their share of a model's window, if it is known, and of what a request may have in all.
+    /// Limits the schemas of servers' tools to their share of a model's window, if it is known, and of a request's limit.
     pub(in crate::agent) fn fit_window(&mut self, window: Option<usize>, budget: usize, sink: &mut dyn FnMut(Event)) {
         if let Some(servers) = &self.options.servers {
             servers.fit_window(window, budget);
@@ -186,7 +186,7 @@ impl ToolRunner {
         }
     }
 
-    /// Adds the tools that servers offer by now, and tells the person about new ones.
+    /// Adds the tools that servers now offer, and reports new ones to the person.
     pub(in crate::agent) fn refresh(&mut self, sink: &mut dyn FnMut(Event)) {
         let Some(servers) = &self.options.servers else { return };
         let problems = servers.changed_tools().map(|tools| self.options.registry.set_served(tools)).unwrap_or_default();
@@ -247,12 +247,12 @@ impl ToolRunner {
         self.boards = boards;
     }
 
-    /// Begins to look at the workspace, so that a first command needn't wait for that.
+    /// Takes the first snapshot in the background.
     pub fn look_ahead(&mut self) {
         self.keeper.look_ahead();
     }
 
-    /// Returns whether jobs go on that work on the workspace itself.
+    /// Returns whether jobs that work on the workspace itself are running.
     pub(in crate::agent) fn has_jobs(&self) -> bool {
         self.jobs.as_ref().is_some_and(Jobs::are_working)
     }
@@ -277,8 +277,8 @@ impl ToolRunner {
         self.has_only_looked
     }
 
-    /// Returns whether there are any; the config may leave none, or those of servers alone, which may still have to be
-    /// asked what they have.
+    /// Returns whether there are any tools; the config may leave none, or only those of servers, which may still have to be asked
+    /// for their list.
     pub fn has_tools(&self) -> bool {
         let ToolRunnerOptions { registry, servers, .. } = &self.options;
         registry.specs().next().is_some()
@@ -576,7 +576,7 @@ impl ToolRunner {
             return outcome;
         }
         let why = outcome.error.as_ref().map(|error| error.message.as_str()).unwrap_or_default();
-        // After the colon comes what the command asked at its terminal.
+        // The text after the colon is the command's question at its terminal.
         let why = why.replacen(": ", &format!("\n{PRINTED}"), 1);
         call.preview = format!("{why}\n[s] runs it in your shell; any other key leaves it.");
         let cwd = self.workspace().to_owned();
@@ -599,7 +599,7 @@ impl ToolRunner {
     ) -> Result<Outcome, Box<Outcome>> {
         // Changes by jobs don't belong to this call.
         let note = guard::guarded(self, person, sink);
-        // A step of a procedure leaves no directory to the next command, nor does a job.
+        // Neither a step of a procedure nor a job sets the directory of the next command.
         let leaves_directory =
             |call: &Call| matches!(call.action, Action::Shell { .. }) && call.arguments.get("env").is_none();
         let command = Some(ticket.call()).filter(|call| leaves_directory(call)).cloned();
@@ -731,13 +731,13 @@ impl ToolRunner {
     }
 }
 
-/// A judged call, for faces.
+/// Returns a judged call in the form for the user interface.
 fn planned(ticket: &Ticket) -> Arc<Planned> {
     let Call { action, arguments, changes, .. } = ticket.call().clone();
     Arc::new(Planned { action, arguments, changes, is_asked: ticket.verdict().decision == Decision::Ask })
 }
 
-/// A call that its tool couldn't plan, for faces: they show it before they say why it failed.
+/// Returns a call that its tool couldn't plan, for the user interface, which shows it before the reason of the failure.
 fn unplanned(wish: &ToolCall) -> Event {
     let ToolCall { id, name, arguments, .. } = wish;
     let shown: String = arguments.chars().take(INTENT_ARGUMENTS_MAX).collect();
@@ -751,7 +751,7 @@ fn unplanned(wish: &ToolCall) -> Event {
 
 /// The author of a call's arguments.
 pub(in crate::agent) enum Wanted {
-    /// The model's, or a command in the place of its.
+    /// The model's own, or a command that replaces its.
     Model(String),
     /// The person, who changed the files of a call of this tool, or trusts the procedure that makes it.
     Person(String, Value),

@@ -31,7 +31,7 @@ const SET_ASIDE_AT_ONCE: usize = 1000;
 /// Tools that wait for a job: the second one did so before there was the first.
 const FOLLOWING: [&str; 2] = ["shell_job", "shell"];
 
-/// Interval of the looks whether a job has ended.
+/// Poll interval for the end of a job.
 const JOB_LOOK: Duration = Duration::from_millis(50);
 
 /// Steps of the workspace, and the problems that were reported about them.
@@ -55,25 +55,26 @@ pub(in crate::agent) enum Snapshot {
     Nothing,
     /// Everything, before a command.
     Command(Open),
-    /// The files of an edit; what it writes isn't a job's.
+    /// The files of an edit; its writes aren't attributed to a job.
     Edit(Before, Arc<()>),
     /// Nothing: the call asks for the end of a job.
     Job,
 }
 
-/// A job that works on the workspace itself. Its changes after its call are recorded at its end: what changes later is the user's.
+/// A job that works on the workspace itself. Its changes after its call are recorded at its end: what changes later is the
+/// user's.
 #[derive(Default)]
 struct Watched {
     job: Option<Job>,
     /// True if a thread waits for its end.
     is_watched: bool,
-    /// Held as long as an edit is made.
+    /// Alive while an edit is being made.
     edit: Weak<()>,
     /// The step of a job that has ended, until it is reported.
     ended: Option<Result<StepReport, StepsError>>,
 }
 
-/// Waits for the end of all jobs, and records then what they have changed.
+/// Waits for the end of all jobs, and then records their changes.
 fn watch(mut steps: Steps, watched: &Mutex<Watched>, jobs: &Jobs) {
     loop {
         thread::park_timeout(JOB_LOOK);
@@ -93,7 +94,7 @@ fn watch(mut steps: Steps, watched: &Mutex<Watched>, jobs: &Jobs) {
     }
 }
 
-/// The person was asked, and said no.
+/// The person was asked and declined.
 pub(in crate::agent) struct Refused;
 
 impl Keeper {
@@ -127,8 +128,8 @@ impl Keeper {
         since.flat_map(|record| record.changes).map(|change| change.path).collect()
     }
 
-    /// The state of each path that steps of a run have changed, as it was before the first of them; or after the last of those that
-    /// its person has allowed.
+    /// The state of each path that steps of a run have changed, as it was before the first of them; or after the last of those
+    /// that its person has allowed.
     pub(in crate::agent) fn starts_of(&self, run: i64, allowed: &[u64]) -> BTreeMap<PathBuf, State> {
         let mut states = BTreeMap::new();
         for step in self.steps_of(run) {
@@ -159,12 +160,12 @@ impl Keeper {
         self.steps.as_ref()?.content(&state.id()?).ok()
     }
 
-    /// The limits of a look at the workspace; `None` if undo is off.
+    /// Returns the limits of a snapshot of the workspace; `None` if undo is off.
     pub(in crate::agent) fn limits(&self) -> Option<&crate::steps::Limits> {
         self.steps.as_ref().map(Steps::limits)
     }
 
-    /// Looks at the workspace beside whatever goes on, once; a command that comes meanwhile waits for that look.
+    /// Takes a snapshot of the workspace in the background, once; a command that comes meanwhile waits for it.
     pub(in crate::agent) fn look_ahead(&mut self) {
         if let Some(Ok(mut steps)) =
             self.steps.as_ref().filter(|_| self.has_undo && !self.has_looked_ahead).map(Steps::again)
@@ -175,8 +176,8 @@ impl Keeper {
         self.has_looked_ahead = true;
     }
 
-    /// Stores the state that a call may change. If that fails, a report says so, and a person who can be asked decides
-    /// whether to go on.
+    /// Stores the state that a call may change. If that fails, this is reported, and a person who can be asked decides whether to
+    /// continue.
     pub(in crate::agent) fn before(
         &mut self,
         action: &Action,
@@ -219,7 +220,7 @@ impl Keeper {
         snapshot.or_else(|error| self.without(error, person, sink))
     }
 
-    /// Records at once what a job has changed that has ended.
+    /// Records the changes of a job that has ended, at once.
     pub(in crate::agent) fn settle_job(&mut self) {
         let job = self.watched().job.take();
         if let (Some(steps), Some(job)) = (&mut self.steps, job) {
@@ -228,7 +229,7 @@ impl Keeper {
         }
     }
 
-    /// Looks at the paths outside the workspace that a command may write.
+    /// Records the state of paths outside the workspace that a command may write.
     pub(in crate::agent) fn before_outside(
         &mut self,
         action: &Action,
@@ -248,7 +249,8 @@ impl Keeper {
         }
     }
 
-    /// Moves what a command made in its private home to its place, which is looked at before, as those in `open` were.
+    /// Moves what a command made in its private home to its place. The previous state there is recorded first, as for the paths
+    /// in `open`.
     pub(in crate::agent) fn place_in_home(
         &self,
         action: &Action,
@@ -283,7 +285,7 @@ impl Keeper {
         }
     }
 
-    /// Looks at the paths outside after a command, and says in the outcome what it changed there.
+    /// Compares the outside paths after a command, and adds the changes to the outcome.
     pub(in crate::agent) fn after_outside(
         &mut self,
         open: Option<OpenOutside>,
@@ -302,8 +304,8 @@ impl Keeper {
         }
     }
 
-    /// Keeps what is at paths of the workspace as a step while `restore` puts other contents there, also if undo is off: somebody's
-    /// own work may be among it.
+    /// Stores the state of paths of the workspace as a step while `restore` writes other contents there, even if undo is off: the
+    /// user's own work may be among it.
     pub(in crate::agent) fn set_aside(
         &mut self,
         paths: &[PathBuf],
@@ -318,12 +320,12 @@ impl Keeper {
         open.into_iter().try_for_each(|before| steps.after_edit(before?).map(drop))
     }
 
-    /// Returns whether what calls change can be taken back.
+    /// Returns whether changes by calls can be reverted.
     pub(in crate::agent) fn has_undo(&self) -> bool {
         self.has_undo && self.steps.is_some()
     }
 
-    /// Goes on without undo, unless the person objects.
+    /// Continues without undo, unless the person objects.
     fn without(
         &mut self,
         error: StepsError,
@@ -359,7 +361,7 @@ impl Keeper {
         steps.adopt(&self.redactor.redact(command).text, incoming, self.has_undo)
     }
 
-    /// Finds the actual changes, and adds a line about them to the outcome. `jobs` says whether a job goes on.
+    /// Finds the actual changes, and adds a line about them to the outcome. `jobs` shows whether a job still runs.
     pub(in crate::agent) fn after(
         &mut self,
         snapshot: Snapshot,
@@ -368,13 +370,13 @@ impl Keeper {
         sink: &mut dyn FnMut(Event),
     ) {
         let Some(steps) = &mut self.steps else { return };
-        // Before the look: a job that ends after it has changes that the look hasn't seen.
+        // This comes before the snapshot: a job that ends after it has changes that the snapshot doesn't include.
         let has_jobs = jobs.is_some_and(Jobs::are_working);
         let begun = if let Snapshot::Command(open) = &snapshot { Some(open.text().to_owned()) } else { None };
         let is_follow = matches!(snapshot, Snapshot::Job);
         let made = match snapshot {
             Snapshot::Nothing | Snapshot::Job => Ok(StepReport::default()),
-            // It changed nothing: what differs now is another session's.
+            // A failed edit changed nothing: differences belong to another session.
             Snapshot::Edit(before, _held) if !outcome.success => {
                 steps.without_edit(before);
                 Ok(StepReport::default())
@@ -408,7 +410,7 @@ impl Keeper {
 }
 
 impl Drop for Keeper {
-    /// The jobs end with the tools, which are gone by now.
+    /// The jobs end with the tools, which are gone at this point.
     fn drop(&mut self) {
         let job = self.watched().job.take();
         if let (Some(steps), Some(job)) = (&mut self.steps, job) {
@@ -417,7 +419,7 @@ impl Drop for Keeper {
     }
 }
 
-/// The name of what goes on after a call: jobs that went on before it, and the call's own command where it has become one.
+/// Returns the name of what still runs after a call: earlier jobs, and the call's own command if it has become one.
 fn named(before: Option<String>, begun: Option<String>, outcome: &Outcome) -> Option<String> {
     match (before, begun) {
         (Some(before), Some(begun)) if outcome.metadata.contains_key("job") => Some(format!("{before} · {begun}")),
@@ -428,7 +430,7 @@ fn named(before: Option<String>, begun: Option<String>, outcome: &Outcome) -> Op
 /// Says in an outcome which step it became.
 pub(in crate::agent) fn note_step(outcome: &mut Outcome, made: &StepReport, sink: &mut dyn FnMut(Event)) {
     let StepReport { step: Some(step), files, lost, ref there, pruned } = *made else { return };
-    // Of a copy, such a name isn't made real.
+    // In a copy, files with such names aren't applied.
     let odd = there.iter().map(|path| path.to_string_lossy()).filter(|path| path.contains(is_odd));
     let odd: Vec<String> = odd.take(NAMES_MAX).map(|path| path.escape_debug().to_string()).collect();
     if !odd.is_empty() {
@@ -459,7 +461,7 @@ pub fn changed_line(outcome: &Outcome, undo: &str) -> Option<String> {
     Some(changed_words(files, lost, undo))
 }
 
-/// So many files changed, and how that is taken back.
+/// Describes how many files changed, and how to revert that.
 #[must_use]
 pub fn changed_words(files: usize, lost: usize, undo: &str) -> String {
     let what = if files == 0 { "directories only".to_owned() } else { counted(files, "file") };

@@ -33,7 +33,7 @@ const PLAIN: u32 = 0o644;
 pub(super) struct EarlierTests {
     /// Their files as they were when the run began.
     pub(super) files: Vec<EarlierFile>,
-    /// Those of which that isn't known.
+    /// Changed tests whose earlier content isn't known.
     pub(super) unknown: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! The hands of a run: its checks, the digests of what they depend on, and the state of the files that it has changed.
+//! The operations of a run: its checks, the digests of their inputs, and the state of the files that it has changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -22,7 +22,7 @@ use crate::tools::{Delegate, EARLIER_FILES, EarlierFile, Place};
 pub(super) const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// Files whose content is compared.
 const COMPARED_MAX: usize = 2_000;
-/// Entries of directories that are looked at for them.
+/// Limit on directory entries that are visited in the search for them.
 const WALKED_MAX: usize = 100_000;
 /// Scripts of a check that are read, and the bytes of one.
 const SCRIPTS_MAX: usize = 64;
@@ -35,9 +35,9 @@ const CACHE_MARK: &str = "CACHEDIR.TAG";
 /// The files that checks depend on, by their digests.
 #[derive(Default)]
 pub(super) struct CheckInputs {
-    /// Those that the commands name, and that their programs read: a changed one is no check any more.
+    /// Files that the commands name or that their programs read: if one changes, the check no longer counts.
     pub(super) named: BTreeMap<String, String>,
-    /// Those that only scripts name, and those in which tests may stand beside the work: the report names changed ones.
+    /// Files that only scripts name, and those that may contain tests beside the work: the report names the changed ones.
     pub(super) reached: BTreeMap<String, String>,
     /// Reasons why these aren't all.
     pub(super) unseen: Vec<String>,
@@ -54,8 +54,8 @@ struct Search<'s> {
 }
 
 impl ToolRunner {
-    /// Runs a check of the goal, which the person named, through the gate and in the sandbox; on a copy in which these files are as
-    /// they were earlier.
+    /// Runs a check of the goal, which the person named, through the gate and in the sandbox; on a copy in which these files are
+    /// as they were earlier.
     pub(super) fn goal_check(
         &mut self,
         command: &str,
@@ -158,7 +158,7 @@ impl ToolRunner {
         all
     }
 
-    /// The files that names stand for.
+    /// Returns the files that names refer to.
     fn files_of(&self, names: &[inputs::Names], protect: &[String], unseen: &mut Vec<String>) -> Vec<String> {
         let mut files: Vec<String> = names.iter().flat_map(|it| it.optional.clone()).collect();
         // A link outside may lead back into the workspace.
@@ -170,7 +170,7 @@ impl ToolRunner {
         for word in names.iter().flat_map(|it| &it.words).cloned().chain(inside).chain(programs) {
             match self.tree().look(&word) {
                 Ok((_, false)) => files.push(word),
-                // The workspace itself is what the goal is about.
+                // The workspace itself is the subject of the goal.
                 Ok((found, true)) if !matches!(found.to_str(), Some("" | ".")) => {
                     files.extend(self.search(&word, &|_| true, true, unseen));
                 }
@@ -202,7 +202,7 @@ impl ToolRunner {
         Some(found.strip_prefix(self.workspace()).ok()?.to_string_lossy().into_owned())
     }
 
-    /// Returns whether a source file says that tests are in it, as Rust's attributes do.
+    /// Returns whether a source file seems to contain tests, as Rust's attributes show.
     fn may_hold_tests(&self, name: &str) -> bool {
         let has = |content: &[u8], mark: &[u8]| content.windows(mark.len()).any(|part| part == mark);
         let content = self.tree().read(name, FILE_BYTES_MAX).map(|content| content.bytes).unwrap_or_default();
@@ -236,7 +236,7 @@ impl ToolRunner {
         search.found
     }
 
-    /// Lets a helper work beside the model, within a share; none from now on without one.
+    /// Lets a helper work beside the model, within a share; without one, no helper may work from now on.
     pub(super) fn lend_helper(&mut self, share: Option<Share>) {
         self.options.registry.lend(Box::new(Delegate), share.is_some());
         self.helper = share;
@@ -312,7 +312,7 @@ fn walk(tree: &dyn Tree, below: &str, search: &mut Search<'_>) {
 fn set_of<'p>(patterns: impl IntoIterator<Item = &'p String>, as_shell: bool) -> GlobSet {
     let mut set = GlobSetBuilder::new();
     for pattern in patterns {
-        // `**` inside of a name stands for what isn't known, which may lead through directories.
+        // `**` inside of a name means something unknown, which may lead through directories.
         let is_open = pattern.split('/').any(|part| part.contains("**") && part != "**");
         if let Ok(glob) = GlobBuilder::new(pattern).literal_separator(as_shell && !is_open).build() {
             set.add(glob);

@@ -23,7 +23,7 @@ use crate::tools::HELPER_TOOLS;
 const ROUNDS_MAX: usize = 10;
 /// Characters of its answer: some 2,000 tokens.
 const ANSWER_CHARS_MAX: usize = 8_000;
-/// Interval at which its time, and Ctrl-C, are looked at.
+/// Poll interval for its time limit and Ctrl-C.
 const POLL: Duration = Duration::from_millis(50);
 /// The part of the run's cost.
 const CATEGORY: &str = "norris-delegate";
@@ -153,7 +153,7 @@ impl Helper<'_, '_> {
         format!("the helper broke off: {}", error.to_failure().message)
     }
 
-    /// Carries out a call of the helper's, if it only looks.
+    /// Runs a call of the helper's, if it only reads.
     fn looks(&mut self, call: &ToolCall) -> Outcome {
         let name = self.runner.registry().name_of(&call.name).filter(|name| HELPER_TOOLS.contains(name));
         if name.is_none() {

@@ -53,16 +53,16 @@ const RUNS: [&str; 16] = [
     "pytest", "prove",
 ];
 
-/// The files that a program reads without being told to.
+/// The files that a program reads by default.
 struct Implied {
     programs: &'static [&'static str],
     /// Those that it needs; making one may be the goal.
     needed: &'static [&'static str],
-    /// Those that it works without; a new one changes what the program does.
+    /// Optional ones; a new one changes what the program does.
     optional: &'static [&'static str],
     /// Patterns of the tests that it looks for; making one may be the goal.
     tests: &'static [&'static str],
-    /// Patterns of files in which tests may stand beside the work itself.
+    /// Patterns of files that may contain tests beside the work itself.
     beside: &'static [&'static str],
 }
 
@@ -72,7 +72,7 @@ const IMPLIED: [Implied; 11] = [
     Implied {
         programs: &["make", "gmake"],
         needed: &["Makefile"],
-        // They are read in place of it.
+        // They take precedence over the needed one.
         optional: &["GNUmakefile", "makefile"],
         ..NOTHING
     },
@@ -126,15 +126,15 @@ const IMPLIED: [Implied; 11] = [
 pub(super) struct Names {
     /// Words of the command that may name files, and the files that its programs need.
     pub(super) words: Vec<String>,
-    /// Files that its programs work without, and read if they are there.
+    /// Optional files of its programs, which are read if they exist.
     pub(super) optional: Vec<String>,
     /// Patterns of files that it runs, and those of the tests that its programs look for.
     pub(super) patterns: Vec<String>,
     /// Those of the patterns of which only the first match is run.
     pub(super) first: Vec<String>,
-    /// Absolute paths outside the workspace, from where a link may lead back into it.
+    /// Absolute paths outside the workspace, which may be links back into it.
     pub(super) outside: Vec<String>,
-    /// Patterns of files in which tests may stand beside the work itself.
+    /// Patterns of files that may contain tests beside the work itself.
     pub(super) beside: Vec<String>,
 }
 
@@ -239,14 +239,14 @@ impl Reader<'_> {
         }
     }
 
-    /// Reads what runs in a shell of its own, whose directory is its own too.
+    /// Reads code that runs in a shell of its own, which also has its own directory.
     fn apart(&mut self, read: impl FnOnce(&mut Self)) {
         let directories = self.directories.clone();
         read(self);
         self.directories = directories;
     }
 
-    /// Reads what may run or not: after it, the directory is one of two.
+    /// Reads code that may or may not run: after it, the directory is one of two.
     fn perhaps(&mut self, read: impl FnOnce(&mut Self)) {
         let before = self.directories.clone();
         read(self);
@@ -345,7 +345,7 @@ impl Reader<'_> {
             self.enter(place.map_or(self.places.home, String::as_str));
             return;
         }
-        // It may have entered another directory since it was defined.
+        // The command may have entered another directory since the function was defined.
         if let Some((name, body)) = texts.first().and_then(|name| self.functions.get_key_value(name))
             && depth > 0
             && self.calls.len() < CALLS_MAX
@@ -402,7 +402,7 @@ impl Reader<'_> {
         if is_here { read(self) } else { self.apart(read) }
     }
 
-    /// Adds the files that a program reads without being told to.
+    /// Adds the files that a program reads by default.
     fn implied(&mut self, program: &str) {
         for implied in IMPLIED.iter().filter(|implied| implied.programs.contains(&program)) {
             for directory in &self.directories {
@@ -463,13 +463,13 @@ impl Reader<'_> {
                 self.found.outside.push(path);
                 continue;
             }
-            // The directory itself, or any of its files, is what the goal is about.
+            // The directory itself, or any of its files, is the subject of the goal.
             let is_any = |text: &str| text.chars().all(|c| matches!(c, '*' | '?' | '.' | '/' | UNKNOWN));
             if is_any(&path) || (is_any(word) && !(is_run && word.contains(['*', '?']))) {
                 continue;
             }
             let pattern = path.replace(UNKNOWN, "**");
-            // What a pattern that isn't run matches may well be what the goal is about.
+            // The matches of a pattern that isn't run may well be the subject of the goal.
             if is_run && is_open {
                 self.found.first.push(pattern.clone());
                 self.found.patterns.push(pattern);
@@ -480,8 +480,8 @@ impl Reader<'_> {
         }
     }
 
-    /// The path that a word names in a directory: below the workspace, or absolute if it is outside. It may leave the workspace and
-    /// come back.
+    /// The path that a word names in a directory: below the workspace, or absolute if it is outside. It may leave the workspace
+    /// and come back.
     fn place(&self, word: &str, directory: &str) -> String {
         let top: Vec<&str> = self.places.workspace.split('/').filter(|part| !part.is_empty()).collect();
         let is_absolute = word.starts_with('/') || directory.starts_with('/');
@@ -490,7 +490,7 @@ impl Reader<'_> {
         for part in before.split('/').chain(word.split('/')) {
             match part {
                 "" | "." => {}
-                // What is above a directory that isn't known isn't known either.
+                // The directory above an unknown directory is unknown, too.
                 ".." if parts.last() == Some(&UNKNOWN_TEXT) => {}
                 ".." => drop(parts.pop()),
                 part => parts.push(part),
@@ -533,7 +533,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A word's parts with the values of its variables; what isn't known may be anything.
+    /// Expands a word's parts with the values of its variables; an unknown part may be anything.
     fn expanded(&self, parts: &[Part]) -> String {
         let mut text = String::new();
         for (at, part) in parts.iter().enumerate() {

@@ -1,5 +1,5 @@
-//! Carries out a run towards a goal: does what [`norris`] says is next, and adds the result to the run's journal before
-//! anything follows from it. It never prints, and asks nobody but through a stand-in.
+//! Carries out a run towards a goal: does the next thing that [`norris`] returns, and adds the result to the run's journal before
+//! anything depends on it. It never prints, and asks only through a stand-in.
 
 mod earlier;
 mod hands;
@@ -34,11 +34,11 @@ pub(super) use share::Share;
 pub use standin::WAITS;
 pub(super) use standin::{Calls, StandIn};
 
-/// Interval at which the journal is looked at for a person's word while a model works.
+/// Poll interval of the journal for a person's decision while a model works.
 const POLL: Duration = Duration::from_millis(50);
 /// Beginning of the result of an approved call that was cut short.
 const CUT_CALL: &str = "it was cut off while it ran: it may have happened or not, so look before anything like it. ";
-/// Bytes of an answer that the journal keeps.
+/// Maximum size of an answer in the journal, in bytes.
 const SAID_BYTES_MAX: usize = 8 * 1024;
 /// The way on from a check that may not run, which nothing changes in this run.
 pub const NEEDS_OTHER_CHECK: &str = "begin a new run with another --check";
@@ -52,7 +52,7 @@ pub trait Journal: Sync {
     /// Adds an event; it is on disk when this returns.
     ///
     /// # Errors
-    /// It can't be kept: nothing may follow from it.
+    /// It can't be stored: nothing may depend on it.
     fn add(&self, event: &norris::Event) -> Result<(), Failure>;
 
     /// Reads the events after number `after`: number, time, event.
@@ -74,7 +74,7 @@ pub trait Journal: Sync {
     fn run(&self) -> i64;
 }
 
-/// Somebody who sees a run.
+/// An observer of a run.
 pub trait Watcher {
     /// The run is about to do something.
     fn begins(&mut self, run: &Run, effect: &Effect);
@@ -91,7 +91,7 @@ pub trait Turns {
     /// The session can't be written.
     fn begin(&mut self, agent: &Agent, task: &str) -> Result<(), Failure>;
 
-    /// An attempt is over: what it changed becomes a commit.
+    /// An attempt is over: its changes become a commit.
     ///
     /// # Errors
     /// The commit can't be made.
@@ -112,7 +112,7 @@ impl<F: FnMut(Event)> Watcher for F {
 pub enum OnHalt {
     /// The run halts, and waits for a person.
     Halt,
-    /// Denied, and the run goes on without it.
+    /// The call is denied, and the run continues without it.
     Deny,
 }
 
@@ -133,7 +133,7 @@ pub struct Work<'a> {
 /// Returns whether a run can work: tools are there, and the models that it names. A run begins only then.
 ///
 /// # Errors
-/// Says what is missing.
+/// An explanation of what is missing.
 pub fn ready(agent: &mut Agent, goal: &Goal) -> Result<(), Failure> {
     if let Some(message) = goal.problem() {
         return Err(Failure::user(message));
@@ -207,7 +207,7 @@ struct Asked {
     failure: Option<Failure>,
     halt: Option<Halt>,
     cut: u8,
-    /// The limits with which it began.
+    /// The limits at its beginning.
     limits: Limits,
 }
 
@@ -300,7 +300,7 @@ impl Driver<'_> {
         let Some(command) = goal.checks.get(number) else { return Ok(()) };
         let is_last = self.run.baseline.len() == goal.checks.len();
         if is_last {
-            // What it changes after its start, no check would see.
+            // No check would see the changes that a job makes after the check has started.
             let ended = self.agent.runner().ok_or_else(no_tools)?.end_jobs();
             ended.iter().for_each(|it| self.watcher.event(Event::Notice(format!("ended before the checks: `{it}`"))));
         }
@@ -322,8 +322,8 @@ impl Driver<'_> {
         self.add(&norris::Event::Checked { check: number, status, tail, took_ms, again })
     }
 
-    /// Runs a check that has passed once more, with its tests as they were when the run began; returns its exit status, or nothing if
-    /// it was cut short.
+    /// Runs a check that has passed once more, with its tests as they were when the run began; returns its exit status, or
+    /// nothing if it was cut short.
     fn status_with(&mut self, command: &str, tests: &EarlierTests) -> Result<Option<Option<i32>>, Failure> {
         if !tests.unknown.is_empty() {
             return Ok(Some(None));
@@ -371,7 +371,7 @@ impl Driver<'_> {
         let conversation = self.fresh();
         self.add(&norris::Event::Planning { model, conversation })?;
         let category = if self.run.needs_plan { "norris-replan" } else { "norris-preplan" };
-        // A planner looks and doesn't act.
+        // A planner reads and changes nothing.
         let ceiling = self.agent.runner().ok_or_else(no_tools)?.gate().ceiling().clone();
         let before = ceiling.lowered(Autonomy::Full);
         ceiling.set(Autonomy::Readonly);
@@ -438,7 +438,7 @@ impl Driver<'_> {
             FailureKind::NoModel | FailureKind::Config | FailureKind::User | FailureKind::Refused => Err(failure),
             kind => {
                 let is_loop = failure.message.starts_with(REPEATED);
-                // A limit that was changed while it worked is judged anew, with the next question.
+                // If a limit was changed while it worked, the next question is judged by the new one.
                 let is_limit = kind == FailureKind::Budget && limits == self.goal().limits;
                 let limit = is_limit.then(|| failure.message.clone());
                 self.add(&norris::Event::Broke { why: failure.message, limit, is_loop })
@@ -446,7 +446,7 @@ impl Driver<'_> {
         }
     }
 
-    /// Runs the call that the person approved: planned and judged anew, and only if it is the very same.
+    /// Runs the call that the person approved: it is planned and judged again, and must be exactly the same.
     fn run_halted(&mut self, halt: &Halt) -> Result<(), Failure> {
         self.add(&norris::Event::RunsHalted { digest: halt.digest.clone() })?;
         let mut person = StandIn::new(OnHalt::Halt, self.cancel.clone(), self.run.approved.clone());
@@ -490,7 +490,7 @@ impl Driver<'_> {
         }
     }
 
-    /// The run's steps of undo after one of them.
+    /// Returns the run's undo steps after one of them.
     fn steps_after(&mut self, step: u64) -> Result<Vec<u64>, Failure> {
         let run = self.journal.run();
         Ok(self.agent.runner().ok_or_else(no_tools)?.keeper.steps_after(run, step))
@@ -533,7 +533,7 @@ impl Driver<'_> {
         Some(Reviewer::new(writer, recorder, &goal.text))
     }
 
-    /// Lets the executor give side work away, within a fifth of what is left.
+    /// Lets the executor delegate side work, within a fifth of what is left.
     fn lend_helper(&mut self, category: &'static str, limit: Limit, left_ms: Option<u64>) -> Result<(), Failure> {
         let goal = self.goal();
         let share = Share {
@@ -599,7 +599,7 @@ impl Driver<'_> {
             let mut sink = |event: Event| {
                 for event in journal_events(&event) {
                     if let Err(failure) = note(&event) {
-                        // Without a record nothing goes on.
+                        // Without a record the run can't continue.
                         broken.get_or_insert(failure);
                         cancel.cancel();
                     }
@@ -632,7 +632,7 @@ impl Driver<'_> {
     }
 }
 
-/// Looks beside a question, a check or an approved call for reasons to cut it short.
+/// Watches for reasons to cut short a question, a check or an approved call.
 struct Watch<'w> {
     journal: &'w dyn Journal,
     /// The run as it is now, and its newest event.
@@ -653,7 +653,7 @@ impl Watch<'_> {
         while is_done.recv_timeout(POLL) == Err(RecvTimeoutError::Timeout) {
             is_changed |= self.look();
             if let Some(active_ms) = self.worked.correction(self.run.active_ms_at(self.journal.now())) {
-                // If it can't be kept now, the run's next step adds it.
+                // If it can't be stored now, the run's next step adds it.
                 let clocked = norris::Event::Clocked { active_ms };
                 let _ = self.journal.add(&clocked);
                 self.run.apply(self.journal.now(), &clocked);
@@ -744,7 +744,7 @@ fn escaped(path: &str) -> String {
     path.chars().flat_map(|c| "*?[]{}\\!".contains(c).then_some('\\').into_iter().chain([c])).collect()
 }
 
-/// A time from now; none if no clock gets there.
+/// Returns the time this far from now; `None` if the clock can't represent it.
 fn in_ms(ms: u64) -> Option<Instant> {
     Instant::now().checked_add(Duration::from_millis(ms))
 }

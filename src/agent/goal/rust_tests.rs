@@ -1,5 +1,5 @@
-//! The tests in a Rust source, which stand beside the work itself: found by their attributes and by the layout that `rustfmt`
-//! gives them, and put back as they were.
+//! The tests in a Rust source, which are beside the work itself: found by their attributes and by the layout that `rustfmt`
+//! produces, and restored to their earlier version.
 
 use std::ops::Range;
 

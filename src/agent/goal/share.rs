@@ -13,7 +13,7 @@ const PARTS: u32 = 5;
 pub(crate) struct Share {
     /// The run.
     pub(crate) run: i64,
-    /// The part of its work that goes on, and is charged again afterwards.
+    /// The category of its work at the moment, to which costs are charged again afterwards.
     pub(crate) category: &'static str,
     /// The run's limit.
     pub(crate) limit: Limit,

@@ -1,5 +1,5 @@
 //! The stand-in for the person whom a run doesn't have: it says yes to calls that a person approved by their fingerprint, and
-//! else halts the run or says no.
+//! otherwise halts the run or says no.
 
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub const WAITS: &str = "the run waits for you to answer";
 /// Characters of a preview that a halted run keeps.
 const PREVIEW_CHARS_MAX: usize = 16 * 1024;
 
-/// The call that a question is about, as the events of the answer tell.
+/// The call that a question is about, according to the events of the answer.
 #[derive(Clone, Default)]
 pub(in crate::agent) struct Calls(Arc<Mutex<(String, String)>>);
 
@@ -59,7 +59,7 @@ pub(in crate::agent) struct StandIn {
     /// Fingerprints of calls that a person approved; each counts once.
     approved: Vec<String>,
     calls: Calls,
-    /// An overdue command is waited for, as long as its step's time lasts; else it goes on as a job.
+    /// True if an overdue command is waited for until its step's time is over; otherwise it continues as a job.
     pub(in crate::agent) waits: bool,
     /// The call that halts the run.
     pub(in crate::agent) halt: Option<Halt>,

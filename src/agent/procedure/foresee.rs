@@ -1,4 +1,4 @@
-//! A look at a procedure before it runs: what the rules would say of each step by now. Nothing runs, and nothing is written.
+//! A preview of a procedure: how the rules would judge each step now. Nothing runs, and nothing is written.
 
 use super::hands::{grant_of, plan_step};
 use super::{Agent, no_tools};
@@ -44,7 +44,7 @@ pub struct Foreseen {
     pub kind: &'static str,
     /// Its outlook.
     pub outlook: Outlook,
-    /// Its call, or what it is about.
+    /// Its call, or its subject.
     pub call: Covered,
 }
 
@@ -91,7 +91,7 @@ fn call_foreseen(
     if let Act::Tool { tool, .. } = &step.act
         && !runner.registry().is_tool(tool)
     {
-        // Nothing is started for a look.
+        // A preview starts nothing.
         return Ok((Outlook::Later, about(format!("{tool} is known once its server was started"))));
     }
     runner.gate().grant(Some(grant));

@@ -94,7 +94,7 @@ pub(super) fn plan_step(
     Ok(PlannedStep { question: runner.gate().question(&ticket), intent, args_hash, decision })
 }
 
-/// Returns the call of a step for the person who is asked about it, if its tool isn't the one any more that they allowed.
+/// Returns the call of a step for the person who is asked about it, if its tool differs from the version that they allowed.
 pub(super) fn changed_call(runner: &ToolRunner, step: &Step, args: &Value) -> Option<Covered> {
     let Act::Tool { tool, .. } = &step.act else { return None };
     let changed = runner.servers()?.changed(tool)?;
@@ -108,7 +108,7 @@ pub(super) fn changed_call(runner: &ToolRunner, step: &Step, args: &Value) -> Op
     })
 }
 
-/// Returns the fate of an edit that was cut off, from its files.
+/// Returns the fate of an interrupted edit, as its files show it.
 pub(super) fn edit_fate(runner: &ToolRunner, files: &[EditedFile]) -> Fate {
     let is_readable =
         |file: &EditedFile| matches!(runner.tree().read(&file.path, EDIT_BYTES_MAX), Ok(_) | Err(PathError::Missing));
@@ -135,7 +135,7 @@ pub(super) fn do_step(
     outcome
 }
 
-/// The wish of a step, as tools know it.
+/// Returns the wish of a step in the form of a tool call.
 fn wish(tool: &str, args: &Value) -> ToolCall {
     ToolCall { id: "step".into(), name: tool.to_owned(), arguments: args.to_string() }
 }

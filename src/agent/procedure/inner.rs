@@ -37,7 +37,7 @@ impl InnerRun {
         }
     }
 
-    /// Wants the run to end.
+    /// Requests the end of the run.
     pub(super) fn ends(&self) -> Result<(), Failure> {
         match self {
             Self::Procedure(journal) => journal.add(&sop::Event::CancelAsked),
@@ -52,7 +52,7 @@ pub(super) struct Standing {
     pub(super) end: Option<(&'static str, String, u8)>,
     /// The output of its last step.
     pub(super) output: String,
-    /// A person's way to let it go on.
+    /// The person's way to let it continue.
     pub(super) hint: String,
 }
 

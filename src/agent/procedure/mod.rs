@@ -1,5 +1,5 @@
-//! Carries out a run of a procedure: does what [`sop`] says is next, and adds the result to the run's journal before
-//! anything follows from it. It never prints, and asks nobody: what needs a person makes the run wait.
+//! Carries out a run of a procedure: does the next thing that [`sop`] returns, and adds the result to the run's journal before
+//! anything depends on it. It never prints or asks: a step that needs a person makes the run wait.
 
 mod foresee;
 mod hands;
@@ -37,7 +37,7 @@ pub trait Journal: Sync {
     /// Adds an event; it is on disk when this returns.
     ///
     /// # Errors
-    /// It can't be kept: nothing may follow from it.
+    /// It can't be stored: nothing may depend on it.
     fn add(&self, event: &sop::Event) -> Result<(), Failure>;
 
     /// Reads the events after number `after`: number, time, event.
@@ -58,10 +58,10 @@ pub trait Journal: Sync {
     /// They can't be read.
     fn fate(&self, step: &StepRun, conversation: Option<i64>) -> Result<Fate, Failure>;
 
-    /// Returns the run that a step begins, or the one that it began before, ready to go on.
+    /// Returns the run that a step starts, or the one that it started before, ready to continue.
     ///
     /// # Errors
-    /// It may not run, or can't be kept.
+    /// It may not run, or can't be stored.
     fn inner(&self, order: &Order<'_>) -> Result<InnerRun, Failure>;
 
     /// Returns the reason why the run may not go on: the files that its steps use aren't those that a person trusted.
@@ -77,7 +77,7 @@ pub trait Journal: Sync {
     fn run(&self) -> i64;
 }
 
-/// Somebody who sees a run.
+/// An observer of a run.
 pub trait Watcher {
     /// The run is about to do something.
     fn begins(&mut self, run: &Run, effect: &Effect);
@@ -146,7 +146,7 @@ struct ProcedureDriver<'a> {
     first: Option<String>,
     /// The time of its work.
     worked: Stopwatch,
-    /// The end of a wait that is over, whatever the clock says.
+    /// The end of the last wait, regardless of the clock.
     waited_until: i64,
 }
 
@@ -246,7 +246,7 @@ impl ProcedureDriver<'_> {
         })
     }
 
-    /// The most autonomy that the file leaves its calls.
+    /// Returns the highest autonomy that the file allows its calls.
     fn caution(&self) -> Result<Autonomy, Failure> {
         Ok(match self.definition()?.caution {
             Some(Caution::Readonly) => Autonomy::Readonly,
@@ -276,7 +276,7 @@ impl ProcedureDriver<'_> {
         self.add(&sop::Event::Paused { why: "it was interrupted".into(), is_estop: false })
     }
 
-    /// Waits until a time, or until somebody wants something of the run.
+    /// Waits until a time, or until another process requests something of the run.
     fn sleep(&mut self, until: i64, most_ms: u64, now: i64) -> Result<(), Failure> {
         let left = Duration::from_millis(u64::try_from(until - now).unwrap_or(0).min(most_ms));
         let stop = self.agent.runner().ok_or_else(no_tools)?.gate().stop().clone();
@@ -307,7 +307,7 @@ impl ProcedureDriver<'_> {
         })
     }
 
-    /// Binds what the trusted file allows for one step.
+    /// Applies the permissions that the trusted file grants one step.
     fn allow(&mut self, step: &Step) -> Result<(), Failure> {
         let is_auto = self.definition()?.mode == Mode::Auto;
         let grant = hands::grant_of(step, is_auto && step.act.is_literal())?;
@@ -354,7 +354,7 @@ impl ProcedureDriver<'_> {
                 self.add(&begun(plain(), Vec::new()))?;
                 self.run_inner(at, &step, args)
             }
-            // Time passes by itself.
+            // Time passes on its own.
             _ => self.add(&begun(plain(), Vec::new())),
         }
     }
@@ -387,7 +387,7 @@ impl ProcedureDriver<'_> {
             metadata.insert("outputBytes".to_owned(), output.len().into());
             output.truncate(output.floor_char_boundary(most));
             if step.keep_bytes.is_none() {
-                // Half an output would be taken for the whole one.
+                // Half an output would pass for the whole one.
                 (success, error) = (false, format!("its output is longer than {OUTPUT_BYTES_MAX} bytes"));
             }
         }
@@ -436,7 +436,7 @@ impl ProcedureDriver<'_> {
         if let Some(call) = self.agent.runner().filter(|_| changed).and_then(|it| hands::changed_call(it, step, args)) {
             return self.add(&sop::Event::Halted { call });
         }
-        // What stopped it may have stopped it halfway.
+        // It may have been stopped halfway.
         let unknown = sop::Event::Examined { step: step.id.clone(), fate: Fate::Unknown };
         match cut {
             Some(Cut::Time) => {
@@ -556,7 +556,7 @@ impl ProcedureDriver<'_> {
         if let Some(name) = name {
             self.agent.use_model(&name)?;
         }
-        // A request is judged by the sum of this run alone, so the runs of its steps are taken from the limit.
+        // A request is judged by the sum of this run alone, so the costs of its steps' runs are subtracted from the limit.
         let (all, own) = (self.journal.spent(&self.run)?, self.journal.spent(&Run::default())?);
         let inner = Spent { usd: all.usd - own.usd, tokens: all.tokens.saturating_sub(own.tokens), now: all.now };
         let left = self.run.left(&inner);
@@ -643,7 +643,7 @@ impl ProcedureDriver<'_> {
     }
 }
 
-/// Logs how a run goes on.
+/// Logs the progress of a run.
 fn log(run: i64, event: &sop::Event) {
     match event {
         sop::Event::Entered { .. } => tracing::info!(event = "sop_started", run),

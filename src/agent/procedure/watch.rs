@@ -1,4 +1,4 @@
-//! Looks after a step that goes on: its time, and what others want of the run meanwhile.
+//! Watches a running step: its time, and requests that others make of the run meanwhile.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -8,7 +8,7 @@ use super::Journal;
 use crate::agent::Cancel;
 use crate::sop::Event;
 
-/// Interval at which the journal is looked at for a person's word.
+/// Poll interval of the journal for a person's request.
 const POLL: Duration = Duration::from_millis(200);
 
 /// Reason why something was cut short.

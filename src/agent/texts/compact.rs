@@ -7,7 +7,7 @@ use crate::model::{Provider, Request};
 use crate::proto::{Event, Failure};
 use crate::turn::{self, Older, Part, Scale, estimate_tokens};
 
-/// Failed summaries after which no more are tried by themselves in this conversation.
+/// Number of failed summaries after which this conversation is no longer summarised automatically.
 pub(in crate::agent) const FAILURES_MAX: u8 = 3;
 /// The contents of the window.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -29,14 +29,14 @@ pub enum Written {
     Pending,
     /// Written; `None` if the model found nothing worth remembering.
     Done(Option<String>),
-    /// None came, for this reason.
+    /// No memory could be written, for this reason.
     Failed(String),
     /// Stopped.
     Stopped,
 }
 
 impl MemoryJob {
-    /// Looks how far it is.
+    /// Returns its progress.
     #[must_use]
     pub fn poll(&self) -> Written {
         match self.receiver.try_recv() {
@@ -81,8 +81,8 @@ impl Agent {
         Ok(written_memory(&text).map(str::to_owned))
     }
 
-    /// Begins to write a memory of these turns on a thread of its own, with the model that answered them or a nearer
-    /// one; `recorder` gets the cost. `None` if that model is no longer configured, or the turns have no answer.
+    /// Starts to write a memory of these turns on a separate thread, with the model that answered them or a nearer one;
+    /// `recorder` gets the cost. `None` if that model is no longer configured, or the turns have no answer.
     #[must_use]
     pub fn begin_memory(
         &mut self,

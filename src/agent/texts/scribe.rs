@@ -26,7 +26,7 @@ pub(in crate::agent) struct Scribe<'a> {
 }
 
 impl Scribe<'_> {
-    /// Puts a summary in the place of the older part.
+    /// Replaces the older part by a summary.
     pub(in crate::agent) fn summarise(
         &mut self,
         conversation: &mut Conversation,
@@ -84,8 +84,8 @@ impl Scribe<'_> {
     }
 }
 
-/// Makes a conversation shorter in the middle of a question, once: where its next request would pass the threshold, or the
-/// server refused it for its size.
+/// Shortens a conversation in the middle of a question, once: if its next request would exceed the threshold, or the server
+/// refused it for its size.
 pub(in crate::agent) struct Shorter<'a> {
     pub(in crate::agent) conversation: &'a mut Conversation,
     pub(in crate::agent) models: &'a Models,
@@ -162,8 +162,7 @@ impl Shorter<'_> {
     }
 }
 
-/// Puts the calls of earlier questions where they were made. A question as it was recorded is the end of the one that was
-/// sent.
+/// Inserts the calls of earlier questions at their places. A question as it was recorded is the end of the one that was sent.
 pub(in crate::agent) fn with_trails(request: &mut Request, trails: &[(String, Vec<Item>)]) {
     // Not the question that is asked now; and of questions that are alike, each trail has its own, from the last one on.
     let mut before = request.messages.len().saturating_sub(1);
@@ -179,7 +178,7 @@ pub(in crate::agent) fn with_trails(request: &mut Request, trails: &[(String, Ve
     }
 }
 
-/// The server's count of a request beside our estimate.
+/// The server's count of a request, and our estimate.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::agent) struct Counted {
     pub(in crate::agent) tokens: u64,

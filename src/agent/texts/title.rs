@@ -24,7 +24,7 @@ const SUMMARY_INSTRUCTIONS: &str = "You describe files of a repository. Answer w
     number, a colon, and what the file is for, in English, with at most 30 words. Nothing else.";
 /// Tokens that may be written for the summary of one file.
 const SUMMARY_TOKENS: u64 = 100;
-/// Characters of a summary that are taken.
+/// Limit on the characters of a summary; the rest is cut.
 const SUMMARY_CHARS_MAX: usize = 400;
 
 /// Makes titles.
@@ -44,8 +44,8 @@ impl Titler {
         Self { cancel, ..self }
     }
 
-    /// Asks for the title of a conversation that begins like this. `None` if there is no answer, it isn't a title, or a
-    /// budget forbids it.
+    /// Asks for the title of a conversation with this beginning. `None` if there is no answer, it isn't a title, or a budget
+    /// forbids it.
     pub fn title(&self, question: &str, answer: &str, recorder: &mut dyn Recorder) -> Option<String> {
         self.line(INSTRUCTIONS, question, answer, recorder).as_deref().and_then(title_of)
     }
@@ -118,7 +118,7 @@ fn title_of(text: &str) -> Option<String> {
     let line = text.lines().map(|line| line.trim_matches(marks)).find(|line| !line.is_empty())?;
     let line = line.strip_prefix("Title:").unwrap_or(line).trim_matches(marks);
     let clean: String = line.chars().filter(|c| !c.is_control()).collect();
-    // A model that talks has not made a title.
+    // A longer text is talk, not a title.
     (clean.chars().count() <= TITLE_CHARS_MAX && !clean.is_empty()).then_some(clean)
 }
 
@@ -145,7 +145,7 @@ impl Sink for Quiet<'_> {
         self.purse.permit(sending, self.recorder)
     }
 
-    /// No person is asked, so nothing goes further than they have allowed.
+    /// No person is asked, so no text goes to a more distant model than they have allowed.
     fn consent(&mut self, _: &Crossing) -> bool {
         false
     }
