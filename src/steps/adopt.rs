@@ -1,5 +1,5 @@
-//! Changes that were made elsewhere, on a copy of the workspace, made real as one: with the same journal as an undo, each
-//! path only if it still is what it was when the changes were collected. The step that results takes them back.
+//! Applies changes that were made elsewhere, on a copy of the workspace, as one change: with the same journal as an undo, each
+//! path only if it still is what it was when the changes were collected. The resulting step can revert them.
 
 use parking_lot::Mutex;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -22,7 +22,7 @@ use crate::files::{PathError, Stamp, is_plain, read_whole};
 
 /// Number of contents from which they go into a pack; fewer get a file each.
 const PACKED_MIN: usize = 64;
-/// Threads that read at most.
+/// Maximum number of reading threads.
 const THREADS_MAX: usize = 8;
 /// Changes that a thread reads before it takes further ones.
 const TAKEN_AT_ONCE: usize = 64;
@@ -30,7 +30,7 @@ const TAKEN_AT_ONCE: usize = 64;
 /// The new content of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NewContent {
-    /// A file whose content lies in a file of the same user, from where it may be moved.
+    /// A file whose content is in a file of the same user, which may be moved from there.
     File {
         /// Permission bits.
         mode: u32,
@@ -78,7 +78,7 @@ pub struct Adopted {
     pub left: Vec<(PathBuf, String)>,
 }
 
-/// Makes changes real, and a step of them unless it isn't wanted.
+/// Applies changes, and makes a step of them unless that isn't wanted.
 pub fn adopt(here: &mut Steps, text: &str, incoming: Vec<Incoming>, is_recorded: bool) -> Result<Adopted, StepsError> {
     adopt_in_steps(here, text, incoming, is_recorded, &mut || ())
 }
@@ -114,7 +114,7 @@ pub fn adopt_in_steps(
     }
     let planned = changes.clone();
     changes.iter_mut().for_each(|change| note_as_kept(change, &mut restored));
-    // The trees of the step are written beside the renames; if a path stays as it is, they aren't those.
+    // The trees of the step are written while the files are renamed; if a path then stays as it is, these trees are useless.
     let is_ahead = is_recorded && changes.len() >= PACKED_MIN;
     let (carried, ahead) = std::thread::scope(|scope| {
         let (here, changes) = (&*here, &changes);
@@ -129,7 +129,7 @@ pub fn adopt_in_steps(
     changes.retain(|change| !stays.contains(change.path.as_path()));
     if !is_recorded {
         close(here, &intent)?;
-        // What a person doesn't want to be kept was needed only as long as it could fail.
+        // Contents that aren't to be recorded were needed only as long as the change could fail.
         if here.list().is_empty() {
             here.store.forget_contents();
         }
@@ -151,7 +151,7 @@ pub fn adopt_in_steps(
     Ok(Adopted { report: StepReport { pruned: here.make_room()?, files: made.files - counted, ..made }, left })
 }
 
-/// Says of a change what the step keeps of it.
+/// Sets the states of a change to those that the step records.
 fn note_as_kept(change: &mut Change, as_new: &mut HashMap<PathBuf, State>) {
     change.before = as_new.remove(&change.path).unwrap_or(change.before);
     if change.after.id().is_some_and(|id| id.is_null()) {
@@ -159,7 +159,8 @@ fn note_as_kept(change: &mut Change, as_new: &mut HashMap<PathBuf, State>) {
     }
 }
 
-/// Reads what is there and what comes, and keeps both; many by several threads. Returns what has changed meanwhile, too.
+/// Reads the present and the new contents, and stores both; many changes are read by several threads. Also returns the paths that
+/// have changed meanwhile.
 fn read(here: &Steps, incoming: Vec<Incoming>) -> Result<Part, StepsError> {
     let is_many = incoming.len() >= PACKED_MIN;
     let threads = if is_many { std::thread::available_parallelism().map_or(1, usize::from) } else { 1 };
@@ -211,13 +212,13 @@ fn read(here: &Steps, incoming: Vec<Incoming>) -> Result<Part, StepsError> {
 
 /// One change whose contents were read.
 struct Ready {
-    /// Its place among what comes.
+    /// Its position in the list of incoming changes.
     number: usize,
     change: Change,
     /// The state before, unless it is a directory, whose times change with its entries.
     stamp: Option<Stamp>,
     source: Option<Source>,
-    /// A file that goes, as it can be made anew: its access list goes with it.
+    /// The state of a file that will be removed, in the form in which it can be made again: without its access list.
     as_new: Option<State>,
 }
 
@@ -257,7 +258,7 @@ impl Keeping<'_> {
         Ok(id)
     }
 
-    /// Keeps what is at a path now, if that is what was expected; returns the owner of a file, too.
+    /// Stores the present content of a path, if it is what was expected; also returns the owner of a file.
     fn before(&mut self, path: &Path, expected: Option<Stamp>) -> Result<Option<Found>, StepsError> {
         let failed = |error| StepsError::Path { path: path.to_owned(), error };
         let root = &self.steps.root;
@@ -327,7 +328,7 @@ impl Keeping<'_> {
     }
 }
 
-/// Opens a file of a copy, though its mode lets nobody read it.
+/// Opens a file of a copy, even if its mode doesn't allow reading.
 fn open_source(path: &Path) -> std::io::Result<File> {
     let open = || File::options().read(true).custom_flags(libc::O_NOFOLLOW).open(path);
     match open() {
@@ -339,7 +340,7 @@ fn open_source(path: &Path) -> std::io::Result<File> {
     }
 }
 
-/// Returns whether what is there is what was there. The time of a directory changes with each name in it.
+/// Returns whether a path is unchanged. The time of a directory changes with each name in it.
 fn is_as_expected(now: Option<Stamp>, expected: Option<Stamp>) -> bool {
     match (now, expected) {
         (Some(now), Some(expected)) if now.is_directory() => expected.is_directory(),

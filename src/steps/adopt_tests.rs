@@ -1,5 +1,5 @@
-//! Changes of a copy that are made real while somebody else works in the workspace, or while everything ends: what a person
-//! did meanwhile stays, nothing outside is touched, and a crash leaves all old or all new.
+//! Changes of a copy that are applied while other programs work in the workspace, or while the process is killed: a person's
+//! changes in the meantime stay, nothing outside is touched, and a crash leaves the state before or after.
 
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::process::ExitStatusExt;
@@ -12,7 +12,7 @@ use super::adopt::adopt_in_steps;
 use super::tests::{LIMITS, Scene, held};
 use super::*;
 
-/// Place where the contents of a copy lie.
+/// Directory of the contents of a copy.
 fn upper(scene: &Scene) -> PathBuf {
     scene.top.path().join("upper")
 }
@@ -127,7 +127,8 @@ fn an_access_list_of_the_copy_is_not_made_real_and_that_of_the_workspace_stays()
     let _ = steps.undo(1, false).expect("taken back");
     let stayed = of(scene.at("b")).expect("the list stays through an undo");
     assert!(of(scene.at("a")).is_none() && stayed.windows(4).any(|it| it == 4001_u32.to_le_bytes()));
-    // With its file a list goes: what is made anew gives the group what it had, not what the mask allowed.
+    // An access list is lost with its file: a file that is made again has the group's permissions from before, not those of the
+    // mask.
     assert_eq!(scene.held()[Path::new("b")].0 & 0o777, 0o664);
     let gone = incoming(&steps, "b", NewContent::Nothing);
     let _ = steps.adopt("rm b", vec![gone], true).expect("adopted");
@@ -163,7 +164,8 @@ fn overlayfs_leaves_no_attribute_on_the_users_files() {
     assert_eq!(String::from_utf8_lossy(&names[..length]), "user.own\0");
 }
 
-/// Tells this very test, started as a program of its own, where it works and at which step it is killed.
+/// The environment variable by which this test, started as a separate program, learns its directory and the step at which it is
+/// killed.
 const PLACE: &str = "REEDCLAW_TEST_ADOPT_PLACE";
 const KILLED_AT: &str = "REEDCLAW_TEST_ADOPT_KILLED_AT";
 
@@ -185,7 +187,7 @@ fn killed_at_any_step_all_is_old_or_all_is_new() {
         return;
     }
     killed_at_each_step(&start, &all, 1);
-    // Many are replaced by exchange, and what was there is removed afterwards.
+    // A large change replaces files by exchange, and removes the old ones afterwards.
     let starts = || {
         let names = (0..MANY).map(|number| format!("many/{number}"));
         let names: Vec<String> = names.chain((0..WIDE).map(|number| format!("wide/deep/{number}"))).collect();
@@ -235,8 +237,8 @@ fn tree(scene: &Scene, steps: &Steps, name: &str) -> Vec<Incoming> {
     all.map(|(path, content)| incoming(steps, &path, content)).into()
 }
 
-/// Each file of a new directory was moved twice by itself. A directory that holds more than is made real, or has rights and
-/// attributes that aren't shown, mustn't come as it is.
+/// Each file of a new directory was moved twice, one by one. A directory that contains more than the applied changes, or that has
+/// rights and attributes that aren't shown, must not be moved as it is.
 #[test]
 fn a_new_directory_is_moved_as_a_whole_if_it_holds_nothing_else() {
     let acl = |path: PathBuf| {
@@ -335,7 +337,7 @@ fn a_directory_of_changed_files_is_moved_as_a_whole_and_each_file_of_it_by_itsel
     }
 }
 
-/// The very files that were there go back, not copies of them: they change places with those that come.
+/// The original files are restored, not copies of them: they are exchanged with the new ones.
 #[test]
 fn files_that_were_replaced_go_back_when_a_later_one_fails() {
     let names: Vec<String> = (0..MANY).map(|number| format!("first/{number}")).collect();
@@ -400,7 +402,7 @@ fn killed_at_each_step(start: &dyn Fn() -> Scene, all: &dyn Fn(&Scene, &Steps) -
     assert!(news >= 5 && olds >= 5, "{news} {olds}");
 }
 
-/// Does something at each step in turn of making all real, in a fresh scene, and looks at the result.
+/// Interferes at each step of applying the changes in turn, in a fresh scene, and checks the result.
 fn at_each_step(meddle: impl Fn(&Scene), look: impl Fn(&Scene, usize)) {
     for when in 1.. {
         assert!(when < 100, "it never ends by itself");
@@ -418,7 +420,7 @@ fn at_each_step(meddle: impl Fn(&Scene), look: impl Fn(&Scene, usize)) {
             return;
         }
         if adopted.is_err() {
-            // What wasn't meddled with is as it was.
+            // Files that weren't interfered with are unchanged.
             assert_eq!(scene.read("a"), "old", "at step {when}");
         }
         look(&scene, when);
@@ -452,7 +454,7 @@ fn files_deleted_during_adoption_stay_deleted() {
 fn files_created_during_adoption_stay() {
     let make = |scene: &Scene| scene.write("made/new", "mine");
     at_each_step(make, |scene, when| assert_eq!(scene.read("made/new"), "mine", "at step {when}"));
-    // And what appears in a directory that is to go.
+    // The same with a file that appears in a directory that will be removed.
     let make = |scene: &Scene| scene.write("gone/deep/mine", "mine");
     at_each_step(make, |scene, when| assert_eq!(scene.read("gone/deep/mine"), "mine", "at step {when}"));
 }
@@ -495,7 +497,7 @@ fn a_content_that_is_swapped_for_a_link_is_not_followed() {
     assert_eq!(scene.held(), before);
 }
 
-/// Tells this very test, started in a mount namespace of its own, where a small disk is.
+/// The environment variable by which this test, started in its own mount namespace, learns the place of a small disk.
 const FULL: &str = "REEDCLAW_TEST_ADOPT_FULL";
 
 #[test]
@@ -525,7 +527,7 @@ fn a_full_disk_changes_nothing() {
     assert!(ended.status.success(), "{ended:?}");
 }
 
-/// Tells this very test, started as a program of an ordinary user, where it works.
+/// The environment variable by which this test, started as a program of an ordinary user, learns its directory.
 const ORDINARY: &str = "REEDCLAW_TEST_ADOPT_ORDINARY";
 
 /// Root reads everything; anybody else was refused the undo of a directory or a file that a command had closed.
@@ -573,7 +575,7 @@ fn an_ordinary_user_takes_back_what_a_command_closed() {
         assert!(scene.held() == before);
         let _ = steps.redo(1, false).expect("made again");
     }
-    // What can't be taken back stays as closed as it was.
+    // What can't be reverted stays closed.
     std::fs::set_permissions(scene.at("d"), std::fs::Permissions::from_mode(0o700)).expect("its mode");
     scene.write("d/mine", "mine");
     std::fs::set_permissions(scene.at("d"), std::fs::Permissions::from_mode(0o000)).expect("its mode");

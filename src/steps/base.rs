@@ -1,5 +1,5 @@
-//! The steps of one workspace: their store, a look at the workspace, a step made of what differs. It knows neither commands
-//! nor edits, and takes nothing back.
+//! The steps of one workspace: their store, a snapshot of the workspace, a step made of the differences. It knows neither
+//! commands nor edits, and reverts nothing.
 
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
@@ -31,14 +31,14 @@ pub struct Steps {
     /// The state directory, and all absolute paths that aren't covered: for other places.
     pub(super) state: PathBuf,
     pub(super) absent: Vec<PathBuf>,
-    /// The step of what a command did outside, to which its changes of the workspace are to be added.
+    /// The step of a command's changes outside, to which its changes of the workspace will be added.
     pub(super) joined: Option<u64>,
     pub(super) session: String,
     /// The run towards a goal that the next steps belong to.
     pub(super) run: Option<i64>,
-    /// The table that was last read or written, and what its file was then.
+    /// The last table that was read or written, and the identity of its file.
     pub(super) table: Option<(Table, Mark)>,
-    /// The contents of the user's repository at the looks that the next step is made of.
+    /// The contents of the user's repository at the snapshots from which the next step is made.
     pub(super) held: Vec<Theirs>,
     /// Bytes that were written since room was made.
     pub(super) written: u64,
@@ -52,17 +52,17 @@ pub struct StepReport {
     pub step: Option<u64>,
     /// Number of files that it changed.
     pub files: usize,
-    /// Number of those that can't be taken back.
+    /// Number of files that can't be reverted.
     pub lost: usize,
     /// The paths that it made or changed and that are there now, relative to the workspace.
     pub there: Vec<PathBuf>,
-    /// Old steps that made room.
+    /// Number of old steps that were removed to free space.
     pub pruned: usize,
 }
 
 impl Steps {
-    /// The steps of the workspace at `workspace`, kept below the state directory `state`; `all_left_out` are absolute paths that
-    /// aren't covered. Nothing is looked at yet.
+    /// Opens the steps of the workspace at `workspace`, stored below the state directory `state`; `all_left_out` are absolute
+    /// paths that aren't covered. No snapshot is made yet.
     ///
     /// # Errors
     /// The workspace can't be opened.
@@ -70,7 +70,7 @@ impl Steps {
         let root = Root::open(workspace, None).map_err(StepsError::Root)?;
         let store = Store::of(state, root.path());
         let mut nonce = [0; 8];
-        // Only a name that no other session has.
+        // The name must only differ from those of other sessions.
         let _ = SystemRandom::new().fill(&mut nonce);
         let within = |path: &PathBuf| path.strip_prefix(root.path()).ok().map(Path::to_owned);
         let mut left_out: Vec<PathBuf> = all_left_out.iter().filter_map(within).collect();
@@ -107,7 +107,7 @@ impl Steps {
         self.run = run;
     }
 
-    /// Limits of a look.
+    /// Returns the limits of a snapshot.
     #[must_use]
     pub fn limits(&self) -> &Limits {
         &self.limits
@@ -119,28 +119,28 @@ impl Steps {
         self.root.path()
     }
 
-    /// Every step that is kept, the oldest first.
+    /// Returns all stored steps, the oldest first.
     #[must_use]
     pub fn list(&self) -> Vec<Record> {
         self.store.steps()
     }
 
-    /// Bytes that are kept, and what of the workspace isn't covered.
+    /// Returns the number of stored bytes, and the paths of the workspace that aren't covered.
     #[must_use]
     pub fn cover(&self) -> (u64, Vec<(PathBuf, Why)>) {
         let skipped = self.store.table().map(|(table, _)| table.lost().chain(table.skipped.clone()).collect());
         (self.store.bytes(), skipped.unwrap_or_default())
     }
 
-    /// A content that is kept.
+    /// Returns a stored content.
     ///
     /// # Errors
-    /// It isn't.
+    /// It isn't stored.
     pub fn content(&self, id: &ObjectId) -> Result<Vec<u8>, StepsError> {
         self.store.content(id)
     }
 
-    /// Looks at the workspace; returns what has changed since the table was written.
+    /// Makes a snapshot of the workspace; returns the changes since the table was written.
     pub(super) fn look(&mut self, is_ahead: bool) -> Result<Vec<Change>, StepsError> {
         let mark = self.store.mark();
         if self.table.as_ref().map(|(_, mark)| *mark) != mark {
@@ -163,8 +163,8 @@ impl Steps {
         Ok(changes)
     }
 
-    /// Makes a step of changes that commands of other sessions have made, which still run or were cut off; what a person
-    /// changed is nobody's step.
+    /// Makes a step of changes by commands of other sessions, which still run or were interrupted; a person's changes belong to
+    /// no step.
     pub(super) fn attribute(
         &mut self,
         others: &[Other],
@@ -209,7 +209,7 @@ impl Steps {
         self.make_prepared(kind, text, notes, prepared, outside)
     }
 
-    /// Writes what the record of a step of these changes names.
+    /// Writes the objects that the record of a step of these changes refers to.
     pub(super) fn prepared(&self, mut changes: Vec<Change>) -> Result<Prepared, StepsError> {
         let written = secure(&self.store, &self.held, &mut changes, self.limits.bytes_max / 2)?;
         let trees = self.store.trees(&changes)?;
@@ -239,7 +239,7 @@ impl Steps {
         Ok(StepReport { step: Some(number), files, lost, there, pruned: 0 })
     }
 
-    /// Lets the oldest steps go if there is no room; returns how many.
+    /// Removes the oldest steps if there is too little space; returns how many.
     pub(super) fn make_room(&mut self) -> Result<usize, StepsError> {
         let written = std::mem::take(&mut self.written);
         if written == 0 || self.store.grown(written) <= self.limits.bytes_max {
@@ -249,7 +249,7 @@ impl Steps {
         Ok(self.store.prune(&table, self.limits.bytes_max))
     }
 
-    /// Keeps what is at a path, and says what that is.
+    /// Stores the content at a path, and returns its state.
     pub(super) fn keep_state(&self, path: &Path) -> Result<State, StepsError> {
         let failed = |error| StepsError::Path { path: path.to_owned(), error };
         let Some(stamp) = self.root.stamp(path).map_err(failed)? else { return Ok(State::Nothing) };

@@ -7,16 +7,16 @@ use super::base::Steps;
 use super::store::state::{Record, State};
 use super::store::table::Change;
 
-/// Rights that the owner needs: to read and change what is in a directory, and to read a file.
+/// Rights that the owner needs: to read and change the contents of a directory, and to read a file.
 const OF_DIRECTORY: u32 = 0o700;
 const OF_FILE: u32 = 0o400;
 
-/// The modes of what was opened.
+/// The modes of the opened paths: the original one and the present one.
 #[derive(Default)]
 pub(super) struct Opened(BTreeMap<PathBuf, (u32, u32)>);
 
 impl Opened {
-    /// Opens what these steps left closed, if it still has the mode that they left. The outer ones come first.
+    /// Opens paths that these steps left closed, if they still have the mode that the steps left. The outer ones come first.
     pub(super) fn by(here: &Steps, steps: &[Record], is_undone: bool) -> Self {
         let mut opened = Self::default();
         if nix::unistd::geteuid().is_root() {
@@ -47,14 +47,14 @@ impl Opened {
         }
     }
 
-    /// Forgets what has the mode that it is to have.
+    /// Forgets the paths that have got their new mode.
     pub(super) fn settle(&mut self, changes: &[Change]) {
         for change in changes.iter().filter(|it| it.after != State::Nothing) {
             self.0.remove(&change.path);
         }
     }
 
-    /// Closes again what is still as it was opened, the inner ones first.
+    /// Closes the paths that still have the opened mode, the inner ones first.
     pub(super) fn close(self, here: &Steps) {
         for (path, (mode, open)) in self.0.into_iter().rev() {
             if has_mode(here, &path, open) {

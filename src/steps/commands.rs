@@ -1,5 +1,5 @@
-//! Commands of a model: a look at the workspace before and after each. It also finishes what a session that ended in the
-//! middle has left.
+//! Commands of a model: a snapshot of the workspace before and after each. It also finishes the work of a session that was
+//! interrupted.
 
 use std::fs::File;
 
@@ -15,13 +15,13 @@ use crate::base::hex;
 use crate::base::text::counted;
 use crate::files::Locked;
 
-/// A command that runs, with what was there before it.
+/// A running command, with the state before it.
 #[must_use]
 pub struct Open {
     text: String,
-    /// Place where the repository stood.
+    /// The position of the repository.
     git: Option<Standing>,
-    /// The file that says so; held as long as it runs.
+    /// The file that records it; locked as long as it runs.
     name: String,
     _running: Locked<File>,
 }
@@ -34,8 +34,8 @@ impl Open {
     }
 }
 
-/// Looks at the workspace while nobody waits, so that a first command hasn't to: in a repository only, for there nearly
-/// all is kept already.
+/// Makes a snapshot of the workspace in the background, so that the first command needn't wait: only in a repository, since there
+/// nearly all contents are already stored.
 pub fn ahead(here: &mut Steps) -> Result<(), StepsError> {
     if Theirs::of(here.root.path(), 0).is_none() {
         return Ok(());
@@ -48,13 +48,13 @@ pub fn ahead(here: &mut Steps) -> Result<(), StepsError> {
     Ok(())
 }
 
-/// Looks at the workspace before a command.
+/// Makes a snapshot of the workspace before a command.
 pub fn before(here: &mut Steps, text: &str) -> Result<Open, StepsError> {
     let _held = enter(here)?;
     let others = here.others();
     let change = here.look(false)?;
     here.attribute(&others, change)?;
-    // What this look relies on is held until the command is over.
+    // The packs that this snapshot relies on are held open until the command is over.
     here.held = std::mem::take(&mut here.held).pop().map(Theirs::closed).into_iter().collect();
     here.opened += 1;
     let name = format!("open/{}-{}", here.session, here.opened);
@@ -67,11 +67,11 @@ pub fn before(here: &mut Steps, text: &str) -> Result<Open, StepsError> {
     Ok(Open { text, git, name, _running: running })
 }
 
-/// Looks at it after the command, and makes a step of what differs.
+/// Makes a snapshot after the command, and a step of the differences.
 pub fn after(here: &mut Steps, open: Open) -> Result<StepReport, StepsError> {
     let made = enter(here).and_then(|_held| {
         let changes = here.look(false)?;
-        // The look before is there too, so that there may be one though now there is no repository.
+        // The snapshot before is included, so there may be a repository in the list though there is none now.
         let git = here.held.get(usize::from(open.git.is_some())).map(|theirs| &theirs.standing);
         let notes = Standing::moved(open.git.as_ref(), git);
         let made = here.make(Kind::Command, open.text.clone(), notes, changes)?;
@@ -82,8 +82,8 @@ pub fn after(here: &mut Steps, open: Open) -> Result<StepReport, StepsError> {
     made
 }
 
-/// Finishes what a session that ended in the middle has left: a command, an edit or a job that was cut off becomes a step, an
-/// undo that counted is carried on. Returns a line for each.
+/// Finishes the work of a session that was interrupted: its command, edit or job becomes a step, and an undo already in effect is
+/// completed. Returns a line for each.
 pub fn recover(here: &mut Steps) -> Result<Vec<String>, StepsError> {
     if !here.store.is_there() {
         return Ok(Vec::new());

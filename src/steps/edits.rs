@@ -13,7 +13,7 @@ use super::together::enter;
 use crate::base::hex;
 use crate::base::text::counted;
 
-/// Paths that a step of edits looks at.
+/// Limit on the paths that a step of edits covers.
 const PATHS_MAX: usize = 2_000;
 /// The folder of the notes, in the store.
 const NOTES: &str = "edits";
@@ -23,13 +23,13 @@ const NOTES: &str = "edits";
 pub struct Before {
     text: String,
     states: Vec<(PathBuf, State)>,
-    /// Files with an access list, as they can be made anew: if one goes, its list goes with it.
+    /// The states of files with an access list, in the form in which they can be made again: a removed file loses its list.
     as_new: HashMap<PathBuf, State>,
-    /// The note of it, held as long as the edit runs.
+    /// The note about it, locked as long as the edit runs.
     note: Option<Note>,
 }
 
-/// Looks at files before an edit of exactly these.
+/// Records the state of files before an edit of exactly these.
 pub fn before(here: &mut Steps, text: &str, paths: &[PathBuf]) -> Result<Before, StepsError> {
     let _held = enter(here)?;
     // The directories too, for an edit may have to make them.
@@ -50,7 +50,7 @@ pub fn before(here: &mut Steps, text: &str, paths: &[PathBuf]) -> Result<Before,
     Ok(Before { text, states, as_new, note })
 }
 
-/// Looks at them after it, and makes a step of what differs.
+/// Compares the files after it, and makes a step of the differences.
 pub fn after(here: &mut Steps, mut before: Before) -> Result<StepReport, StepsError> {
     let note = before.note.take();
     let made = enter(here).and_then(|_held| {
@@ -114,7 +114,7 @@ fn note(here: &mut Steps, text: &str, states: &[(PathBuf, State)]) -> Result<Not
     here.store.note(NOTES, &format!("{}-{}", here.session, here.opened), &text)
 }
 
-/// The notes that no session holds: their names, the texts, and what was there before.
+/// Returns the notes that no session has locked: their names, the texts, and the states before.
 fn cut_off(here: &Steps) -> impl Iterator<Item = (String, String, Vec<(PathBuf, State)>)> {
     here.store.cut_off(NOTES, &here.session).filter_map(|(name, note)| {
         let mut lines = note.lines();

@@ -18,17 +18,17 @@ use crate::proto::known_paths::{View, WorkTree, stays_below};
 
 /// Bytes of a file that are compared and can be put back; of a longer one the stamp is compared.
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
-/// Bytes of all of them; of the rest the stamps are compared.
+/// Maximum size of all of them together; the rest is compared by stamps.
 const ALL_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Factor by which the second look may last longer and see more entries, since it sees what a command made.
 const AGAIN: u32 = 10;
 /// The clock of a file system may be late by this much.
 const TICK_NS: i64 = 20_000_000;
-/// Of what git keeps for a linked work tree.
+/// Names of the protected files in git's directory for a linked work tree.
 const OF_WORKTREE: [&[u8]; 3] = [b"gitdir", b"commondir", b"config.worktree"];
-/// The further files of that, which serve nothing once those are gone.
+/// Names of its other files, which are useless once those are gone.
 const LEFT_OF_WORKTREE: [&str; 5] = ["HEAD", "ORIG_HEAD", "index", "locked", "logs/HEAD"];
-/// Those of its directories that are empty then.
+/// Its directories that are then empty.
 const DIRECTORIES_LEFT: [&str; 2] = ["logs", "refs"];
 /// Directories of git's that hold others of git's, with rules of their own.
 const PARTS: [&[u8]; 2] = [b"modules", b"worktrees"];
@@ -43,16 +43,16 @@ enum Held {
     Link(Vec<u8>),
     /// Something that isn't read: too long, new, not readable, neither file nor link.
     Unread(Stamp),
-    /// The first look hasn't come so far: nobody knows.
+    /// Unknown, since the first pass didn't get this far.
     Unseen,
 }
 
 /// The protected files in a workspace, as they were.
 pub struct Guard {
     held: BTreeMap<PathBuf, Held>,
-    /// The other files that git keeps for linked work trees: they aren't protected, but without them what is put back serves nothing.
+    /// Git's other files for linked work trees: they aren't protected, but without them the restored ones are useless.
     of_worktrees: BTreeMap<PathBuf, Held>,
-    /// The directories in which there may be such files, and those of them that couldn't be looked into.
+    /// The directories that may contain such files, and those of them that couldn't be read.
     directories: BTreeSet<PathBuf>,
     closed: BTreeSet<PathBuf>,
     is_whole: bool,
@@ -67,14 +67,15 @@ type ByName = Box<dyn Fn(&[u8], bool) -> bool + Send + Sync>;
 
 /// Rules by which a path of the workspace is protected.
 pub struct IsProtected {
-    /// By its name, and whether it is a link. In the directory of a submodule the name is that of the place in a `.git` of its own.
+    /// By its name, and whether it is a link. In the directory of a submodule the name is that of the place in a `.git` of its
+    /// own.
     pub by_name: ByName,
     /// A link by its target: it leads out of the workspace, or to a protected place.
     pub by_target: Box<dyn Fn(&Path) -> bool + Send + Sync>,
 }
 
 impl Guard {
-    /// Looks at them before a command.
+    /// Records the protected files before a command.
     #[must_use]
     pub fn before(root: &Root, limits: &Limits, is_protected: IsProtected) -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
@@ -91,7 +92,7 @@ impl Guard {
         Self { held, of_worktrees, directories, closed, is_whole, since_ns, limits: limits.clone(), is_protected }
     }
 
-    /// Takes what is at these paths now for what has been there: somebody has agreed to it.
+    /// Adopts the present state of these paths as the earlier one, since a person has agreed to it.
     pub fn accept<'a>(&mut self, root: &Root, paths: impl Iterator<Item = &'a Path>) {
         for path in paths {
             match look(root, path) {
@@ -108,8 +109,9 @@ impl Guard {
         self.is_whole
     }
 
-    /// Looks again: what has changed, and whether that is all. What came stands in front, for it may be in the way of what
-    /// is put back. A directory that can't be looked into counts as changed if it could be before, or wasn't there.
+    /// Compares the present state; returns the changes, and whether everything was covered. New paths come first, because they
+    /// may be in the way of what is restored. An unreadable directory counts as changed if it was readable before or didn't
+    /// exist.
     #[must_use]
     pub fn changed(&self, root: &Root) -> (Vec<Changed>, bool) {
         let limits = Limits {
@@ -153,7 +155,7 @@ impl Guard {
             let before = Some(before.clone()).filter(|before| Some(before) != after.as_ref())?;
             return Some(Changed { path, before: Some(before), after, made: None });
         }
-        // The content of what is new counts for nothing, and there may be any number of it.
+        // The content of a new file doesn't matter, and there may be any number of new files.
         let stamp = root.stamp(&path).ok()??;
         let is_known = self.is_whole || path.parent().is_some_and(|directory| self.directories.contains(directory));
         if !is_known && stamp.changed_ns < self.since_ns {
@@ -165,14 +167,14 @@ impl Guard {
     }
 }
 
-/// The workspace now, beside what was held of it before.
+/// The present workspace and its earlier state.
 struct Now<'a> {
     guard: &'a Guard,
     root: &'a Root,
 }
 
 impl Now<'_> {
-    /// Leaves out linked work trees of git that have come or gone as a whole. What is protected in a new one must be the same as in the
+    /// Leaves out linked work trees that were made or removed as a whole. Protected files in a new one must be the same as in the
     /// repository before.
     fn without_worktrees(&self, changed: Vec<Changed>) -> Vec<Changed> {
         let gitdirs = || changed.iter().map(|it| it.path.as_path()).filter(|path| path.ends_with("gitdir"));
@@ -248,7 +250,7 @@ impl View for Now<'_> {
     }
 }
 
-/// A protected file that isn't what it was.
+/// A protected file that has changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Changed {
     /// Its path from the workspace.
@@ -280,10 +282,10 @@ impl fmt::Display for Changed {
 }
 
 impl Changed {
-    /// Puts back what was there, or takes away what came.
+    /// Restores the earlier state, or removes a new file.
     ///
     /// # Errors
-    /// It has changed once more, what was there isn't known, or the file system refuses.
+    /// It has changed once more, its earlier state isn't known, or the file system refuses.
     pub fn put_back(&self, root: &Root) -> Result<(), StepsError> {
         let failed = |error| StepsError::Path { path: self.path.clone(), error };
         let now = match &self.after {
@@ -319,8 +321,7 @@ impl Changed {
         placed.map_err(failed)
     }
 
-    /// Takes away the directories that came with it, as far as they are empty now. Of a linked work tree that came, git's own
-    /// notes go too.
+    /// Removes the new directories above it, as far as they are empty now, and git's own files for a new linked work tree.
     fn clear(&self, root: &Root) {
         let (Some(made), Some(directory)) = (&self.made, self.path.parent()) else { return };
         let is_worktree = directory.parent().is_some_and(|above| above.ends_with("worktrees"))
@@ -344,7 +345,7 @@ impl Held {
     }
 }
 
-/// The further files that git keeps for a linked work tree, by the path of its `gitdir`.
+/// Returns the paths of git's other files for a linked work tree, from the path of its `gitdir`.
 fn left_of_worktree(path: &Path) -> impl Iterator<Item = PathBuf> {
     let directory = path.parent().filter(|_| path.ends_with("gitdir")).map(Path::to_owned);
     LEFT_OF_WORKTREE.iter().filter_map(move |name| Some(directory.as_ref()?.join(name)))
@@ -372,7 +373,7 @@ struct Protected {
     is_whole: bool,
 }
 
-/// Looks for the protected paths of a workspace. Links that are newer than a moment count by their targets, too.
+/// Searches a workspace for protected paths. Links that are newer than a moment are also judged by their targets.
 fn protected(root: &Root, limits: &Limits, is_protected: &IsProtected, since_ns: Option<i64>) -> Protected {
     let all = Mutex::new(Protected {
         paths: Vec::new(),
@@ -393,14 +394,14 @@ fn protected(root: &Root, limits: &Limits, is_protected: &IsProtected, since_ns:
     Protected { is_whole: end == SurveyEnd::Whole, ..all.into_inner() }
 }
 
-/// Names in a directory: protected ones, and directories to look into.
+/// The names in a directory: protected ones, and subdirectories to search.
 struct Visited<'a> {
     files: Vec<&'a [u8]>,
     directories: Vec<&'a [u8]>,
 }
 
 fn is_git(name: &[u8]) -> bool {
-    // Some file systems take it for the same.
+    // Some file systems ignore case.
     name.eq_ignore_ascii_case(b".git")
 }
 
@@ -464,7 +465,7 @@ mod tests {
         Limits { bytes_max: 0, file_bytes_max: 0, files_max, look_time: time, read_time: time, compare_time: time }
     }
 
-    /// Rules by which a file that git runs is protected, and what a test says; so are links that lead to another folder.
+    /// Rules by which a file that git runs is protected, plus the rule of a test, plus links that lead to another folder.
     fn rules(is_one: fn(&[u8], bool) -> bool) -> IsProtected {
         let by_name = move |name: &[u8], is_link| {
             let own = [
@@ -527,7 +528,7 @@ mod tests {
             rules(|name, is_link| name == b".envrc" || name == b".cargo" && is_link),
         );
         assert!(guard.is_whole() && changes(&guard, &root).is_empty());
-        // What a command does that is no harm here.
+        // Changes by a command that do no harm here.
         for path in ["src/config", ".git/HEAD", ".git/objects/ab/more", ".git/info/exclude", ".git/hooks/new.sample"] {
             put(&root, path, "other\n");
         }
@@ -675,7 +676,7 @@ mod tests {
         let (changed, _) = guard.changed(&root);
         assert_eq!(changed.len(), 1);
         assert!(changed[0].put_back(&root).is_err());
-        // If not all was examined, that is reported, and what is newer than the look counts.
+        // If not everything was examined, that is reported, and paths newer than the first pass count.
         let cut = Guard::before(&root, &limits(10), rules(|name, _| name == b".envrc"));
         assert!(!cut.is_whole());
         put(&root, "deep/er/.git/hooks/new", "x\n");
@@ -688,7 +689,7 @@ mod tests {
         );
     }
 
-    /// A command kept what came after the first 5,000 of its protected files.
+    /// A command's protected files beyond the first 5,000 weren't restored.
     #[test]
     fn a_protected_file_among_thousands_is_put_back() {
         let (_dir, root) = workspace();

@@ -1,5 +1,5 @@
-//! Steps taken back, and made again: each path is what the step left there, or nothing is touched. All new contents lie ready
-//! on the disk before a note of what is to be done counts; from there a crash is carried on, not taken back.
+//! Reverts steps and makes them again: each path must be what the step left there, or nothing is changed. All new contents are on
+//! the disk before a note of the intended changes takes effect; from then on an interrupted undo is completed, not reverted.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ffi::OsString;
@@ -21,7 +21,7 @@ use crate::files::{PathError, Places, Stage, Stamp};
 pub(super) const INTENT: &str = "undoing";
 /// First line of it: what it is, and its version.
 const HEAD: &str = "reedclaw-undo 1";
-/// Last line of one that is whole.
+/// Last line of a complete one.
 const END: &str = "end";
 /// Threads that wait for the disk at once.
 const SYNCING_THREADS: usize = 8;
@@ -29,7 +29,7 @@ const SYNCING_THREADS: usize = 8;
 const SYNCED_ALONE_MAX: usize = 64;
 /// Permissions of a directory's owner.
 const OWNERS: u32 = 0o700;
-/// Longest file that is compared with what a step left.
+/// Longest file that is compared with the result of a step.
 const COMPARED_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
 /// The work at a path: from `before` to `after`.
@@ -39,7 +39,7 @@ pub(super) struct Plan {
     pub(super) conflicts: Vec<Conflict>,
 }
 
-/// Place where the new content of a path lies, if the store doesn't have it.
+/// Source of the new content of a path, if it isn't in the store.
 pub(super) enum Source {
     /// In a file, which is moved from there if it can be.
     File {
@@ -48,17 +48,17 @@ pub(super) enum Source {
         /// `true` if it has the mode and the owner already that it is to have, and no attributes.
         is_ready: bool,
     },
-    /// Here; of a link, where it leads.
+    /// In memory; for a link, its target.
     Bytes(Vec<u8>),
 }
 
 /// New contents, in the order of the changes; none at all if the store has every one.
 pub(super) type Sources = Vec<Option<Source>>;
 
-/// The work as it is noted beforehand.
+/// The intended changes, in the form in which they are noted beforehand.
 pub(super) struct Intent {
     pub(super) stage: String,
-    /// Steps, and whether they are taken back then.
+    /// Steps, and whether they are reverted afterwards.
     pub(super) steps: Vec<(u64, bool)>,
     pub(super) changes: Vec<Change>,
     /// Other places that are turned together with this one; their notes have the name of the stage.
@@ -80,7 +80,7 @@ pub fn plan(here: &Steps, steps: &[Record], is_undone: bool, opened: &Opened) ->
     for change in steps.iter().flat_map(|step| &step.changes) {
         let (from, to) = if is_undone { (change.after, change.before) } else { (change.before, change.after) };
         let entry = together.entry(&change.path).or_insert((from, to, true));
-        // Between two steps somebody else may have changed it.
+        // Another program may have changed it between two steps.
         entry.2 &= (entry.0, entry.1) == (from, to) || entry.1 == from;
         entry.1 = to;
     }
@@ -94,12 +94,13 @@ pub fn plan(here: &Steps, steps: &[Record], is_undone: bool, opened: &Opened) ->
         if now == to {
             continue;
         }
-        // Nobody can tell whether it is still what the step left, so it stays, and the rest of the step doesn't wait for it.
+        // It can't be known whether the path still is what the step left, so it stays, and the rest of the step is done without
+        // it.
         if let (State::Unknown(_), State::Unknown(why)) = (now, from) {
             plan.left.push((path.to_owned(), format!("the step didn't keep what it left there: {why}")));
             continue;
         }
-        // A directory that is to go goes if it is empty; one that is to come is there already.
+        // A directory that should be removed is removed if it is empty; one that should be made exists already.
         let is_free = now.is_directory()
             && (from.is_directory() && to == State::Nothing || to.is_directory() && !from.is_directory());
         let why = match (now, from) {
@@ -117,8 +118,7 @@ pub fn plan(here: &Steps, steps: &[Record], is_undone: bool, opened: &Opened) ->
     Ok(plan)
 }
 
-/// Returns whether git has only looked at its files again, as a mere `git status` does: nothing of anybody is lost
-/// then.
+/// Returns whether git has only refreshed its index, as a mere `git status` does: then nothing is lost.
 fn is_refreshed_index(here: &Steps, path: &Path, from: State, now: State) -> bool {
     let (State::File { mode: old, id: from }, State::File { mode, id: now }) = (from, now) else { return false };
     let contents = || here.store.content(&from).ok().zip(here.store.content(&now).ok());
@@ -157,10 +157,10 @@ fn compared(here: &Steps, path: &Path) -> Result<State, StepsError> {
     })
 }
 
-/// Does what is planned, as one; contents that aren't in the store lie at their sources. Returns what it had to leave, and the
-/// intent, which is to be closed once the changes are a step: from here on a crash makes one of them.
-/// `known` are the stamps with which the contents before were read: a path that has another one by now is left. Without
-/// them nothing is done where one has changed.
+/// Carries out a plan as one change; contents that aren't in the store are at their sources. Returns what it had to leave, and
+/// the intent, which must be closed once the changes are a step: until then a crash makes a step of them. `known` are the stamps
+/// with which the earlier contents were read: a path whose stamp differs now is left. Without them nothing is done if any path
+/// has changed.
 pub fn carry_out(
     here: &Steps,
     changes: Vec<Change>,
@@ -179,7 +179,7 @@ pub fn carry_out(
     step();
     let left = match apply(here, &intent, Some(&stamps), step) {
         Ok(left) => left,
-        // What failed to go back, too, stays noted, and whoever comes next goes on.
+        // If reverting fails, too, the note stays, and the next session completes the work.
         Err(error) => {
             if is_reversed(here, &intent) {
                 here.store.remove(INTENT);
@@ -192,12 +192,12 @@ pub fn carry_out(
     Ok((left, intent))
 }
 
-/// The directory in which contents wait.
+/// Returns the name of the directory for waiting contents.
 pub fn stage_name(here: &Steps) -> String {
     format!("{}{}", look::STAGE_PREFIX, here.session)
 }
 
-/// Lays the new contents ready, on the disk; returns the stamps of what they replace.
+/// Writes the new contents to the stage, on the disk; returns the stamps of the contents that they replace.
 pub fn lay_all_ready(
     here: &Steps,
     intent: &Intent,
@@ -219,7 +219,7 @@ pub fn lay_all_ready(
     Ok(read)
 }
 
-/// Puts back what was done before something failed; says whether all is as it was.
+/// Reverts what was done before a failure; returns whether everything is as it was.
 pub fn is_reversed(here: &Steps, intent: &Intent) -> bool {
     let back = intent.changes.iter().map(|it| Change { path: it.path.clone(), before: it.after, after: it.before });
     let (stage, places) = (intent.stage.clone(), Vec::new());
@@ -232,12 +232,12 @@ fn stamps(here: &Steps, intent: &Intent) -> Result<Vec<Option<Stamp>>, StepsErro
         let found = here.root.stamp(&it.path);
         found.map_err(|error| StepsError::Path { path: it.path.clone(), error })
     };
-    // A directory's times change with what is put into it.
+    // A directory's times change with its entries.
     let stamp = |it: &Change| Ok(stamp(it)?.filter(|stamp| !stamp.is_directory()));
     intent.changes.iter().map(stamp).collect()
 }
 
-/// Lays every new content ready, onto the disk.
+/// Writes all new contents to the stage and syncs them.
 fn prepare(here: &Steps, intent: &Intent, sources: &Sources, step: &mut dyn FnMut()) -> Result<(), StepsError> {
     let stage = staging(here, intent)?;
     let (mut laid, mut places) = (Vec::new(), here.root.places());
@@ -262,7 +262,7 @@ fn prepare(here: &Steps, intent: &Intent, sources: &Sources, step: &mut dyn FnMu
     .map_err(failed)
 }
 
-/// Removes what still waits. Thousands of old files take a while: they go where nobody has to wait for that.
+/// Removes the remaining contents of the stage. Removing thousands of old files takes a while, so it is done in the background.
 pub fn unstage(here: &Steps, intent: &Intent) {
     let trash = here.store.trash();
     if intent.is_large() && here.root.move_stage(&intent.stage, &trash) {
@@ -280,8 +280,7 @@ fn remove_stage(here: &Steps, stage: &str) {
     }
 }
 
-/// Removes directories in which contents of a killed session wait, unless an undo that counts needs them. The lock is held, so
-/// that nobody works with one.
+/// Removes stages that killed sessions left, unless an undo in effect needs them. The lock is held, so none of them is in use.
 pub fn remove_left_stages(here: &Steps) {
     let own = here.store.text(INTENT).as_deref().and_then(Intent::of).map(|intent| intent.stage);
     let is_needed = |stage: &String| Some(stage) == own.as_ref() || here.store.text(&note_of(stage)).is_some();
@@ -329,7 +328,7 @@ fn lay_ready(
     Ok(matches!(after, State::File { .. }))
 }
 
-/// Brings every path to what it is to be; one that is neither that nor what it was is left. It can be done again.
+/// Changes every path to its new state; a path that has neither its old nor its new state is left. It can be repeated.
 pub fn apply(
     here: &Steps,
     intent: &Intent,
@@ -341,7 +340,7 @@ pub fn apply(
     order.sort_by_cached_key(|at| intent.changes[*at].path.components().count());
     let stage = staging(here, intent)?;
     let stamp_of = |at: usize| stamps.and_then(|stamps| stamps[at]);
-    // First what goes, from the deepest; then what comes, from the top.
+    // First the removals, from the deepest; then the additions, from the top.
     let goes = |at: &&usize| {
         let Change { before, after, .. } = &intent.changes[**at];
         *after == State::Nothing || before.is_directory() != after.is_directory() && *before != State::Nothing
@@ -360,7 +359,7 @@ pub fn apply(
         if change.path.ancestors().any(|above| moved.contains(above)) {
             continue;
         }
-        // A directory that waits as a whole is moved where nothing is; else what is in it comes by itself.
+        // A directory that was staged as a whole is moved to a free place; otherwise its contents are added one by one.
         let is_new_directory = change.before == State::Nothing && change.after.is_directory();
         if is_new_directory && intent.is_large() && stage.place(*at, &change.path, true, &mut places).is_ok() {
             moved.insert(change.path.as_path());
@@ -384,8 +383,8 @@ pub fn apply(
             here.root.set_mode(&change.path, mode).map_err(failed)?;
         }
     }
-    // The note goes after the renames. If it can't be gone without them, there is nothing to wait for: after a power cut
-    // it says what is left to do.
+    // The note is removed after the renames. If its removal can't reach the disk before them, there is no need to wait: after a
+    // power cut the note shows what is left to do.
     if intent.is_large() && (here.root.shares_journal(&here.store.folder) || stage.sync_all().is_ok()) {
         return Ok(left);
     }
@@ -403,7 +402,7 @@ fn found(here: &Steps, change: &Change, stamp: Option<Stamp>, places: &mut Place
     }
 }
 
-/// Takes away what was there; says why where it stays.
+/// Removes the old content; returns the reason if it stays.
 fn take_away(
     here: &Steps,
     stage: &Stage<'_>,
@@ -433,7 +432,7 @@ fn take_away(
     Ok(None)
 }
 
-/// Brings what is to be there; says why if that isn't done.
+/// Adds the new content; returns the reason if that isn't done.
 fn bring(
     here: &Steps,
     stage: &Stage<'_>,
@@ -462,7 +461,7 @@ fn bring(
         return Ok(Some("it has changed meanwhile".to_owned()));
     }
     let is_new = now == State::Nothing;
-    // After a crash what waits may be what was there before.
+    // After a crash, the staged content may be the old one.
     let is_ready = stamp.is_some() || is_new && stage.holds(at, path) || is_ready(stage, at, change);
     if is_ready && intent.is_large() && !is_new && stage.exchange(at, path, places).is_ok() {
         return Ok(None);
@@ -479,7 +478,7 @@ fn bring(
     stage.place(at, path, is_new, places).map_err(failed).map(|()| None)
 }
 
-/// Returns whether what waits for a path is what is to be there.
+/// Returns whether the staged content of a path is the new one.
 fn is_ready(stage: &Stage<'_>, at: usize, Change { path, after, .. }: &Change) -> bool {
     let held = stage.held(at, path, COMPARED_BYTES_MAX);
     after.id().is_some_and(|id| id.is_null() || held.is_ok_and(|(_, bytes)| name_of(&bytes) == Some(id)))
@@ -505,7 +504,7 @@ pub fn mark_steps(here: &Steps, intent: &Intent) -> Result<(), StepsError> {
 }
 
 impl Intent {
-    /// Returns whether it is synced as a whole, and what it replaces is removed afterwards.
+    /// Returns whether it is synced as a whole, and replaced files are removed afterwards.
     fn is_large(&self) -> bool {
         self.changes.len() > SYNCED_ALONE_MAX
     }

@@ -1,6 +1,6 @@
-//! Jobs: what a command changes after its call is over becomes a step of its own once it has ended. What other steps did
-//! meanwhile, on a copy or by an edit, isn't the job's; what a person changed can't be told apart. A note says what a job is
-//! about while it runs, so that the next session makes a step of one whose session was killed.
+//! Jobs: what a command changes after its call is over becomes a step of its own once it has ended. The changes of other steps in
+//! the meantime, on a copy or by an edit, don't belong to the job; a person's changes can't be distinguished. A note describes a
+//! job while it runs, so that the next session makes a step of one whose session was killed.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -21,9 +21,9 @@ const NOTES: &str = "jobs";
 #[must_use]
 pub struct Job {
     text: String,
-    /// The steps when its call was over, and whether they were taken back.
+    /// The steps at the end of its call, and whether they were reverted.
     known: BTreeMap<u64, bool>,
-    /// The note of it; none if it couldn't be written, and then a crash loses which command it was.
+    /// The note about it; `None` if it couldn't be written, and then a crash loses the name of the command.
     note: Option<Note>,
 }
 
@@ -35,7 +35,7 @@ impl Job {
     }
 }
 
-/// Notes that a command goes on; the look after its call has just been.
+/// Notes that a command continues as a job; the snapshot after its call has just been made.
 pub fn begin(here: &mut Steps, text: &str) -> Job {
     let known: BTreeMap<u64, bool> = here.list().iter().map(|step| (step.number, step.is_undone)).collect();
     let steps = known.iter().map(|(number, is_undone)| format!("{number} {}\n", u8::from(*is_undone)));
@@ -45,7 +45,7 @@ pub fn begin(here: &mut Steps, text: &str) -> Job {
     Job { text: cut(text), known, note: here.store.note(NOTES, &name, &lines).ok() }
 }
 
-/// Looks at the workspace when it has ended, and makes a step of what it changed since its call.
+/// Makes a snapshot of the workspace when it has ended, and a step of its changes since its call.
 pub fn after(here: &mut Steps, job: Job) -> Result<StepReport, StepsError> {
     let Job { text, known, note } = job;
     let made = enter(here).and_then(|_held| {
@@ -80,7 +80,7 @@ pub fn recover(here: &mut Steps) -> Result<Vec<String>, StepsError> {
     Ok(notices)
 }
 
-/// Makes a step of what differs from the last look, but for what other steps did since the job began.
+/// Makes a step of the differences from the last snapshot, except those that other steps made since the job began.
 fn make_of_job(
     here: &mut Steps,
     text: String,

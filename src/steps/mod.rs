@@ -1,7 +1,6 @@
-//! A model's changes of the workspace, step by step, for undo: a look before each command and one
-//! after it, an edit's own files before and after. Contents lie in a store outside the workspace. It knows nothing of
-//! who ran what, and leaves a repository's own state alone, but for what the guard of protected files is asked to put
-//! back.
+//! A model's changes of the workspace, step by step, for undo: a snapshot before and after each command, and an edit's own files
+//! before and after. Contents are in a store outside the workspace. It knows nothing of who ran what, and leaves a repository's
+//! own state alone, except for files that the guard of protected files is asked to restore.
 
 mod adopt;
 #[cfg(test)]
@@ -42,8 +41,8 @@ pub use together::TakenBack;
 
 // Each operation has its file; this is the list of them.
 impl Steps {
-    /// Looks at the workspace while nobody waits, so that a first command hasn't to: in a repository only, for there nearly
-    /// all is kept already.
+    /// Makes a snapshot of the workspace in the background, so that the first command needn't wait: only in a repository, since
+    /// there nearly all contents are already stored.
     ///
     /// # Errors
     /// As of [`Steps::before`], which says so when it counts.
@@ -51,40 +50,40 @@ impl Steps {
         commands::ahead(self)
     }
 
-    /// Looks at the workspace before a command.
+    /// Makes a snapshot of the workspace before a command.
     ///
     /// # Errors
-    /// The changes of the command couldn't be taken back.
+    /// The changes of the command couldn't be reverted.
     pub fn before(&mut self, text: &str) -> Result<Open, StepsError> {
         commands::before(self, text)
     }
 
-    /// Looks at it after the command, and makes a step of what differs.
+    /// Makes a snapshot after the command, and a step of the differences.
     ///
     /// # Errors
-    /// The step couldn't be written: the command can't be taken back.
+    /// The step couldn't be written: the command can't be reverted.
     pub fn after(&mut self, open: Open) -> Result<StepReport, StepsError> {
         commands::after(self, open)
     }
 
-    /// Finishes what a session that ended in the middle has left: a command, an edit or a job that was cut off becomes a step, an
-    /// undo that counted is carried on. Returns a line for each.
+    /// Finishes the work of a session that was interrupted: its command, edit or job becomes a step, and an undo already in
+    /// effect is completed. Returns a line for each.
     ///
     /// # Errors
-    /// The store can't be read, or the workspace looked at.
+    /// The store can't be read, or the snapshot fails.
     pub fn recover(&mut self) -> Result<Vec<String>, StepsError> {
         commands::recover(self)
     }
 
-    /// Looks at files before an edit of exactly these.
+    /// Records the state of files before an edit of exactly these.
     ///
     /// # Errors
-    /// The edit couldn't be taken back.
+    /// The edit couldn't be reverted.
     pub fn before_edit(&mut self, text: &str, paths: &[PathBuf]) -> Result<Before, StepsError> {
         edits::before(self, text, paths)
     }
 
-    /// Looks at them after it, and makes a step of what differs.
+    /// Compares the files after it, and makes a step of the differences.
     ///
     /// # Errors
     /// The step couldn't be written.
@@ -97,31 +96,31 @@ impl Steps {
         edits::without(self, before)
     }
 
-    /// Notes that a command goes on; the look after its call has just been.
+    /// Notes that a command continues as a job; the snapshot after its call has just been made.
     pub fn job(&mut self, text: &str) -> Job {
         jobs::begin(self, text)
     }
 
-    /// Looks at the workspace when it has ended, and makes a step of what it changed since its call.
+    /// Makes a snapshot of the workspace when it has ended, and a step of its changes since its call.
     ///
     /// # Errors
-    /// The step couldn't be written: that can't be taken back.
+    /// The step couldn't be written: its changes can't be reverted.
     pub fn after_job(&mut self, job: Job) -> Result<StepReport, StepsError> {
         jobs::after(self, job)
     }
 
-    /// Looks at paths outside the workspace, all of which are there, before a command that may write them.
+    /// Records the state of existing paths outside the workspace, before a command that may write them.
     ///
     /// # Errors
-    /// The changes of the command there couldn't be taken back.
+    /// The command's changes there couldn't be reverted.
     pub fn before_outside(&self, text: &str, paths: &[PathBuf]) -> Result<OpenOutside, StepsError> {
         outside::before(self, text, paths)
     }
 
-    /// Looks at them after it, and makes a step that takes back what differs; returns the paths that it changed, too.
+    /// Compares them after it, and makes a step that reverts the differences; also returns the paths that have changed.
     ///
     /// # Errors
-    /// A step couldn't be written: what the command did there can't be taken back.
+    /// A step couldn't be written: the command's changes there can't be reverted.
     pub fn after_outside(&mut self, open: OpenOutside) -> Result<(StepReport, Vec<PathBuf>), StepsError> {
         outside::after(self, open)
     }
@@ -131,7 +130,7 @@ impl Steps {
         self.joined = None;
     }
 
-    /// The other places of these steps, for reading what is kept there; one that is gone is left out.
+    /// Returns the other places of these steps, for reading their stored contents; a place that is gone is left out.
     #[must_use]
     pub fn places_of(&self, steps: &[Record]) -> Vec<Self> {
         outside::places_of(self, steps)
@@ -143,7 +142,7 @@ impl Steps {
         outside::changes(self, step)
     }
 
-    /// Makes changes real, and a step of them unless it isn't wanted.
+    /// Applies changes, and makes a step of them unless that isn't wanted.
     ///
     /// # Errors
     /// A file can't be read or written, or the store: nothing was changed then.
@@ -151,8 +150,7 @@ impl Steps {
         adopt::adopt(self, text, incoming, is_recorded)
     }
 
-    /// Takes the last `count` steps back. What was changed since is overwritten only where `by_force`, and kept as a step
-    /// then.
+    /// Reverts the last `count` steps. Later changes are overwritten only if `by_force`, and are then stored as a step.
     ///
     /// # Errors
     /// There are fewer; something has changed since; a file can't be written: nothing is changed then.
@@ -160,7 +158,7 @@ impl Steps {
         together::undo(self, count, by_force)
     }
 
-    /// Takes back all steps of a run towards a goal, also if others came after them.
+    /// Reverts all steps of a run towards a goal, even if others came after them.
     ///
     /// # Errors
     /// As of [`Steps::undo`].
@@ -168,7 +166,7 @@ impl Steps {
         together::undo_run(self, run, by_force)
     }
 
-    /// Makes the last `count` steps again that were taken back.
+    /// Redoes the last `count` steps that were reverted.
     ///
     /// # Errors
     /// As of [`Steps::undo`].
@@ -176,8 +174,8 @@ impl Steps {
         together::redo(self, count, by_force)
     }
 
-    /// Takes back what the last step did to one file that still is what that step left; again, what the one before it did.
-    /// That is a step of its own.
+    /// Reverts the last step's change of one file, if the file still is what that step left; called again, the change of the step
+    /// before. That is a step of its own.
     ///
     /// # Errors
     /// No step changed it, or it has changed since; a file can't be written.

@@ -37,7 +37,8 @@ enum Held {
     File(Before),
 }
 
-/// Looks at paths outside the workspace, which are files or directories that are there or files that aren't yet, before a command that may write them.
+/// Looks at paths outside the workspace, which are files or directories that are there or files that aren't yet, before a command
+/// that may write them.
 pub fn before(here: &Steps, text: &str, paths: &[PathBuf]) -> Result<OpenOutside, StepsError> {
     let mut places = Vec::new();
     let is_below = |path: &PathBuf| paths.iter().any(|other| other != path && path.starts_with(other));
@@ -59,7 +60,7 @@ pub fn before(here: &Steps, text: &str, paths: &[PathBuf]) -> Result<OpenOutside
     Ok(OpenOutside { text: cut(text), places })
 }
 
-/// Looks at them after it, and makes a step that takes back what differs; returns the paths that it changed, too.
+/// Compares them after it, and makes a step that reverts the differences; also returns the paths that have changed.
 pub fn after(here: &mut Steps, open: OpenOutside) -> Result<(StepReport, Vec<PathBuf>), StepsError> {
     let (mut outside, mut paths, mut failed) = (Vec::new(), Vec::new(), None);
     for (mut steps, held) in open.places {
@@ -92,13 +93,13 @@ pub fn after(here: &mut Steps, open: OpenOutside) -> Result<(StepReport, Vec<Pat
     failed.map_or_else(|| Ok((StepReport::default(), paths)), Err)
 }
 
-/// The steps outside that the command made whose copy's changes are made real now, and the step that has them until then.
+/// Returns the step of the outside changes by the command whose copy is now being applied; that step holds them until then.
 pub fn joined(here: &mut Steps) -> Option<Record> {
     let number = here.joined.take()?;
     here.list().into_iter().find(|step| step.number == number && !step.is_undone)
 }
 
-/// The other places of these steps, for reading what is kept there; one that is gone is left out.
+/// Returns the other places of these steps, for reading their stored contents; a place that is gone is left out.
 #[must_use]
 pub fn places_of(here: &Steps, steps: &[Record]) -> Vec<Steps> {
     let roots: BTreeSet<&PathBuf> = steps.iter().flat_map(|step| &step.outside).map(|it| &it.root).collect();

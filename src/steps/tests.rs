@@ -1,5 +1,5 @@
-//! Trees that a command changes at random and that come back to the bit; what a person changed stays; a crash at any step
-//! leaves all old or all new.
+//! Trees that a command changes at random and that are restored exactly; a person's changes stay; a crash at any step leaves the
+//! state before or after.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -73,7 +73,7 @@ impl Scene {
     }
 }
 
-/// Everything below a directory: kind and mode, and what it holds.
+/// Returns everything below a directory: kind and mode, and content.
 pub(super) fn held(top: &Path) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
     let mut found = BTreeMap::new();
     let mut waiting = vec![top.to_owned()];
@@ -166,7 +166,7 @@ fn undo_keeps_the_persons_changes_unless_forced() {
     let back = steps.undo(1, true).expect("taken back");
     assert_eq!((scene.read("a"), scene.read("b")), ("one\n".into(), "one\n".into()));
     assert_eq!(back.kept_in, Some(2));
-    // The person's own is a step, and comes back.
+    // The person's own change is a step, and is restored.
     let _ = steps.undo(1, false).expect("taken back");
     assert_eq!(scene.read("a"), "mine\n");
 }
@@ -188,7 +188,7 @@ fn several_steps_at_once_and_what_lies_between_them() {
     let _ = steps.undo(1, false).expect("taken back");
     let _ = command(&mut steps, || scene.write("b", "new"));
     assert!(matches!(steps.redo(1, false), Err(StepsError::Nothing(_))), "a newer step stands in its place");
-    // What a person changes between two steps is no part of either.
+    // A person's changes between two steps belong to neither.
     scene.write("a", "mine");
     let _ = command(&mut steps, || scene.write("a", "4"));
     let Err(StepsError::Conflicts(conflicts)) = steps.undo(3, false) else { panic!("it was overwritten") };
@@ -197,7 +197,7 @@ fn several_steps_at_once_and_what_lies_between_them() {
     assert_eq!(scene.read("a"), "mine");
 }
 
-/// Redo made the oldest step again, which had been taken back before the newer one was made.
+/// Redo repeated the oldest step, which had been reverted before the newer one was made.
 #[test]
 fn redo_leaves_out_what_a_newer_step_stands_for() {
     let scene = Scene::of(&[("a", "0"), ("b", "0"), ("c", "0")]);
@@ -302,7 +302,7 @@ fn files_that_cannot_be_stored_are_reported() {
     assert_eq!(back.unseen, [(PathBuf::from("cache"), Why::Cache)], "what was done there isn't known, and said");
     assert_eq!(scene.read("small"), "s");
     assert_eq!((scene.read("big").starts_with('y'), scene.read("secret/key").as_str()), (true, "l"));
-    // A new file that can't be kept stays, which is said, and the rest of its step comes back all the same.
+    // A new file that can't be stored stays, which is reported, and the rest of its step is reverted anyway.
     let made = command(&mut steps, || {
         scene.write("huge", &"y".repeat(3000));
         scene.write("small", "u");
@@ -323,7 +323,7 @@ fn files_that_cannot_be_stored_are_reported() {
 #[test]
 fn a_store_that_cannot_be_made_promises_no_undo() {
     let scene = Scene::of(&[("a", "old"), ("in the way", "a file")]);
-    // A file where a directory would be, and a file system on which nobody makes anything.
+    // A file in place of a directory, and a file system in which nothing can be created.
     for state in [scene.at("in the way"), scene.at("in the way/below"), PathBuf::from("/proc/reedclaw")] {
         let mut steps = Steps::new(&state, &scene.at(""), LIMITS, &[]).expect("nothing is looked at yet");
         assert!(matches!(steps.before("work"), Err(StepsError::Io { .. })), "{}", state.display());
@@ -378,7 +378,7 @@ fn the_oldest_steps_make_room() {
     let mut steps = scene.steps_with(limits);
     let mut pruned = 0;
     for round in 0..20_u32 {
-        // What doesn't compress.
+        // Content that doesn't compress.
         let mut seed = round.wrapping_mul(2_654_435_761).max(1);
         let text: String = (0..8000)
             .map(|_| {
@@ -440,7 +440,7 @@ fn a_job_whose_session_was_killed_becomes_a_step_of_the_next_one() {
     let _ = other.undo(1, false).expect("taken back");
     assert_eq!((scene.read("a"), scene.read("b")), ("the call's".into(), "an edit's".into()));
     assert!(!scene.at("log").exists());
-    // One that ended with its session is no matter of the next one.
+    // A command that ended with its session doesn't concern the next one.
     let mut ended = scene.steps();
     let job = ended.job("serve again");
     scene.write("log", "more");
@@ -483,7 +483,8 @@ fn a_damaged_store_harms_nothing() {
     assert!(scene.steps().list().is_empty());
 }
 
-/// Tells this very test, started as a program of its own, where it works and at which step it is killed.
+/// The environment variable by which this test, started as a separate program, learns its directory and the step at which it is
+/// killed.
 const PLACE: &str = "REEDCLAW_TEST_STEPS_PLACE";
 const KILLED_AT: &str = "REEDCLAW_TEST_STEPS_KILLED_AT";
 
@@ -538,7 +539,7 @@ fn killed_at_any_step_of_an_undo_all_is_old_or_all_is_new() {
     assert!(news >= 5 && olds >= 5, "{news} {olds}");
 }
 
-/// Tells this very test, started under a limit of file sizes, where it works.
+/// The environment variable by which this test, started under a limit of file sizes, learns its directory.
 const FULL: &str = "REEDCLAW_TEST_STEPS_FULL";
 
 #[test]
@@ -600,7 +601,7 @@ fn files_that_change_during_undo_are_left() {
     assert!(turn(&mut steps, list.clone(), true, false, &mut change_at(2, "mine")).is_err());
     assert_eq!((scene.read("a"), scene.read("b")), ("new".into(), "mine".into()));
     scene.write("b", "new");
-    // When it counts already: the rest is done, and this one told.
+    // Once the undo is in effect: the rest is done, and this path reported.
     let back = turn(&mut steps, list, true, false, &mut change_at(5, "mine")).expect("taken back");
     assert_eq!(back.left, [(PathBuf::from("b"), "it has changed meanwhile".to_owned())]);
     assert_eq!((scene.read("a"), scene.read("b")), ("old".into(), "mine".into()));
@@ -658,10 +659,10 @@ fn deed() -> impl Strategy<Value = Deed> {
     ]
 }
 
-/// Does it as a command would; what doesn't work isn't done.
+/// Does it as a command would; an operation that fails is skipped.
 fn do_it(top: &Path, deed: &Deed) {
     let at = |name: usize| top.join(NAMES[name]);
-    // A link on the way would lead elsewhere; such a tree is made by nobody here.
+    // A link on the way would lead elsewhere; no such tree is made here.
     let has_link = |name: usize| {
         let path = Path::new(NAMES[name]);
         path.ancestors().any(|it| !it.as_os_str().is_empty() && top.join(it).is_symlink())

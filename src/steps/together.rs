@@ -1,6 +1,6 @@
-//! Steps taken back, or made again, in several places at once: in the workspace, and outside it where a command had a grant.
-//! Everything is checked first; then all new contents lie ready; then the note of the workspace makes all of it count. A
-//! crash before that note leaves all as it was, one after it is carried on, and a failure puts everything back.
+//! Reverts steps or redoes them in several places at once: in the workspace, and outside it if a command had a grant. Everything
+//! is checked first; then all new contents are staged; then the note of the workspace puts all of it into effect. A crash before
+//! that note leaves everything as it was, one after it is completed later, and a failure reverts everything.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
@@ -30,9 +30,9 @@ pub struct TakenBack {
     pub files: usize,
     /// The paths that stay as they are, and why.
     pub left: Vec<(PathBuf, String)>,
-    /// The step that keeps what a person had changed, where that was overwritten.
+    /// The step that stores a person's changes that were overwritten.
     pub kept_in: Option<u64>,
-    /// Places that nobody looked into: what a command did there is as it left it.
+    /// Places that aren't covered: a command's changes there stay.
     pub unseen: Vec<(PathBuf, Why)>,
 }
 
@@ -63,13 +63,12 @@ impl Share {
     }
 }
 
-/// With whole paths.
+/// Makes paths absolute.
 fn whole(root: &Path, left: Vec<(PathBuf, String)>) -> impl Iterator<Item = (PathBuf, String)> + '_ {
     left.into_iter().map(|(path, why)| (root.join(path), why))
 }
 
-/// Takes the last `count` steps back. What was changed since is overwritten only where `by_force`, and kept as a step
-/// then.
+/// Reverts the last `count` steps. Later changes are overwritten only if `by_force`, and are then stored as a step.
 pub fn undo(here: &mut Steps, count: usize, by_force: bool) -> Result<TakenBack, StepsError> {
     let _held = enter_alone(here)?;
     let mut done = here.list();
@@ -87,7 +86,7 @@ pub fn undo(here: &mut Steps, count: usize, by_force: bool) -> Result<TakenBack,
     turn(here, steps, true, by_force, &mut || ())
 }
 
-/// Takes back all steps of a run towards a goal, also if others came after them.
+/// Reverts all steps of a run towards a goal, even if others came after them.
 pub fn undo_run(here: &mut Steps, run: i64, by_force: bool) -> Result<TakenBack, StepsError> {
     let _held = enter_alone(here)?;
     let is_of_run = |step: &Record| step.run() == Some(run) && !step.is_undone;
@@ -98,7 +97,7 @@ pub fn undo_run(here: &mut Steps, run: i64, by_force: bool) -> Result<TakenBack,
     turn(here, steps, true, by_force, &mut || ())
 }
 
-/// Makes the last `count` steps again that were taken back.
+/// Redoes the last `count` steps that were reverted.
 pub fn redo(here: &mut Steps, count: usize, by_force: bool) -> Result<TakenBack, StepsError> {
     let _held = enter_alone(here)?;
     let none = "nothing to redo: no step was taken back since the last one";
@@ -106,8 +105,8 @@ pub fn redo(here: &mut Steps, count: usize, by_force: bool) -> Result<TakenBack,
     turn(here, steps, false, by_force, &mut || ())
 }
 
-/// The steps that redo makes again, the oldest first: those at the end that were taken back, without those in whose place
-/// a newer one stands.
+/// Returns the steps that redo repeats, the oldest first: the reverted ones at the end, without those that a newer one has
+/// replaced.
 fn to_redo(all: Vec<Record>) -> Vec<Record> {
     let mut undone = VecDeque::new();
     let mut end = u64::MAX;
@@ -120,8 +119,8 @@ fn to_redo(all: Vec<Record>) -> Vec<Record> {
     undone.into()
 }
 
-/// Takes back what the last step did to one file that still is what that step left; again, what the one before it did.
-/// That is a step of its own.
+/// Reverts the last step's change of one file, if the file still is what that step left; called again, the change of the step
+/// before. That is a step of its own.
 pub fn undo_file(here: &mut Steps, path: &Path, by_force: bool) -> Result<TakenBack, StepsError> {
     let _held = enter_alone(here)?;
     let now = here.keep_state(path)?;
@@ -155,7 +154,7 @@ pub fn undo_file(here: &mut Steps, path: &Path, by_force: bool) -> Result<TakenB
         return Err(StepsError::Nothing(format!("{name} can't be taken back: {why}")));
     }
     let mut changes = vec![Change { path: path.to_owned(), before: now, after: to }];
-    // The directories that it needs, where they have gone with it.
+    // The directories that it needs, if they are gone with it.
     let missing = |path: &&Path| matches!(here.root.stamp(path), Ok(None)) && to != State::Nothing;
     let above = path.ancestors().skip(1).filter(|path| !path.as_os_str().is_empty()).take_while(missing);
     changes.extend(above.map(|path| Change {
@@ -205,7 +204,7 @@ fn turn_opened(
         let root = other.steps.workspace();
         conflicts.extend(share.conflicts.iter().map(|it| Conflict { path: root.join(&it.path), ..it.clone() }));
     }
-    // Not by force either, so that nobody is promised that.
+    // Not even by force, since the overwritten state couldn't be stored.
     if let Some(lost) = conflicts.iter().find(|it| matches!(it.now, State::Unknown(_))) {
         let error = format!("{} {}, and it can't be kept: put it away first", lost.path.display(), lost.why);
         return Err(StepsError::Nothing(error));
@@ -235,7 +234,7 @@ fn turn_opened(
 /// Returns the work in this place.
 fn share(here: &Steps, steps: &[Record], is_undone: bool, stage: &str, opened: &Opened) -> Result<Share, StepsError> {
     let Plan { mut changes, left, conflicts } = plan(here, steps, is_undone, opened)?;
-    // A change of what isn't there any more needs its directories.
+    // A change of a path that no longer exists needs its directories.
     let needed: BTreeSet<PathBuf> = changes
         .iter()
         .filter(|it| it.after != State::Nothing)
@@ -252,7 +251,7 @@ fn share(here: &Steps, steps: &[Record], is_undone: bool, stage: &str, opened: &
     Ok(Share { intent, left, conflicts, stamps: Vec::new() })
 }
 
-/// Does all of it, or nothing; returns what it had to leave.
+/// Carries out everything or nothing; returns what it had to leave.
 fn carry_out_together(
     here: &mut Steps,
     own: &mut Share,
@@ -271,7 +270,7 @@ fn carry_out_together(
             for (other, share) in &*others {
                 is_as_before &= is_reversed(&other.steps, &share.intent);
             }
-            // Otherwise the notes stay, and whoever comes next goes on.
+            // Otherwise the notes stay, and the next session completes the work.
             if is_as_before {
                 forget(here, own, others);
             }
@@ -317,7 +316,7 @@ fn apply_places(
     Ok(left)
 }
 
-/// Puts the notes and what waits away, the note that counts first.
+/// Removes the notes and the staged contents, the note that is in effect first.
 fn forget(here: &Steps, own: &Share, others: &[(Place, Share)]) {
     here.store.remove(INTENT);
     unstage(here, &own.intent);
@@ -327,11 +326,11 @@ fn forget(here: &Steps, own: &Share, others: &[(Place, Share)]) {
     }
 }
 
-/// Finishes, in the other places, an undo that counted and was cut off; returns what it had to leave there.
+/// Completes an interrupted undo in the other places; returns what it had to leave there.
 pub fn finish_places(here: &Steps, intent: &Intent) -> Result<Vec<(PathBuf, String)>, StepsError> {
     let mut left = Vec::new();
     for root in &intent.places {
-        // A place that is gone has nothing to be finished.
+        // In a place that is gone there is nothing to complete.
         let Ok(other) = here.beside(root) else { continue };
         let _held: store::Held = other.store.lock(root)?;
         let note = note_of(&intent.stage);
@@ -344,7 +343,7 @@ pub fn finish_places(here: &Steps, intent: &Intent) -> Result<Vec<(PathBuf, Stri
     Ok(left)
 }
 
-/// Takes the lock; what an undo that was cut off has left is finished first.
+/// Acquires the lock, and first completes an interrupted undo.
 pub fn enter(here: &mut Steps) -> Result<store::Held, StepsError> {
     let held = here.store.lock(here.root.path())?;
     finish_undo(here)?;
@@ -366,7 +365,7 @@ pub fn enter_alone(here: &mut Steps) -> Result<store::Held, StepsError> {
     }
 }
 
-/// Finishes an undo that counted and was cut off; returns a line about it. The lock is held.
+/// Completes an undo that was interrupted after it took effect; returns a line about it. The lock is held.
 pub fn finish_undo(here: &mut Steps) -> Result<Option<String>, StepsError> {
     let Some(text) = here.store.text(INTENT) else { return Ok(None) };
     let Some(intent) = Intent::of(&text) else {

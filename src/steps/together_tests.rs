@@ -1,4 +1,4 @@
-//! A step that has to do with the workspace and with a place outside it is taken back as one: both, or neither.
+//! A step that concerns the workspace and a place outside it is reverted as one: both or neither.
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
@@ -13,7 +13,7 @@ use super::*;
 
 type Held = std::collections::BTreeMap<PathBuf, (u32, Vec<u8>)>;
 
-/// The contents of both places. A directory in which contents wait outside goes with the next change there.
+/// Returns the contents of both places. A stage that is left outside is removed with the next change there.
 fn both(scene: &Scene) -> [Held; 2] {
     let mut there = held(&outside(scene));
     there.retain(|path, _| !path.display().to_string().starts_with(".reedclaw-undo"));
@@ -61,7 +61,7 @@ fn a_step_of_two_places_is_taken_back_and_made_again_as_one() {
     assert!(both(&scene) == before);
     let _ = steps.redo(2, false).expect("made again");
     assert!(both(&scene) == after);
-    // Something of a person's in either place holds up all of it, and force keeps what it overwrites.
+    // A person's change in either place blocks all of it, and force stores what it overwrites.
     fs::write(outside(&scene).join("a"), "mine").expect("a file");
     assert!(
         matches!(steps.undo(2, false), Err(StepsError::Conflicts(all)) if all[0].path == outside(&scene).join("a"))
@@ -82,7 +82,7 @@ fn a_failure_in_one_place_undoes_both_or_neither() {
         let (mut steps, before) = changed(&scene);
         let after = both(&scene);
         let records = steps.list().into_iter().rev().collect();
-        // A link where a file's directory was: it isn't followed, which fails.
+        // A link in place of a file's directory: it isn't followed, which fails.
         let mut at = 0;
         let done = turn(&mut steps, records, true, false, &mut || {
             at += 1;
@@ -97,7 +97,7 @@ fn a_failure_in_one_place_undoes_both_or_neither() {
             failures += 1;
             fs::remove_file(scene.at("dir")).expect("it goes");
             fs::rename(scene.at("moved"), scene.at("dir")).expect("it moves back");
-            // What the link kept from going back is finished by whoever comes next, in both places.
+            // The next session restores what the link had blocked, in both places.
             let is_finished = !steps.recover().expect("recovered").is_empty();
             let expected = if is_finished { &before } else { &after };
             assert!(both(&scene) == *expected, "at step {when}: {:?}", both(&scene));
@@ -107,7 +107,8 @@ fn a_failure_in_one_place_undoes_both_or_neither() {
     assert!(failures >= 3, "{failures}");
 }
 
-/// Tells this very test, started as a program of its own, where it works and at which step it is killed.
+/// The environment variable by which this test, started as a separate program, learns its directory and the step at which it is
+/// killed.
 const PLACE: &str = "REEDCLAW_TEST_TOGETHER_PLACE";
 const KILLED_AT: &str = "REEDCLAW_TEST_TOGETHER_KILLED_AT";
 

@@ -1,5 +1,5 @@
-//! Workspaces that are repositories, in every state that an index can be in: whatever a command does, what comes back is byte
-//! for byte what was there, and git's own files stay as they were.
+//! Workspaces that are repositories, with an index in every possible state: after any command the contents are restored byte for
+//! byte, and git's own files stay as they were.
 
 use std::fs;
 use std::process::{Command, Output};
@@ -11,7 +11,7 @@ use super::store::table::Content;
 use super::tests::{LIMITS, Scene, command};
 use super::*;
 
-/// Trusts git's index at once where it says anything.
+/// Believes git's index at once.
 const TRUSTING: Limits = Limits { compare_time: Duration::ZERO, ..LIMITS };
 
 impl Scene {
@@ -33,7 +33,7 @@ impl Scene {
         self.held().into_iter().filter(|(path, _)| !is_gits(path)).collect()
     }
 
-    /// Makes the index look as old as one of a repository that nobody has just made.
+    /// Makes the index look as old as that of a repository that wasn't just made.
     fn settle(&self) {
         let later = SystemTime::now() + Duration::from_secs(10);
         let index = fs::File::options().write(true).open(self.at(".git/index")).expect("an index");
@@ -73,7 +73,7 @@ fn files_in_git_are_stored_only_when_a_step_needs_them() {
         assert_eq!(steps.store.packs().sizes().len(), 1, "only what git hasn't");
         assert_eq!(super::tests::held(&scene.at(".git")), gits, "git's own is read only");
         (0..100).for_each(|number| scene.write(&format!("d{}/f{number}", number % 7), "new"));
-        // What git had goes with it, and comes back all the same.
+        // Git's contents are removed, too, and are still restored.
         fs::remove_dir_all(scene.at(".git")).expect("it goes");
         let made = steps.after(open).expect("a step");
         assert_eq!((made.files, made.lost), (100, 0));
@@ -127,7 +127,7 @@ fn looking_ahead_knows_the_files_and_stores_little() {
     let known = contents(&beside);
     assert!(!known.iter().any(|it| matches!(it, Content::Packed { is_read: false, .. })), "{known:?}");
     assert_eq!(known.iter().filter(|it| matches!(it, Content::Kept(_))).count(), 1, "{known:?}");
-    // Where there is no repository it does nothing.
+    // Without a repository it does nothing.
     let plain = Scene::of(&[("a", "a")]);
     plain.steps().ahead().expect("nothing");
     assert!(!plain.state().exists());
@@ -160,7 +160,7 @@ fn files_in_a_damaged_pack_are_reported_as_lost() {
         let pack = fs::read_dir(scene.at(".git/objects/pack")).expect("packs").flatten().map(|entry| entry.path());
         for path in pack.filter(|path| path.extension().is_some_and(|it| it == "pack")) {
             fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600)).expect("a mode");
-            // In place: the file that is held is this very file.
+            // In place, so that the file that is held open is changed.
             fs::write(path, "PACK").expect("a file");
         }
     });
@@ -169,7 +169,7 @@ fn files_in_a_damaged_pack_are_reported_as_lost() {
     assert_eq!(lost, [(PathBuf::from("d0/f0"), Why::Gone)]);
     assert_eq!(steps.undo(1, false).expect("the rest").left.len(), 1);
     assert_eq!(scene.read("d0/f0"), "new");
-    // What wasn't changed is read anew, and kept from here on.
+    // Unchanged files are read again, and stored from here on.
     let made = command(&mut steps, || scene.write("d1/f1", "new"));
     assert_eq!((made.files, made.lost), (1, 0));
     let _ = steps.undo(1, false).expect("taken back");
@@ -224,7 +224,7 @@ fn attributes_that_stand_between_files_and_contents_are_seen() {
 
 #[test]
 fn the_index_is_trusted_only_where_it_can_know() {
-    // Attributes, what is done after the commit, whether the index is old enough, and whether it is believed then.
+    // Attributes, the actions after the commit, whether the index is old enough, and whether it is then believed.
     let table = [
         ("", "status", true, true),
         ("", "status", false, false),
@@ -270,8 +270,8 @@ fn the_index_is_trusted_only_where_it_can_know() {
     }
 }
 
-/// Indices that a command could write: made-up lengths and offsets, trees of directories that are nested without end, and paths of
-/// version 4 that grow with each entry. They ended the session, or took all memory.
+/// Indices that a command could write: made-up lengths and offsets, trees of directories that are nested without end, and paths
+/// of version 4 that grow with each entry. They ended the session, or took all memory.
 #[test]
 fn a_crafted_index_is_read_without_harm() {
     let scene = Scene::tracked(40);
@@ -346,7 +346,7 @@ const STATES: [&str; 16] = [
     "commit -qam more",
     "update-index --refresh",
 ];
-/// Attributes, some of which change what git has of a file without changing its length.
+/// Attributes, some of which change git's version of a file without changing its length.
 const ATTRIBUTES: [&str; 6] = [
     "",
     "* text=auto\n",
@@ -355,7 +355,7 @@ const ATTRIBUTES: [&str; 6] = [
     "*.txt ident\n",
     "d/* working-tree-encoding=ISO-8859-1\n",
 ];
-/// Contents, most of a length.
+/// Contents, most of the same length.
 const TEXTS: [&str; 6] = ["one\ntwo\n", "one\r\nuw\n", "eno\nowt\n", "$Id$ ab\n", "ab\u{e9} cd\n", ""];
 /// The last acts of a command.
 const ENDS: [&str; 5] = ["checkout -qf -b other", "gc -q --prune=now", "stash -q", "clean -fdxq", "rm -rqf ."];
@@ -398,12 +398,12 @@ proptest! {
         scene.git("repack -adq");
         scene.write("later.txt", "later\n");
         later.iter().for_each(|(name, text)| scene.write(NAMES[*name], TEXTS[*text]));
-        // What git refuses isn't done.
+        // Commands that git refuses are skipped.
         states.iter().for_each(|state| drop(scene.run(&STATES[*state].split(' ').collect::<Vec<_>>())));
         if settled {
             scene.settle();
         }
-        // An attribute that is gone had its say when the file was added: its length or its time must tell then.
+        // A removed attribute still took effect when the file was added, so its length or its time must reveal that.
         if forgotten && !ATTRIBUTES[attributes].contains("filter=") {
             scene.write(".gitattributes", "");
         }

@@ -1,7 +1,7 @@
 //! Directories of a copy that are moved as a whole: new ones, with one rename instead of two for each file in them, and others
-//! with files for a directory that is there, with one for all instead of the first of two. Only a directory is moved that
-//! holds exactly what is to be made real, ready as it lies; else each file is moved by itself. Must not know what becomes
-//! of it in the workspace.
+//! with files for an existing directory, with one rename for all instead of the first of two. A directory is moved only if it
+//! contains exactly the new contents, ready as they are; otherwise each file is moved on its own. Must not know what happens to
+//! it in the workspace.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -48,14 +48,14 @@ pub(super) fn take(root: &Root, stage: &Stage<'_>, intent: &Intent, sources: &So
     moved
 }
 
-/// The directories of a copy that lie beside each other as those of the workspace do.
+/// The directories of a copy that are arranged as those of the workspace.
 struct Copy<'a> {
     place: &'a Path,
     /// The files in them that can be moved as they lie.
     ready: HashMap<&'a Path, usize>,
     /// The directories above those files.
     above: HashSet<&'a Path>,
-    /// All changes: a directory that is new itself, or changes itself, isn't among these.
+    /// All changes; a directory that is itself among them isn't moved here.
     numbers: &'a HashMap<&'a Path, usize>,
 }
 
@@ -88,8 +88,8 @@ impl<'a> Copy<'a> {
         Some(Self { place: first, ready, above, numbers })
     }
 
-    /// Moves those of the directories at `within` and below that hold nothing else, the outermost only. Returns the numbers of the
-    /// files at `within` and below if it may be moved with them itself.
+    /// Moves those of the directories at `within` and below that hold nothing else, the outermost only. Returns the numbers of
+    /// the files at `within` and below if it may be moved with them itself.
     fn take(&self, stage: &Stage<'_>, within: &Path, moved: &mut HashSet<usize>) -> Option<Vec<usize>> {
         let place = self.place.join(within);
         let (mut files, mut below) = (Vec::new(), Vec::new());
@@ -120,7 +120,7 @@ impl<'a> Copy<'a> {
     }
 }
 
-/// A new directory, and what is to be in it.
+/// A new directory, and its intended contents.
 struct Tree<'a> {
     intent: &'a Intent,
     sources: &'a Sources,
@@ -129,7 +129,7 @@ struct Tree<'a> {
 }
 
 impl Tree<'_> {
-    /// The place where it lies, by the places of the files in it; `None` if they don't lie together.
+    /// Returns the directory's place, found by the places of the files in it; `None` if they aren't together.
     fn place(&self, below: &[usize]) -> Option<PathBuf> {
         let mut place: Option<PathBuf> = None;
         for number in below {
@@ -151,7 +151,7 @@ impl Tree<'_> {
         place
     }
 
-    /// Returns the number of entries at `place`, itself included, if each is what is to be there.
+    /// Returns the number of entries at `place`, including itself, if each of them is as intended.
     fn is_ready(&self, place: &Path, within: &Path) -> Option<usize> {
         let mode = match self.after(within)? {
             State::Directory { mode } => mode,

@@ -1,5 +1,5 @@
-//! Contents that a look doesn't know yet: read, named and kept, unless the user's repository has them anyway. What git's index
-//! names is compared last, and only as far as there is time: without it, the index is believed.
+//! Contents that a snapshot doesn't know yet: read, hashed and stored, unless the user's repository has them anyway. Entries of
+//! git's index are compared last, and only as far as there is time: without it, the index is believed.
 
 use parking_lot::Mutex;
 use std::collections::HashSet;
@@ -24,13 +24,13 @@ use crate::steps::store::table::{Content, Entry};
 /// A file that was changed so short a time before it was read may have been changed again with the same stamp: the clocks
 /// of file systems tick every 10 ms at the slowest.
 const RACY_NS: i64 = 30_000_000;
-/// Threads that read at most.
+/// Maximum number of reading threads.
 const THREADS_MAX: usize = 8;
 /// Number of contents from which they go into a pack; fewer get a file each.
 const PACKED_MIN: usize = 64;
-/// Number of files that are worth a look at git's index.
+/// Number of files for which it is worth reading git's index.
 const INDEXED_MIN: usize = 32;
-/// Bytes of new contents that are kept in the background: a question alone must not fill the disk.
+/// Limit on new contents that are stored in the background, in bytes: a question alone must not fill the disk.
 const AHEAD_BYTES: u64 = 16 * 1024 * 1024;
 
 /// A file whose content isn't known yet.
@@ -55,7 +55,8 @@ struct Shared<'a> {
 }
 
 impl Look<'_> {
-    /// Reads and keeps what isn't known, the smallest first, as far as time and room go; returns the bytes that were written.
+    /// Reads and stores the unknown contents, the smallest first, as far as time and space permit; returns the number of bytes
+    /// that were written.
     pub(in crate::steps) fn gather(&self, found: &mut [Found], held: u64) -> Result<u64, StepsError> {
         let wanted = self.wanted(found);
         if wanted.is_empty() {
@@ -196,7 +197,7 @@ impl Reader<'_> {
         Ok(entry)
     }
 
-    /// Keeps what was read, unless it is somewhere already; `None` if there is no room for it.
+    /// Stores what was read, unless it is stored somewhere already; `None` if there is no space for it.
     fn keep(&mut self, bytes: &[u8], written: &AtomicU64) -> Result<Option<Content>, StepsError> {
         let Some(id) = name_of(bytes) else { return Ok(Some(Content::Lost(Why::Special))) };
         let shared = self.shared;

@@ -1,5 +1,5 @@
-//! The user's repository: where it stands, to be told beside a step, for undo doesn't cover it; and what it has of the
-//! workspace's contents anyway. It is read and never touched, and nothing that its config names is run.
+//! The user's repository: its position, to be reported with a step, since undo doesn't cover it; and the contents of the
+//! workspace that it has anyway. It is read and never changed, and nothing that its config names is run.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -15,8 +15,8 @@ use crate::base::git_index::{Entries, Entry, Stat};
 use crate::files::{PATH_BYTES_MAX, Root, Stamp, read_plain};
 use crate::steps::store::packs::{Held, Packs};
 
-/// A file that was changed so short a time before the index was written isn't taken for the same by its stamp: some file
-/// systems count in steps of 2 s, and the index may lie on another one.
+/// A file that was changed so shortly before the index was written can't be recognised by its stamp: some file systems count in
+/// steps of 2 s, and the index may be on another one.
 const RACY_NS: i64 = 3_000_000_000;
 /// Longest index that is read, in bytes: that of two million files.
 const INDEX_BYTES_MAX: u64 = 256 * 1024 * 1024;
@@ -27,7 +27,7 @@ const PATHS_PER_BYTE: usize = 4;
 const ID_BYTES: usize = 20;
 /// Modes of plain files.
 const FILE_MODES: [u32; 2] = [0o100_644, 0o100_755];
-/// Files of attributes that are read, and the longest.
+/// Limits on the number and the size of files of attributes.
 const ATTRIBUTES_MAX: usize = 1_000;
 const ATTRIBUTES_BYTES_MAX: u64 = 1024 * 1024;
 /// A pointer of Git LFS is shorter than that, as its specification says.
@@ -54,7 +54,7 @@ pub(in crate::steps) struct Standing {
 }
 
 impl Standing {
-    /// Reads it; nothing where HEAD can't be read.
+    /// Reads it; `None` if HEAD can't be read.
     fn of(repository: &gix::Repository) -> Option<Self> {
         let short = |id: gix::Id<'_>| id.detach().to_hex_with_len(9).to_string();
         let head = repository.head().ok()?;
@@ -90,13 +90,13 @@ impl Standing {
     }
 }
 
-/// The workspace's contents in the user's repository. Only objects in its packs count: these are few, and can be
-/// held while a command runs.
+/// The workspace's contents in the user's repository. Only objects in its packs count: there are few packs, so they can be held
+/// open while a command runs.
 pub(in crate::steps) struct Theirs {
-    /// Its position.
+    /// The state of HEAD and the stash.
     pub(in crate::steps) standing: Standing,
     held: Held,
-    /// The packs, open as long as somebody looks.
+    /// The packs, open during a snapshot.
     packs: OnceLock<Packs>,
     longest: u64,
     index: PathBuf,
@@ -104,7 +104,7 @@ pub(in crate::steps) struct Theirs {
 }
 
 impl Theirs {
-    /// Takes hold of it; nothing if there is no repository, or one that can't be read. Contents up to `longest` bytes count.
+    /// Opens it; `None` if there is no repository, or it can't be read. Contents up to `longest` bytes count.
     pub(in crate::steps) fn of(workspace: &Path, longest: u64) -> Option<Self> {
         let repository = open(workspace)?;
         if repository.object_hash() != gix::hash::Kind::Sha1 {
@@ -126,14 +126,14 @@ impl Theirs {
         self.packs.get_or_init(|| self.held.packs(self.longest))
     }
 
-    /// Holds them without having them open.
+    /// Closes the packs but still holds them.
     pub(in crate::steps) fn closed(self) -> Self {
         Self { packs: OnceLock::new(), ..self }
     }
 }
 
-/// Returns whether two files are git's index with the same entries, but for times and inodes of files: a look of git's
-/// refreshes them. An index that is split over two files is like no other one.
+/// Returns whether two files are git's index with the same entries, apart from times and inodes of files, which git refreshes. An
+/// index that is split over two files equals no other one.
 #[must_use]
 pub fn are_alike_indices(before: &Path, after: &Path) -> bool {
     let read = |path: &Path| Some(read_plain(path, INDEX_BYTES_MAX).ok()?.1);
@@ -150,7 +150,7 @@ pub(in crate::steps) fn are_alike_contents(before: &[u8], after: &[u8]) -> bool 
             (None, None) => break,
             _ => return false,
         };
-        // A longer path is no file's, and comparing many of them takes long.
+        // No file has a longer path, and comparing many of them takes long.
         let is_long = both[0].path.len() > PATH_BYTES_MAX;
         let [before, after] = both.map(|it| (it.path, it.id, it.mode, it.flags));
         if is_long || before != after {
@@ -160,7 +160,7 @@ pub(in crate::steps) fn are_alike_contents(before: &[u8], after: &[u8]) -> bool 
     before.is_whole() && after.is_whole()
 }
 
-/// Returns whether an index ends with the hash of what is before; git may leave it out, and then there are zeros.
+/// Returns whether an index ends with the hash of its content; git may write zeros instead.
 fn is_intact(index: &[u8]) -> bool {
     let Some((content, sum)) = index.split_last_chunk::<ID_BYTES>() else { return false };
     let mut hasher = gix::hash::hasher(gix::hash::Kind::Sha1);
@@ -171,14 +171,14 @@ fn is_intact(index: &[u8]) -> bool {
     }
 }
 
-/// The names of contents in git's index: an entry whose stamp is that of the file has the name of its content, if
-/// nothing was changed on the way between both.
+/// The hashes of contents in git's index: if the stamp of an entry is that of the file, its hash is that of the content, unless
+/// git converted the content on the way.
 pub(in crate::steps) struct Index {
     /// The entries that are sure, in the order of their paths, which lie one after the other.
     entries: Vec<Known>,
     paths: Vec<u8>,
     written_ns: i64,
-    /// Shorter files may be others than what git has of them.
+    /// Shorter files may differ from git's version of them.
     shortest: u64,
 }
 
@@ -190,13 +190,13 @@ struct Known {
 }
 
 impl Index {
-    /// Reads it; nothing if it can't be read or is split over two files, or where a filter or an encoding stands between files and
-    /// contents. `attributes` are the files of attributes that there are.
+    /// Reads it; `None` if it can't be read or is split over two files, or if a filter or an encoding is between files and
+    /// contents. `attributes` are the existing files of attributes.
     pub(in crate::steps) fn read(theirs: &Theirs, root: &Root, attributes: &[PathBuf]) -> Option<Self> {
         let (data, bytes) = read_plain(&theirs.index, INDEX_BYTES_MAX).ok().filter(|(_, bytes)| is_intact(bytes))?;
         let written_ns = data.mtime().checked_mul(1_000_000_000)?.checked_add(data.mtime_nsec())?;
         let mut index = Self { entries: Vec::new(), paths: Vec::new(), written_ns, shortest: 0 };
-        // One that isn't there counts all the same, as the index has it.
+        // A missing file of attributes still counts, in the version of the index.
         let mut absent = Vec::new();
         let mut entries = Entries::of(&bytes, ID_BYTES)?;
         while let Some(entry) = entries.next_entry() {
@@ -238,8 +238,8 @@ impl Index {
         self.entries.push(Known { path: from..self.paths.len(), id, stat: entry.stat });
     }
 
-    /// The name of what a file holds, by its stamp. Whether that has the file's length is to be asked of the packs: where
-    /// line ends or an `$Id$` were changed on the way it hasn't.
+    /// Returns the hash of a file's content, found by its stamp. The caller checks with the packs whether that content has the
+    /// file's length: it doesn't if line ends or an `$Id$` were converted.
     pub(in crate::steps) fn says(&self, path: &Path, stamp: &Stamp) -> Option<ObjectId> {
         let path = path.as_os_str().as_bytes();
         let at = self.entries.binary_search_by(|entry| self.paths[entry.path.clone()].cmp(path)).ok()?;
@@ -263,7 +263,8 @@ impl Index {
     }
 }
 
-/// The shortest file that a file of attributes leaves as git has it; nothing where it names what may change any file.
+/// Returns the length below which a file may differ from git's version according to a file of attributes; `None` if the
+/// attributes may change any file.
 pub(in crate::steps) fn shortest_plain(attributes: &[u8]) -> Option<u64> {
     let mut shortest = 0;
     for line in attributes.lines() {

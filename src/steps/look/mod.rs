@@ -1,5 +1,5 @@
-//! A look at the workspace: what is there, compared with what was there, and the contents kept that weren't yet. What is the
-//! same to the stamp isn't read.
+//! A snapshot of the workspace: the present entries, compared with the earlier ones, and the new contents stored. Files with an
+//! unchanged stamp aren't read.
 
 mod gather;
 pub(in crate::steps) mod git;
@@ -32,15 +32,15 @@ pub(in crate::steps) struct Look<'a> {
     pub(in crate::steps) left_out: &'a [PathBuf],
     /// The contents of the user's repository.
     pub(in crate::steps) theirs: Option<&'a Theirs>,
-    /// Made while nobody waits: what only git's index says is compared too, and little that is new is kept.
+    /// True in the background: then entries known only from git's index are compared too, and few new contents are stored.
     pub(in crate::steps) is_ahead: bool,
 }
 
-/// A directory, what it holds, and whether some of that isn't known yet.
+/// A directory, its entries, and whether some of their contents aren't known yet.
 pub(in crate::steps) type Found = (PathBuf, Arc<Listing>, bool);
 
 impl Look<'_> {
-    /// Looks; returns the table of now, and the bytes that were written for it.
+    /// Makes the snapshot; returns the present table, and the number of bytes that were written for it.
     pub(in crate::steps) fn now(&self, before: &Table) -> Result<(Table, u64), StepsError> {
         let started = Instant::now();
         let found = Mutex::new(Vec::new());
@@ -114,7 +114,7 @@ impl Look<'_> {
         joined(old, &listing, |_, old, new| {
             if new.is_some() {
                 let same = old.zip(new).filter(|(old, new)| old.stamp == new.stamp && !old.is_racy);
-                // What there was no time for gets another chance, and so does what git has no more.
+                // Contents that were skipped for lack of time are tried again, and so are those that git no longer has.
                 let same = same.filter(|(old, _)| match old.content {
                     Content::Lost(why) => why != Why::Budget,
                     Content::Packed { id, .. } => has_all || self.theirs.is_some_and(|it| it.packs().hold(&id)),
@@ -154,7 +154,7 @@ fn lock_in<T>(it: &Mutex<Vec<T>>) -> parking_lot::MutexGuard<'_, Vec<T>> {
     it.lock()
 }
 
-/// Returns the content as far as it is known before reading.
+/// Returns what is known of the content before reading.
 fn unread(stamp: &Stamp) -> Content {
     if stamp.is_directory() {
         Content::None

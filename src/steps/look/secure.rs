@@ -1,5 +1,5 @@
-//! Contents that a step needs and only the user's repository has, copied into the store of steps: later it doesn't
-//! matter what happens there.
+//! Copies contents that a step needs and only the user's repository has into the store of steps, so that later changes of that
+//! repository don't matter.
 
 use parking_lot::Mutex;
 use std::collections::HashSet;
@@ -13,13 +13,13 @@ use crate::steps::store::error::StepsError;
 use crate::steps::store::state::{State, Why};
 use crate::steps::store::table::Change;
 
-/// Threads that copy at most.
+/// Maximum number of copying threads.
 const THREADS_MAX: usize = 8;
 /// So many contents go into packs; fewer get a file each.
 const PACKED_MIN: usize = 64;
 
-/// Copies what these changes name and the store hasn't, what was there before first, up to `bytes_max`; a state that can't be
-/// given back is unknown then. Returns the bytes that were written.
+/// Copies the contents that these changes name and the store doesn't have, the earlier ones first, up to `bytes_max`; a state
+/// that can't be restored is marked as unknown. Returns the number of bytes that were written.
 pub(in crate::steps) fn secure(
     store: &Store,
     held: &[Theirs],
@@ -37,7 +37,7 @@ pub(in crate::steps) fn secure(
     let copied = copy(store, held, &missing, bytes_max)?;
     store.packed();
     for change in changes {
-        // Without what is there now the step can be taken back all the same: it is kept when that is done.
+        // The step can be reverted without the present content, which is stored when that happens.
         if let Some(why) = change.before.id().and_then(|id| copied.lost.iter().find(|(lost, _)| *lost == id)) {
             change.before = State::Unknown(why.1);
         }

@@ -1,4 +1,4 @@
-//! The limits of undo, and the reasons why something can't be kept or taken back.
+//! The limits of undo, and the reasons why something can't be stored or reverted.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,21 +11,21 @@ use crate::files::PathError;
 /// Limits of undo.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes that are kept for a workspace.
+    /// Limit on the stored bytes of a workspace.
     pub bytes_max: u64,
-    /// The largest file that is kept.
+    /// Size of the largest file that is stored.
     pub file_bytes_max: u64,
     /// Entries of a workspace; one with more isn't covered.
     pub files_max: usize,
-    /// Time that a look may take.
+    /// Time limit of a snapshot.
     pub look_time: Duration,
-    /// Time for which contents are read, at one look.
+    /// Time limit for reading contents in one snapshot.
     pub read_time: Duration,
-    /// Time for which files are compared with what git's index says of them; then its word is taken.
+    /// Time limit for comparing files with git's index; then the index is believed.
     pub compare_time: Duration,
 }
 
-/// Reason why something can't be kept or taken back.
+/// Reason why something can't be stored or reverted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StepsError {
     /// The store can't be read or written.
@@ -36,7 +36,7 @@ pub enum StepsError {
         /// The system's message.
         why: String,
     },
-    /// A content that should be kept isn't.
+    /// A content that should be stored isn't.
     #[error("the content {0} isn't in the store any more")]
     Missing(ObjectId),
     /// A content was made to have the name of another.
@@ -48,7 +48,7 @@ pub enum StepsError {
     /// A command of a model runs here in another session.
     #[error("a command of a model still runs here, in another session: {0}")]
     Running(String),
-    /// There are more entries than are looked at.
+    /// There are too many entries for a snapshot.
     #[error("the workspace has more than {0} files and folders (undo.files_max)")]
     TooMany(usize),
     /// Looking took too long.
@@ -91,7 +91,7 @@ impl StepsError {
     }
 }
 
-/// A path that isn't what a step left there.
+/// A path that differs from what a step left there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conflict {
     /// The place.

@@ -29,11 +29,11 @@ use packs::{Packer, Packs};
 use state::{Record, State};
 use table::{Change, Table};
 
-/// Longest wait for another session that looks whether a note is held: it looks for a moment.
+/// Longest wait for another session that checks whether a note is locked, which takes a moment.
 pub(super) const PROBE_TIME: Duration = Duration::from_secs(1);
-/// Longest wait for another session's lock: it holds it while it looks at the workspace, or takes back.
+/// Longest wait for another session's lock, which it holds during a snapshot or an undo.
 const WAIT: Duration = Duration::from_secs(5);
-/// The file that counts the bytes that are kept.
+/// The file with the number of stored bytes.
 const COUNT: &str = "bytes";
 /// The file that names the workspace; it is the last that is written when a folder is made.
 const WORKSPACE: &str = "workspace";
@@ -41,7 +41,7 @@ const WORKSPACE: &str = "workspace";
 const STAGES: &str = "stages";
 /// Number of changes from which their trees go into a pack; those of fewer get a file each.
 const PACKED_MIN: usize = 64;
-/// Packs that haven't grown to what one is made to be; more are put together.
+/// Limit on packs below the full size; more are merged.
 const SMALL_PACKS_MAX: usize = 16;
 /// Longest record that is read.
 const RECORD_BYTES_MAX: u64 = 64 * 1024 * 1024;
@@ -51,7 +51,7 @@ const RECORD_BYTES_MAX: u64 = 64 * 1024 * 1024;
 pub(super) struct Store {
     pub(super) folder: PathBuf,
     objects: Loose,
-    /// Its packs, and what their directory was when they were opened.
+    /// Its packs, and the state of their directory when they were opened.
     packs: Arc<Mutex<KnownPacks>>,
 }
 
@@ -60,8 +60,8 @@ type KnownPacks = Option<(Mark, Arc<Packs>)>;
 /// The lock of a folder; it is given back when the value is dropped, or the process ends.
 pub(super) type Held = Locked<File>;
 
-/// A note of a change that is under way. It is held as long as the session lives, so that one which nobody holds is of a session
-/// that was killed.
+/// A note of a change in progress. It is locked as long as the session lives, so that an unlocked one is from a session that was
+/// killed.
 pub(super) struct Note {
     name: String,
     _held: Locked<File>,
@@ -76,7 +76,7 @@ impl Store {
         Self { folder, objects, packs: Arc::default() }
     }
 
-    /// Returns whether anything was ever kept.
+    /// Returns whether anything was ever stored.
     pub(super) fn is_there(&self) -> bool {
         self.folder.join("lock").exists()
     }
@@ -104,12 +104,12 @@ impl Store {
         Ok(held)
     }
 
-    /// Writes a file of the folder as a whole: all of it or nothing is there.
+    /// Writes a file of the folder atomically.
     pub(super) fn put(&self, name: &str, bytes: &[u8]) -> std::io::Result<()> {
         self.put_with(name, bytes, false)
     }
 
-    /// The same, and it is on the disk then.
+    /// Does the same and syncs it to the disk.
     pub(super) fn put_for_good(&self, name: &str, bytes: &[u8]) -> std::io::Result<()> {
         self.put_with(name, bytes, true)
     }
@@ -136,7 +136,7 @@ impl Store {
         trash.join(format!("{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed)))
     }
 
-    /// Removes what a session that ended has left in the trash.
+    /// Removes what an ended session has left in the trash.
     pub(super) fn empty_trash(&self) {
         let trash = self.folder.join("trash");
         if trash.exists() {
@@ -165,7 +165,7 @@ impl Store {
         }
     }
 
-    /// Forgets one that is gone.
+    /// Forgets a stage that is gone.
     pub(super) fn forget_stage(&self, name: &str) {
         self.remove(&format!("{STAGES}/{name}"));
     }
@@ -207,7 +207,7 @@ impl Store {
         })
     }
 
-    /// Reads the table, and what tells this one from another.
+    /// Reads the table, and the identity of its file.
     pub(super) fn table(&self) -> Option<(Table, Mark)> {
         let mark = self.mark()?;
         Some((Table::read(&std::fs::read(self.folder.join("table")).ok()?)?, mark))
@@ -243,7 +243,7 @@ impl Store {
         names.filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()))
     }
 
-    /// The number of the first of those steps at the end that are taken back.
+    /// Returns the number of the first of the reverted steps at the end.
     pub(super) fn first_undone(&self) -> Option<u64> {
         let mut names: Vec<String> = self.step_names().collect();
         names.sort_by_key(|name| name.parse::<u64>().ok());
@@ -261,7 +261,7 @@ impl Store {
         self.remove(&format!("steps/{number:06}"));
     }
 
-    /// The number of the next step; numbers of steps that are gone aren't given again.
+    /// Returns the number of the next step; numbers of removed steps aren't used again.
     pub(super) fn next_number(&self) -> u64 {
         let last = self.text("last").and_then(|text| text.trim().parse().ok()).unwrap_or(0);
         let names = self.step_names().filter_map(|name| name.parse().ok());
@@ -274,7 +274,7 @@ impl Store {
         Ok((id, if self.holds(&id) { 0 } else { self.keep_alone(id, bytes)? }))
     }
 
-    /// Keeps a content that isn't there yet in a file of its own; returns how many bytes were written for it.
+    /// Stores a new content in a file of its own; returns how many bytes were written for it.
     pub(super) fn keep_alone(&self, id: ObjectId, bytes: &[u8]) -> Result<u64, StepsError> {
         let written = self.objects.write_buf_with_known_id(ObjectKind::Blob, bytes, id);
         written.map_err(|error| StepsError::object(&error))?;
@@ -295,7 +295,7 @@ impl Store {
         Packer::new(self.objects.path())
     }
 
-    /// Knows of packs that were written, and puts small ones together where there are many. The lock is held.
+    /// Takes note of new packs, and merges small ones if there are many. The lock is held.
     pub(super) fn packed(&self) {
         self.forget_packs();
         let packs = self.packs();
@@ -338,7 +338,7 @@ impl Store {
         let mut buffer = Vec::new();
         let found = self.objects.try_find(id, &mut buffer).map_err(|error| StepsError::object(&error))?;
         let bytes = found.map(|data| data.data.to_vec()).ok_or(StepsError::Missing(*id))?;
-        // A content that isn't what its name says is as good as none.
+        // A content that doesn't match its hash is useless.
         if name_of(&bytes) == Some(*id) { Ok(bytes) } else { Err(StepsError::Missing(*id)) }
     }
 
@@ -351,7 +351,7 @@ impl Store {
         let after = self.tree(changes, |it| it.after, &mut trees)?;
         if let Some(mut trees) = trees {
             trees.packer.finish().map_err(|error| StepsError::io("the store of steps", &error))?;
-            // Another thread may read what small packs hold: they are put together when contents are packed.
+            // Another thread may be reading small packs: they are merged when contents are packed.
             self.forget_packs();
         }
         Ok((before, after))
@@ -410,7 +410,8 @@ impl Store {
         Ok(id)
     }
 
-    /// Takes away the oldest steps until what is kept fits, and then whatever nothing names any more; returns how many steps.
+    /// Removes the oldest steps until the rest fits, and then all objects that nothing refers to; returns the number of removed
+    /// steps.
     pub(super) fn prune(&self, table: &Table, bytes_max: u64) -> usize {
         let sizes = self.sizes();
         if sizes.values().sum::<u64>() <= bytes_max {
@@ -432,7 +433,7 @@ impl Store {
                 named.extend(own);
             }
         }
-        // Trees below the two of a step aren't named by its record; they are small, and made anew where they are missing.
+        // The trees below the two of a step aren't named by its record; they are small, and missing ones are made again.
         let trees: Vec<Record> = self.steps();
         for id in sizes.keys().filter(|id| !named.contains(*id)) {
             let _ = std::fs::remove_file(self.objects.object_path(id));
@@ -440,14 +441,14 @@ impl Store {
         let _ = self.packs().rewrite(self.objects.path(), Some(&named));
         self.forget_packs();
         for step in trees {
-            // Where even that fails, the disk is full: the record alone is enough to take the step back.
+            // If even that fails, the disk is full: the record alone is enough to revert the step.
             let _ = self.trees(&step.changes);
         }
         let _ = self.put(COUNT, self.bytes().to_string().as_bytes());
         gone
     }
 
-    /// Counts bytes that were written; returns how many there are about. Counting all anew is for when that is too many.
+    /// Adds to the number of written bytes; returns the approximate sum. An exact count is made when the sum is too high.
     pub(super) fn grown(&self, bytes: u64) -> u64 {
         let counted = self.text(COUNT).and_then(|text| text.trim().parse::<u64>().ok());
         let all = counted.map_or_else(|| self.bytes(), |counted| counted + bytes);
@@ -455,7 +456,7 @@ impl Store {
         all
     }
 
-    /// Bytes of everything that is kept.
+    /// Returns the number of stored bytes.
     pub(super) fn bytes(&self) -> u64 {
         self.sizes().values().sum()
     }
@@ -486,7 +487,7 @@ struct Trees<'a> {
     seen: HashSet<ObjectId>,
 }
 
-/// A tree that is being made.
+/// A tree under construction.
 #[derive(Default)]
 struct Node {
     below: BTreeMap<Vec<u8>, Node>,

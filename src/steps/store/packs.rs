@@ -1,5 +1,5 @@
-//! Git's packs: contents, many in one file. The store of steps writes what a look finds new into packs of its own, for a file
-//! each would cost ten times as much; those of the user's repository are only read.
+//! Git's packs: many contents in one file. The store of steps writes the new contents of a snapshot into packs of its own, since
+//! one file for each would cost ten times as much; those of the user's repository are only read.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs::File;
@@ -20,9 +20,9 @@ use gix::zlib::{Compression, Inflate, Status};
 
 use super::name_of;
 
-/// Bytes at which a pack is written: it is held in memory until then.
+/// Size at which a pack is written, in bytes: it is held in memory until then.
 const PACK_BYTES: usize = 16 * 1024 * 1024;
-/// The packs of a repository that are held open, the largest; each is two descriptors.
+/// Limit on the packs of a repository that are held open, the largest ones; each needs two descriptors.
 const HELD_MAX: usize = 100;
 /// Prefix of the name of an unfinished pack.
 const UNFINISHED: &str = "tmp_";
@@ -63,7 +63,7 @@ impl Packs {
         (header.kind == ObjectKind::Blob).then_some(header.object_size)
     }
 
-    /// Returns a content; `None` if no pack holds it, or what it holds doesn't fit its name.
+    /// Returns a content; `None` if no pack has it, or it doesn't match its hash.
     pub fn content(&self, id: &ObjectId) -> Option<Vec<u8>> {
         self.packs.iter().find_map(|pack| {
             let (mut bytes, mut inflate) = (Vec::new(), Inflate::default());
@@ -74,19 +74,19 @@ impl Packs {
         })
     }
 
-    /// Every content, with the bytes that it takes.
+    /// Returns all contents, each with its size in the pack.
     pub fn sizes(&self) -> HashMap<ObjectId, u64> {
         let sizes = self.packs.iter().flat_map(|pack| pack.entries().map(|(id, from, to)| (id, to - from)));
         sizes.collect()
     }
 
-    /// Number of packs that are smaller than one is made to be.
+    /// Returns the number of packs below the full size.
     pub fn small(&self) -> usize {
         self.packs.iter().filter(|pack| pack.is_small()).count()
     }
 
-    /// Puts the small ones together; contents that aren't wanted any more go, and the packs that held them are made anew.
-    /// The caller alone may write here.
+    /// Merges the small packs; contents that aren't wanted are removed, and the packs that had them are rewritten. No other
+    /// process may write here meanwhile.
     pub fn rewrite(&self, objects: &Path, wanted: Option<&HashSet<ObjectId>>) -> std::io::Result<()> {
         let is_wanted = |id: &ObjectId| wanted.is_none_or(|wanted| wanted.contains(id));
         let is_kept = |pack: &&Pack| !pack.is_small() && pack.index.iter().all(|entry| is_wanted(&entry.oid));
@@ -116,7 +116,7 @@ impl Pack {
     fn open(path: PathBuf, index: &Path, data: &Path, longest: Option<usize>) -> Option<Self> {
         let index = index::File::at(index, Hash::Sha1).ok()?;
         let data = data::File::at(data, Hash::Sha1).ok()?.with_alloc_limit_bytes(longest);
-        // One that was cut short ends otherwise than its index says.
+        // A truncated pack ends differently from what its index says.
         (index.pack_checksum() == data.checksum()).then_some(Self { path, index, data })
     }
 
@@ -144,8 +144,8 @@ fn names(objects: &Path) -> BTreeSet<PathBuf> {
     indices.map(|path| path.with_extension("")).collect()
 }
 
-/// Packs of the user's repository, held so that what they hold can be read though a command takes them away. They are not
-/// mapped: a file that is cut short under a map would end the program that reads it.
+/// Packs of the user's repository, held open so that their contents can be read even if a command removes them. They are not
+/// mapped: a file that is truncated while mapped would kill the program that reads it.
 pub struct Held {
     files: Vec<(PathBuf, File, File)>,
 }
@@ -184,7 +184,7 @@ impl Held {
     /// Opens them for a moment; contents up to this number of bytes can be read.
     pub fn packs(&self, longest: u64) -> Packs {
         let at = |file: &File| PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
-        // A delta is read beside what it is made from and what it makes.
+        // A delta is read together with its base and its result.
         let longest = usize::try_from(longest).unwrap_or(usize::MAX).saturating_mul(4);
         let pack = |(path, index, data): &(PathBuf, File, File)| {
             Pack::open(path.clone(), &at(index), &at(data), Some(longest))
@@ -193,7 +193,7 @@ impl Held {
     }
 }
 
-/// Writes contents into packs; what is in none that is finished isn't there.
+/// Writes contents into packs; contents of an unfinished pack don't exist yet.
 pub struct Packer<'a> {
     objects: &'a Path,
     compress: Compress,
@@ -239,7 +239,7 @@ impl<'a> Packer<'a> {
         }
     }
 
-    /// Adds one as another pack has it.
+    /// Adds an entry in the form that another pack has.
     fn take_over(&mut self, id: ObjectId, entry: &[u8]) -> std::io::Result<()> {
         self.begin(id)?;
         self.bytes.extend_from_slice(entry);
@@ -258,7 +258,7 @@ impl<'a> Packer<'a> {
         Ok(())
     }
 
-    /// Writes what waits, where there is anything.
+    /// Writes the remaining contents, if there are any.
     pub fn finish(&mut self) -> std::io::Result<()> {
         let (mut bytes, mut entries) = (std::mem::take(&mut self.bytes), std::mem::take(&mut self.entries));
         if entries.is_empty() {
@@ -274,7 +274,7 @@ impl<'a> Packer<'a> {
         let folder = self.objects.join("pack");
         std::fs::create_dir_all(&folder)?;
         let path = folder.join(format!("pack-{}", checksum.to_hex()));
-        // The index comes last: without it the pack isn't there.
+        // The index comes last: without it the pack doesn't exist.
         put(&folder, &path.with_extension("pack"), &bytes)?;
         put(&folder, &path.with_extension("idx"), &index)?;
         self.written += (bytes.len() + index.len()) as u64;
@@ -292,7 +292,7 @@ impl<'a> Packer<'a> {
     }
 }
 
-/// Writes a file as a whole: all of it or nothing is there.
+/// Writes a file atomically.
 fn put(folder: &Path, path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let temporary = folder.join(format!("{UNFINISHED}{}_{name}", std::process::id()));

@@ -10,7 +10,7 @@ use super::table::Change;
 
 /// First line of a record: what it is, and its version.
 const HEAD: &str = "reedclaw-step 1";
-/// Last line of one that is whole.
+/// Last line of a complete record.
 const END: &str = "end";
 
 /// Reason why something isn't covered.
@@ -20,13 +20,13 @@ pub enum Why {
     Large,
     /// A pipe, a socket, a device.
     Special,
-    /// There was no time or no room to keep it.
+    /// There was no time or no space to store it.
     Budget,
     /// Unreadable.
     Closed,
     /// Belongs to a place of credentials, or is the shell's own.
     Secret,
-    /// A cache, as its `CACHEDIR.TAG` says: what is in it can be made again.
+    /// A cache according to its `CACHEDIR.TAG`: its contents can be made again.
     Cache,
     /// Another file system is mounted there.
     Mount,
@@ -83,10 +83,10 @@ pub enum State {
     },
     /// A symbolic link.
     Link {
-        /// The name of where it leads.
+        /// The hash of its target.
         id: ObjectId,
     },
-    /// Something whose content isn't kept.
+    /// Something whose content isn't stored.
     Unknown(Why),
 }
 
@@ -137,7 +137,7 @@ pub enum Kind {
     Command,
     /// An edit of a model.
     Edit,
-    /// A person took something back, which can be taken back too.
+    /// An undo by a person, which can be undone too.
     Undo,
 }
 
@@ -181,14 +181,13 @@ pub struct Record {
     pub kind: Kind,
     /// The command line, or what was edited.
     pub text: String,
-    /// The tree of what was there before, of the paths that changed.
+    /// The tree of the changed paths before.
     pub before: ObjectId,
-    /// The tree of what was there after.
+    /// The tree of the changed paths after.
     pub after: ObjectId,
-    /// `true` if it has been taken back.
+    /// True if it has been reverted.
     pub is_undone: bool,
-    /// The first of the steps before it that were taken back when it was made. Redo leaves those out: this one stands in
-    /// their place.
+    /// The first of the earlier steps that were reverted when it was made. Redo leaves those out: this one replaces them.
     pub sets_aside: Option<u64>,
     /// Further notes: git's own state, a command that was cut off.
     pub notes: Vec<String>,
@@ -304,8 +303,8 @@ impl Record {
         self.changes.iter().filter(|it| !is_of_directories(it)).count() + outside
     }
 
-    /// Returns the changes that undo can't revert, with the reason: what was there before wasn't kept, or nobody could tell whether
-    /// what the step left is there still.
+    /// Returns the changes that undo can't revert, with the reason: the earlier state wasn't stored, or it can't be known whether
+    /// the result of the step is still there.
     pub fn lost(&self) -> impl Iterator<Item = (&Path, Why)> {
         self.changes.iter().filter_map(|it| match (it.before, it.after) {
             (State::Unknown(why), _) | (_, State::Unknown(why)) => Some((it.path.as_path(), why)),
@@ -314,7 +313,7 @@ impl Record {
     }
 }
 
-/// Returns whether only directories are concerned.
+/// Returns whether a change concerns only directories.
 pub fn is_of_directories(change: &Change) -> bool {
     let is = |state: State| state.is_directory() || state == State::Nothing;
     is(change.before) && is(change.after)

@@ -1,5 +1,5 @@
-//! The workspace at the last look: each entry with its stamp and, if it is stored, the name of its
-//! content. A file whose stamp is the same isn't read again.
+//! The workspace at the last snapshot: each entry with its stamp and, if it is stored, the hash of its content. A file with an
+//! unchanged stamp isn't read again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::ffi::OsStrExt;
@@ -13,7 +13,7 @@ use crate::files::Stamp;
 
 /// First bytes of a table's file: what it is, and its version.
 const HEAD: &[u8] = b"reedclaw-table 2\n";
-/// Last bytes of one that is whole.
+/// Last bytes of a complete table.
 const END: &[u8] = b"end\n";
 
 /// Place where the content of an entry is.
@@ -51,7 +51,7 @@ impl Entry {
         }
     }
 
-    /// Returns whether both hold the same, as far as that can be said.
+    /// Returns whether both have the same content, as far as that is known.
     fn is_same(&self, other: &Self) -> bool {
         match (self.content, other.content) {
             (Content::Lost(_), _) | (_, Content::Lost(_)) => self.stamp == other.stamp,
@@ -127,7 +127,7 @@ impl Table {
                 }
             });
         }
-        // What is covered at one time only isn't known at the other.
+        // A path that is covered at one time only is unknown at the other.
         let skipped: BTreeSet<&Path> =
             self.skipped.iter().chain(&now.skipped).map(|(path, _)| path.as_path()).collect();
         changes.retain(|it| !it.path.ancestors().any(|path| skipped.contains(path)));
@@ -135,7 +135,7 @@ impl Table {
         changes
     }
 
-    /// Every file whose content isn't kept, and why.
+    /// Returns all files whose contents aren't stored, and why.
     pub fn lost(&self) -> impl Iterator<Item = (PathBuf, Why)> + '_ {
         let entries = self.directories.iter().flat_map(|(path, listing)| listing.iter().map(move |it| (path, it)));
         entries.filter_map(|(path, entry)| match entry.content {
