@@ -1,4 +1,4 @@
-//! The words that bubblewrap is called with. Pure but for looking at what is there.
+//! The arguments of bubblewrap. Pure, except that it checks which paths exist.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use super::helper::wire::{PathWire, Spec, paths};
 use super::masks::{CLOSED_OF_PROC, KEPT_OF_RUN, outermost};
 
-/// Place where bubblewrap is looked for: not on PATH, which others may have a say in.
+/// Paths of bubblewrap: it isn't searched on `PATH`, which others may influence.
 const PLACES: [&str; 4] = ["/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap", "/run/current-system/sw/bin/bwrap"];
 /// The directories that a sandbox has for itself, empty.
 const OWN: [&str; 3] = ["/tmp", "/var/tmp", "/run"];
@@ -51,7 +51,7 @@ pub(super) fn arguments(spec: &Spec, filters: &[RawFd]) -> Vec<OsString> {
         !is_open && OWN.iter().any(|own| path.starts_with(own))
     };
     let masked = paths(&spec.masked).filter(|path| !is_hidden(path));
-    // What lies in an open directory is covered after that was opened.
+    // Paths in an open directory are covered after that directory was opened.
     let is_inside = |path: &PathBuf| readable.iter().chain(&writable).any(|open| path.starts_with(open));
     let (inside, around): (Vec<PathBuf>, Vec<PathBuf>) = masked.partition(is_inside);
     let (inside, around) = (outermost(inside), outermost(around));
@@ -60,25 +60,25 @@ pub(super) fn arguments(spec: &Spec, filters: &[RawFd]) -> Vec<OsString> {
     for path in &writable {
         words.add("--bind", &[source(path).as_ref(), path.as_ref()]);
     }
-    // After what lies in them was shown.
+    // After their contents were mounted.
     emptied.iter().for_each(|path| words.add("--remount-ro", &[path.as_ref()]));
     for [source, place] in &spec.shown_at {
         words.add("--ro-bind", &[source.path().as_ref(), place.path().as_ref()]);
     }
-    // What a link of the workspace leads to would show again where it was covered.
+    // A bind mount through a link of the workspace would reveal what was covered at its target.
     let is_own = |path: &PathBuf| {
         let lies_in = |all: &[PathBuf]| all.iter().any(|it| path.starts_with(it));
         lies_in(&writable) && !lies_in(&inside)
     };
     let is_there = |path: &PathBuf| path.symlink_metadata().is_ok();
-    // On a copy everything may be changed: it is looked at afterwards.
+    // On a copy everything may be changed, since the changes are examined afterwards.
     let read_only = paths(&spec.read_only).filter(|_| bound.is_none());
     let protected: Vec<PathBuf> = read_only.filter(is_own).filter(is_there).collect();
     let is_shown = |path: &PathBuf| is_there(&source(path));
     let immovable: Vec<PathBuf> = protected.iter().chain(&inside).filter(|it| is_shown(it)).cloned().collect();
     ways(&immovable, &writable).iter().for_each(|path| words.add("--bind", &[source(path).as_ref(), path.as_ref()]));
     protected.iter().for_each(|path| words.add("--ro-bind", &[path.as_ref(), path.as_ref()]));
-    // The last ones, or the directories above would show again what they cover.
+    // These come last, or the directories above would reveal what they cover.
     let emptied = words.mask(&inside, &source);
     emptied.iter().for_each(|path| words.add("--remount-ro", &[path.as_ref()]));
     words.add("--chdir", &[spec.cwd.path().as_ref()]);
@@ -89,14 +89,15 @@ pub(super) fn arguments(spec: &Spec, filters: &[RawFd]) -> Vec<OsString> {
     words.0
 }
 
-/// Place of what shows at a path, as this process finds it; `bound` is a directory with the place at which it is bound.
+/// Returns the path at which this process finds what the sandbox shows at `path`; `bound` is a directory with the place at which
+/// it is bound.
 fn source_of(bound: Option<&[PathBuf; 2]>, path: &Path) -> PathBuf {
     let below = bound.and_then(|[source, place]| Some((source, path.strip_prefix(place).ok()?)));
     below.map_or_else(|| path.to_owned(), |(source, below)| source.join(below))
 }
 
-/// The directories between what may be written and what in it is locked or hidden, the outer ones first. They become mounts,
-/// too: else one could be moved away and another put in its place.
+/// Returns the directories between writable paths and the locked or hidden paths in them, the outer ones first. They become
+/// mounts, too, or one could be moved away and replaced.
 fn ways<'a>(paths: &'a [PathBuf], writable: &[PathBuf]) -> BTreeSet<&'a Path> {
     let is_inside = |above: &&Path| writable.iter().any(|open| above.starts_with(open) && above != open);
     paths.iter().flat_map(|path| path.ancestors().skip(1).take_while(is_inside)).collect()
@@ -114,7 +115,7 @@ impl Words {
     fn mask<'a>(&mut self, paths: &'a [PathBuf], source: &dyn Fn(&Path) -> PathBuf) -> Vec<&'a PathBuf> {
         let mut emptied = Vec::new();
         for path in paths {
-            // What isn't there can't be made either, but in the workspace: there it would be the program's own.
+            // A missing path can't be created either, except in the workspace: there it would be the program's own.
             match source(path).symlink_metadata() {
                 Ok(data) if data.is_dir() => {
                     self.add("--tmpfs", &[path.as_ref()]);

@@ -42,7 +42,7 @@ pub struct CollectLimits {
 
 impl Default for CollectLimits {
     fn default() -> Self {
-        // A flood of 200,000 files beside some others is still told by name.
+        // A flood of 200,000 files beside some others is still listed by name.
         Self { entries_max: 250_000, time: Duration::from_secs(30) }
     }
 }
@@ -75,7 +75,7 @@ pub enum ChangeKind {
         mode: u32,
         /// Its size.
         bytes: u64,
-        /// Place where its content lies in the upper directory.
+        /// Path of its content in the upper directory.
         source: PathBuf,
     },
     /// A link is new, or leads elsewhere.
@@ -101,16 +101,16 @@ pub struct Change {
     pub kind: ChangeKind,
     /// The workspace's entry there when this was collected; `None` if the path is new.
     pub before: Option<Stamp>,
-    /// Somebody else has changed it in the workspace since the copy was made.
+    /// Another program has changed it in the workspace since the copy was made.
     pub is_contested: bool,
-    /// The other names of the file that was there, as far as the program didn't change them: a copy has no links to what it
-    /// was made of, so they keep the old content.
+    /// Number of other names of the earlier file that the program didn't change: a copy has no links to the original, so they
+    /// retain the old content.
     pub other_names: u64,
-    /// True if its own permission bits are more than those that are made real: it would run as somebody else.
+    /// True if it has permission bits by which it would run as another user; those aren't applied.
     pub has_privilege: bool,
-    /// True if its name is protected, and what all changes do together makes it harmless; whoever asks decides on it.
+    /// True if its name is protected, but all changes together make it harmless; the caller decides on that.
     pub is_cleared: bool,
-    /// Reason why it is never made real without a question that names it; whoever asks decides on it.
+    /// Reason why it is never applied without a question that names it; the caller decides on that.
     pub protected: Option<&'static str>,
 }
 
@@ -124,7 +124,7 @@ pub struct Changes {
 }
 
 impl Changes {
-    /// Returns whether the program only looked.
+    /// Returns whether the program changed nothing.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.items.is_empty() && self.left_out.is_empty()
@@ -135,7 +135,7 @@ impl Changes {
 /// ended.
 ///
 /// # Errors
-/// There is too much of it, or it can't be read.
+/// There are too many changes, or they can't be read.
 pub fn collect(layer: &Layer, workspace: &Layers, limits: &CollectLimits) -> Result<Changes, CollectError> {
     let upper =
         Root::open(&layer.upper, None).map_err(|error| CollectError::Path { path: layer.upper.clone(), error })?;
@@ -149,8 +149,8 @@ pub fn collect(layer: &Layer, workspace: &Layers, limits: &CollectLimits) -> Res
     Ok(changes)
 }
 
-/// Reads what a program changed in a directory that had the files of `workspace` before and was as `before` says; the program has
-/// ended.
+/// Reads what a program changed in a directory that had the files of `workspace` before and the state in `before`; the program
+/// has ended.
 ///
 /// # Errors
 /// As of [`collect`].
@@ -162,7 +162,7 @@ pub fn collect_whole(
 ) -> Result<Changes, CollectError> {
     let whole =
         Root::open(directory, None).map_err(|error| CollectError::Path { path: directory.to_owned(), error })?;
-    // The look at what didn't change isn't the program's.
+    // Unchanged entries don't count against the program's limit.
     let all = CollectLimits { entries_max: limits.entries_max.max(WHOLE_ENTRIES_MAX), ..*limits };
     let collector = Collector::of((&whole, layer), workspace, limits);
     let now = Collector::of((&whole, layer), workspace, &all).table()?;
@@ -179,7 +179,7 @@ pub fn collect_whole(
     Ok(collector.changes())
 }
 
-/// Sorts the changes. Something that replaces something of another kind was noted as gone and as new: it is one change.
+/// Sorts the changes. A path that was replaced by something of another kind was noted as deleted and as new: that is one change.
 fn one_for_each_path(mut items: Vec<Change>) -> Vec<Change> {
     items.sort_by(|left, right| left.path.cmp(&right.path));
     if items.windows(2).all(|pair| pair[0].path.as_os_str() != pair[1].path.as_os_str()) {
@@ -201,9 +201,9 @@ fn one_for_each_path(mut items: Vec<Change>) -> Vec<Change> {
     all
 }
 
-/// Marks files as contested that somebody else deleted while the program changed them: the upper directory has a copy of what
-/// isn't there any more, in a directory that was changed since. A file that the program itself moved is such a copy, too, so as
-/// many are let pass as it has deleted.
+/// Marks files as contested that another program deleted while this one changed them: the upper directory has a copy of a file
+/// that no longer exists, in a directory that was changed since. A file that the program itself moved is such a copy, too, so up
+/// to as many as it has deleted are tolerated.
 fn contest_vanished(items: &mut [Change], workspace: &Layers, since_ns: i64) {
     let vanished = vanished(items, workspace, since_ns);
     let is_gone = |it: &&Change| it.kind == ChangeKind::Deleted && it.before.is_some_and(|it| it.is_file());
@@ -255,7 +255,7 @@ fn vanished<'i>(items: &'i [Change], workspace: &Layers, since_ns: i64) -> Vec<u
     (0..items.len()).filter(|at| is_vanished(&items[*at])).collect()
 }
 
-/// Notes how many names of a changed file keep what they had.
+/// Counts the names of a changed file that retain the old content.
 fn count_other_names(items: &mut [Change], workspace: &Layers) {
     let file = |it: &Change| it.before.filter(Stamp::is_file).map(|stamp| stamp.inode);
     let mut changed: HashMap<u64, u64> = HashMap::new();
@@ -337,7 +337,7 @@ impl<'a> Collector<'a> {
         Ok(())
     }
 
-    /// Compares a directory without what is in it.
+    /// Compares a directory without its contents.
     fn own_mode(&self, path: &Path, stamp: &Stamp, lower: Option<Stamp>) -> Result<(), CollectError> {
         match lower {
             Some(lower) if !lower.is_directory() => self.note(path, ChangeKind::Deleted, Some(lower))?,
@@ -351,8 +351,8 @@ impl<'a> Collector<'a> {
         Ok(())
     }
 
-    /// Compares below a directory that replaces one of the workspace: what both have is compared, although it doesn't
-    /// show through.
+    /// Compares below a directory that replaces one of the workspace: entries that both have are compared, although the old ones
+    /// don't show through.
     fn replaced(&self, path: &Path, all: &Directories) -> Result<(), CollectError> {
         self.directory(path, true, all)
     }
@@ -383,7 +383,7 @@ impl<'a> Collector<'a> {
             self.changes.lock().left_out.push(path.to_owned());
             return Ok(());
         }
-        // What would run as somebody else isn't made real.
+        // Bits that would let it run as another user aren't applied.
         let mode = stamp.permissions() & 0o1777;
         let is_same = lower
             .is_some_and(|it| it.is_file() && it.size == stamp.size && it.permissions() & 0o1777 == mode)
@@ -402,7 +402,7 @@ impl<'a> Collector<'a> {
         self.note(path, ChangeKind::Deleted, Some(lower))
     }
 
-    /// Notes that all is gone below a directory of the workspace, apart from what was written.
+    /// Notes that everything below a directory of the workspace is gone, apart from what was written.
     fn deleted_below(&self, path: &Path, is_written: &(dyn Fn(&Path) -> bool + Sync)) -> Result<(), CollectError> {
         let survey = SurveyLimits { entries_max: self.limits.entries_max, deadline: self.deadline };
         let failure = Mutex::new(None);
@@ -488,7 +488,7 @@ fn joined(directory: &Path, name: &OsStr) -> PathBuf {
     path
 }
 
-/// Returns whether permission bits let a program run as somebody else.
+/// Returns whether permission bits let a program run as another user.
 fn has_privilege(stamp: &Stamp) -> bool {
     stamp.permissions() & 0o6000 != 0
 }

@@ -24,7 +24,7 @@ impl Scene {
             write(&dir.path().join("work").join(name), text);
         }
         fs::create_dir_all(dir.path().join("work")).unwrap();
-        // The layers outlive the lock on them, which only keeps another session from removing them.
+        // The layers outlive their lock, which only prevents another session from removing them.
         let scratch = Scratch::make(&dir.path().join("wall")).unwrap();
         let mut layer = scratch.layer(&dir.path().join("work"), None).unwrap();
         layer.since_ns = i64::MAX / 2;
@@ -129,7 +129,7 @@ fn an_opaque_directory_replaces_what_was_below() {
 #[test]
 fn an_attribute_that_the_command_set_hides_nothing() {
     let scene = Scene::of(&[("dir/a", "x")]);
-    // So the kernel stores what a program sets as `user.overlay.opaque`.
+    // This is how the kernel stores what a program sets as `user.overlay.opaque`.
     scene.opaque("dir", "user.overlay.overlay.opaque");
     fs::set_permissions(scene.upper("dir"), fs::Permissions::from_mode(0o755)).unwrap();
     assert!(scene.changes().is_empty(), "{:?}", scene.in_words());
@@ -243,8 +243,8 @@ fn too_much_is_refused_as_a_whole() {
     assert_eq!(collected, Err(CollectError::TooMany(3)));
 }
 
-/// A command of an ordinary user closed a directory behind itself, and all that it had changed was dropped. Root reads it anyway; the
-/// escape suite has it for an ordinary user.
+/// A command of an ordinary user removed its own access to a directory, and all its changes were dropped. Root can read it
+/// anyway; the escape suite covers the ordinary user.
 #[test]
 fn directories_that_are_closed_are_read() {
     let scene = Scene::of(&[("kept/a", "x")]);

@@ -1,4 +1,4 @@
-//! Ending what was started in a sandbox, with all that it started.
+//! Ends a program that was started in a sandbox, and everything that it started.
 
 use std::collections::HashSet;
 use std::fs;
@@ -11,12 +11,12 @@ use nix::unistd::Pid;
 const BUBBLEWRAP: &str = "bwrap";
 /// Longest wait for killed processes to be gone: one in the middle of a disk operation ends only after it.
 const KILLED_TIME: Duration = Duration::from_secs(2);
-/// Interval of the looks whether they are.
+/// Poll interval for their end.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
-/// Ends a program that [`Sandbox::command`](super::Sandbox::command) started, and everything in its session or below it:
-/// SIGTERM, and SIGKILL for what is left after `patience`. `leader` is the program's process id, not waited for yet: the
-/// caller reaps it afterwards. True where nothing is left.
+/// Ends a program that [`Sandbox::command`](super::Sandbox::command) started, and everything in its session or below it: SIGTERM,
+/// and SIGKILL for what is left after `patience`. `leader` is the program's process id, not waited for yet: the caller reaps it
+/// afterwards. Returns true if nothing is left.
 #[must_use]
 pub fn end(leader: u32, patience: Duration) -> bool {
     end_all(&[leader], patience)
@@ -40,7 +40,7 @@ pub fn end_all(leaders: &[u32], patience: Duration) -> bool {
     }
     let began = Instant::now();
     loop {
-        // What was started since the last look is found by this one.
+        // This finds processes that were started since the last search.
         let left = found(&leaders);
         if left.is_empty() || began.elapsed() > KILLED_TIME {
             return left.is_empty();
@@ -53,7 +53,7 @@ pub fn end_all(leaders: &[u32], patience: Duration) -> bool {
 fn signal(processes: &[Process], signals: &[Signal]) {
     for process in processes {
         for signal in signals {
-            // It may be gone by now.
+            // It may have ended in the meantime.
             let _ = kill(Pid::from_raw(process.id), *signal);
         }
     }
@@ -80,7 +80,7 @@ pub(super) fn found(leaders: &[i32]) -> Vec<Process> {
     all.into_iter().filter(|it| ours.contains(&it.id) && !it.has_ended).collect()
 }
 
-/// A process, as `/proc` tells of it.
+/// A process, as described in `/proc`.
 pub(super) struct Process {
     pub(super) id: i32,
     name: String,
@@ -94,7 +94,7 @@ pub(super) struct Process {
 impl Process {
     fn read(id: i32) -> Option<Self> {
         let text = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
-        // The name, in brackets, may hold anything; what counts follows the last one (proc(5)).
+        // The name, in brackets, may contain anything; the other fields follow the last bracket (proc(5)).
         let (before, behind) = text.rsplit_once(") ")?;
         let name = before.split_once('(')?.1.to_owned();
         let mut fields = behind.split(' ');

@@ -1,5 +1,5 @@
-//! Files that a program makes in its private home at paths of the true one that somebody let it write, and their way there.
-//! Programs may have left links in a private home, so no directory of it is entered by one.
+//! Files that a program makes in its private home at paths of the real one that a person let it write, and their way there.
+//! Programs may have left links in a private home, so none of its directories is entered through one.
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File};
@@ -26,7 +26,7 @@ pub struct MadeInHome {
 impl MadeInHome {
     /// Finds the file or directory at a path below a directory of ours.
     pub(super) fn find(top: &Path, below: &Path, to: &Path) -> Option<Self> {
-        // A link that a program left on the way would lead to somebody's own files.
+        // A link that a program left on the way would lead to the user's own files.
         let directory = below
             .parent()?
             .iter()
@@ -81,7 +81,7 @@ fn move_new(from: &Path, to: &Path) -> io::Result<()> {
     Ok(renameat2(AT_FDCWD, from, AT_FDCWD, to, RenameFlags::RENAME_NOREPLACE)?)
 }
 
-/// Makes room for a path below a directory of ours: `around` it directories are made, and what is at the path is removed.
+/// Makes room for a path below one of our directories: the directories in `around` are made, and anything at the path is removed.
 pub(super) fn make_room(top: &Path, around: &Path, below: &Path) -> io::Result<()> {
     let mut above = open_directory(top)?;
     let needed = around.iter().count();
@@ -152,7 +152,7 @@ mod tests {
         assert_eq!((read("x/a"), read("d/e/f")), (Some("a".into()), Some("f".into())));
         assert_eq!(fs::metadata(home.join("d")).expect("it").mode() & 0o777, 0o750);
         assert!(MadeInHome::find(&top, Path::new("home/a"), &home.join("a")).is_none(), "it has left");
-        // Somebody else's files stay.
+        // Files of other programs stay.
         fs::write(top.join("home/a"), "other").expect("a file");
         fs::create_dir(top.join("home/own")).expect("a directory");
         for (below, to) in [("home/a", "x/a"), ("home/own", "own")] {
@@ -169,7 +169,7 @@ mod tests {
         link();
         let below = Path::new("home/l/new");
         assert!(MadeInHome::find(&top, below, &home.join("l/new")).is_none());
-        // One in place of a directory that the program needs goes, and so does one in place of what it is to make.
+        // A link in place of a directory that the program needs is removed, and so is one in place of what it will make.
         make_room(&top, Path::new("home/l"), below).expect("room");
         assert!(top.join("home/l").symlink_metadata().expect("it is there").is_dir());
         fs::remove_dir(top.join("home/l")).expect("removed");

@@ -7,9 +7,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// The first line, once the jail looks.
+/// The first line, once the jail watches.
 const HEAD: &str = "looks";
-/// Things of one program that are written down, and how many of them may be paths that it wanted to write.
+/// Limits on the recorded attempts of one program, and on the paths to write among them.
 const THINGS_MAX: usize = 64;
 const WRITES_MAX: usize = 32;
 /// Bytes of the file that are read.
@@ -24,13 +24,13 @@ pub enum Missed {
     Address(SocketAddr),
     /// Connected to a Unix socket that isn't there in the jail.
     Socket(PathBuf),
-    /// Opened a file for writing, or made or changed something, where the jail is closed.
+    /// Opened a file for writing, or made or changed something, at a path that is closed.
     Write(PathBuf),
-    /// Removed something, or moved it away, where the jail is closed.
+    /// Removed something, or moved it away, from a path that is closed.
     Remove(PathBuf),
 }
 
-/// Writes down what is refused, each thing once.
+/// Records refusals, each once.
 pub(super) struct Book {
     file: fs::File,
     things: Vec<Missed>,
@@ -65,7 +65,7 @@ impl Book {
             Missed::Write(path) => [b"write ", path.as_os_str().as_bytes(), b"\n"].concat(),
             Missed::Remove(path) => [b"remove ", path.as_os_str().as_bytes(), b"\n"].concat(),
         };
-        // What can't be written down isn't offered.
+        // A refusal that can't be recorded isn't offered.
         let _ = self.file.write_all(&line);
         self.things.push(thing);
     }
@@ -132,7 +132,7 @@ pub(super) fn listens_at(table: &str, port: u16) -> bool {
     })
 }
 
-/// The name that a request to a name server is about; nothing for addresses that are looked up backwards.
+/// Returns the name in a request to a name server; `None` for reverse lookups.
 pub(super) fn asked_name(request: &[u8]) -> Option<String> {
     /// Bytes before the first question (RFC 1035, 4.1.1).
     const HEADER: usize = 12;

@@ -1,5 +1,5 @@
-//! Private directories of the overlay tier: what stands for the home and for `/tmp` as long as a session lasts, and the
-//! layers that take what a program changes on its copy.
+//! Private directories of the overlay tier: the replacements of the home and `/tmp` for the duration of a session, and the layers
+//! that store what a program changes on its copy.
 
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -98,7 +98,7 @@ impl Scratch {
         make_area(&at)?;
         let shows_agreed = matches!(which, Area::Session | Area::Checks) && agreed.join(TMP).is_dir();
         let shown = |name: &str| {
-            // Several programs may use an area at the same time, but not what overlayfs works in.
+            // Several programs may use an area at the same time, but not the same work directory of overlayfs.
             let work = match layer {
                 _ if !shows_agreed => None,
                 Some(layer) => Some(layer.dir.join(name)),
@@ -124,7 +124,7 @@ impl Scratch {
         MadeInHome::find(self.held.path(), &Path::new(AGREED_HOME).join(below_home(path, homes)?), path)
     }
 
-    /// A name below a folder at which nothing is.
+    /// Returns an unused name below a folder.
     fn unused(&self, folder: &Path) -> io::Result<PathBuf> {
         DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         loop {
@@ -142,8 +142,8 @@ impl Scratch {
         fs::create_dir(&path).map(|()| path)
     }
 
-    /// Directories for one copy of `workspace`, below `folder` if that is given, where a crash leaves them. What overlayfs has
-    /// mounted once it never mounts again, so each copy gets new ones.
+    /// Makes the directories for one copy of `workspace`, below `folder` if there is one, in which they survive a crash.
+    /// Overlayfs never mounts the same directories twice, so each copy gets new ones.
     pub(super) fn layer(&self, workspace: &Path, folder: Option<&Path>) -> io::Result<Layer> {
         let dir = match folder {
             None => self.held.path().join(LAYERS).join(self.layers.fetch_add(1, Ordering::Relaxed).to_string()),
@@ -171,7 +171,7 @@ fn below_home(path: &Path, homes: &[PathBuf]) -> Option<PathBuf> {
     (is_plain && below.components().next().is_some()).then(|| below.to_owned())
 }
 
-/// The layers of one copy: what a program changed lies in `upper`. Removed when dropped.
+/// The layers of one copy: a program's changes are in `upper`. Removed when dropped.
 #[derive(Debug)]
 pub struct Layer {
     dir: PathBuf,
@@ -183,8 +183,7 @@ pub struct Layer {
     whole: Option<PathBuf>,
     /// The file in which the jail writes down refusals.
     pub(super) refused: PathBuf,
-    /// Time when the copy was made, by the clock of the file system: what has changed since in the workspace was
-    /// changed by somebody else.
+    /// Time when the copy was made, by the clock of the file system: later changes in the workspace were made by other programs.
     pub(super) since_ns: i64,
     /// Free space of the file system when the copy was made, and when its files were last counted.
     free: u64,
@@ -199,7 +198,7 @@ impl Layer {
         Self { dir, session, upper, work, whole: None, refused, since_ns: 0, free, free_at_count }
     }
 
-    /// Notes something about the copy in its directory, where a crash leaves it. The note goes before the copy is removed.
+    /// Stores a note about the copy in its directory, in which it survives a crash. The note is removed before the copy.
     ///
     /// # Errors
     /// It can't be written.
@@ -249,7 +248,7 @@ impl Layer {
         whole + held_bytes(all, most, &|_| true) >= most
     }
 
-    /// Puts a file into the copy, in place of what the workspace has there.
+    /// Puts a file into the copy, in place of the workspace's file.
     ///
     /// # Errors
     /// It can't be written.
@@ -352,7 +351,7 @@ fn open_up(dir: &Path) {
 mod tests {
     use super::*;
 
-    /// Tells this very test, started in a mount namespace of its own, where a small disk is.
+    /// The environment variable by which this test, started in its own mount namespace, learns the place of a small disk.
     const SMALL: &str = "REEDCLAW_TEST_COPY_SMALL";
 
     #[test]
@@ -383,13 +382,13 @@ mod tests {
             fs::create_dir(&workspace).expect("a directory");
             let layer = scratch.layer(&workspace, None).expect("a layer");
             assert!(!layer.is_overfull(), "nothing was written");
-            // Somebody else fills the disk: not the copy's fault.
+            // Another program fills the disk: that isn't the copy's fault.
             fs::write(workspace.join("other"), vec![1; 1_300_000]).expect("a file");
             assert!(!layer.is_overfull(), "the copy is empty");
             fs::remove_file(workspace.join("other")).expect("it goes");
             fs::create_dir(layer.upper.join("deep")).expect("a directory");
             fs::write(layer.upper.join("deep/large"), vec![1; 1_300_000]).expect("a file");
-            // Looked at again only after as much has gone once more; a new copy counts from what is free by then.
+            // Checked again only after as much space is lost once more; a new copy starts from the space that is free then.
             layer.free_at_count.store(layer.free, Ordering::Relaxed);
             assert!(layer.is_overfull(), "more than half of 2 MB");
             fs::remove_dir_all(layer.upper.join("deep")).expect("it goes");

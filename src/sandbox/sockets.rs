@@ -1,5 +1,5 @@
-//! Sockets of services outside. A file system that can't be written doesn't keep anybody from connecting to a socket in it,
-//! and neither does a network namespace: so each that a program would see is covered.
+//! Sockets of outside services. A read-only file system doesn't prevent connections to a socket in it, and neither does a network
+//! namespace: so each socket that a program would see is covered.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -8,14 +8,14 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
-/// Sockets that are covered at most: each is a mount.
+/// Limit on covered sockets: each is a mount.
 const SOCKETS_MAX: usize = 256;
 
-/// Entries of a workspace among which sockets are looked for.
+/// Limit on the entries of a workspace that are searched for sockets.
 const ENTRIES_MAX: usize = 50_000;
 
-/// The sockets that have a name now, free of links; `is_seen` says whether a path shows in the sandbox. Those that were named
-/// by a relative path are looked for below `shown`.
+/// Returns the sockets that have a name now, free of links; `is_seen` says whether a path is visible in the sandbox. Those with a
+/// relative path are searched below `shown`.
 ///
 /// Those of other network namespaces (containers) aren't in the kernel's list.
 pub(super) fn seen(shown: Option<&Path>, is_seen: impl Fn(&Path) -> bool) -> Vec<PathBuf> {

@@ -1,5 +1,5 @@
-//! The temporary directory of a sandbox that has no `/tmp` of its own. It is locked as long as it is used, so that what a
-//! killed process left is known and removed by the next one.
+//! The temporary directory of a sandbox that has no `/tmp` of its own. It is locked as long as it is used, so that the next
+//! process recognises and removes what a killed one left.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -27,7 +27,7 @@ impl Tmp {
         sweep(place);
         let path = nix::unistd::mkdtemp(&place.join(format!("{PREFIX}XXXXXX")))?;
         let lock = open(&path)?;
-        // Another process may have looked in between, and held it for a moment or removed it.
+        // Another process may have found it unlocked, and locked it for a moment or removed it.
         lock.lock()?;
         if path.is_dir() { Ok(Self { path, _lock: lock }) } else { Err(io::ErrorKind::NotFound.into()) }
     }

@@ -1,4 +1,4 @@
-//! Processes of a session that wait for somebody at its terminal, by what the kernel reports of them.
+//! Processes of a session that wait for input at its terminal, by what the kernel reports of them.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -18,12 +18,12 @@ pub struct AtTerminal {
     pub used: Duration,
 }
 
-/// Looks at the session of `leader`, and what is below it. `terminal` is the device number of its terminal.
+/// Examines the session of `leader`, and the processes below it. `terminal` is the device number of its terminal.
 ///
-/// Where the kernel doesn't let us see what a process waits for, there is no reader.
+/// If the kernel doesn't reveal what a process waits for, there is no reader.
 #[must_use]
 pub fn at_terminal(leader: u32, terminal: u64) -> AtTerminal {
-    /// The kernel tells them as a hundredth of a second everywhere (`USER_HZ`).
+    /// The kernel reports them in hundredths of a second on all machines (`USER_HZ`).
     const MS_PER_TICK: u64 = 10;
     let processes = i32::try_from(leader).map(|leader| found(&[leader])).unwrap_or_default();
     let ticks: u64 = processes.iter().map(|process| process.ticks).sum();

@@ -22,8 +22,8 @@ use crate::sandbox::helper::landlock;
 use crate::sandbox::helper::wire::{LimitsWire, Spec};
 use crate::sandbox::{Tier, bubblewrap, overlay};
 
-/// Does what the helper is for, with the arguments after [`HELPER_WORD`](crate::sandbox::HELPER_WORD): the description of the
-/// sandbox, the program, its arguments. It comes back only with what went wrong.
+/// Runs the helper with the arguments after [`HELPER_WORD`](crate::sandbox::HELPER_WORD): the description of the sandbox, the
+/// program, its arguments. It returns only on failure, with the reason.
 pub fn enter(arguments: &[OsString], calls: Calls) -> String {
     match become_program(arguments, calls) {
         Ok(never) => match never {},
@@ -36,18 +36,17 @@ pub fn enter(arguments: &[OsString], calls: Calls) -> String {
 pub struct Calls {
     /// Closes the descriptors from one number to another.
     pub close: fn(u32, u32) -> io::Result<()>,
-    /// Gives up every capability, for what this process becomes too.
+    /// Drops every capability, also for the program that this process becomes.
     pub drop_capabilities: fn() -> io::Result<()>,
     /// Adds attributes to the mount at a path, and to those below it.
     pub add_mount_attributes: fn(&CStr, u64, bool) -> io::Result<()>,
     /// Brings up the loopback interface of this network namespace.
     pub bring_loopback_up: fn() -> io::Result<()>,
-    /// Installs a seccomp program that may hold calls until somebody answers; returns the
-    /// descriptor at which they are read.
+    /// Installs a seccomp program that may hold calls until they are answered; returns the descriptor at which they are read.
     pub hold_calls: fn(&[FilterStep]) -> io::Result<OwnedFd>,
     /// Waits for the next held call.
     pub next_call: fn(BorrowedFd<'_>) -> io::Result<HeldCall>,
-    /// Lets a held call go on.
+    /// Lets a held call continue.
     pub let_call: fn(BorrowedFd<'_>, u64) -> io::Result<()>,
     /// Forks this process of one thread: the child's id in the parent, nothing in the child.
     pub fork: fn() -> io::Result<Option<Pid>>,
@@ -56,7 +55,7 @@ pub struct Calls {
 /// One step of a seccomp program: code, jump if true, jump if false, operand.
 pub type FilterStep = (u16, u8, u8, u32);
 
-/// The type of what doesn't come back.
+/// The type of a value that is never returned.
 enum Never {}
 
 fn become_program(arguments: &[OsString], calls: Calls) -> Result<Never, String> {
@@ -68,11 +67,11 @@ fn become_program(arguments: &[OsString], calls: Calls) -> Result<Never, String>
     if unistd::getppid().as_raw().cast_unsigned() != spec.parent {
         return Err("the process that started it has ended".into());
     }
-    // Whoever gave it a terminal has made it a leader already.
+    // A helper with a terminal has been made a leader already.
     if unistd::getsid(None) != Ok(unistd::getpid()) {
         unistd::setsid().map_err(|error| format!("setsid: {error}"))?;
     }
-    // Kept open over exec; bubblewrap reads and closes them. Written before the limit on file sizes holds.
+    // Open across exec; bubblewrap reads and closes them. Written before the limit on file sizes applies.
     let filters: Vec<OwnedFd> = match spec.tier {
         Tier::Bubblewrap => filter::make(spec.tier, Network::of(spec.network), false)?
             .iter()
@@ -91,9 +90,10 @@ fn become_program(arguments: &[OsString], calls: Calls) -> Result<Never, String>
         Tier::Landlock => {
             let begin = || {
                 landlock::restrict(&spec)?;
-                // Bash finds what a command left running among its children, also where its parent has ended.
+                // Bash finds what a command left running among its children, even if the direct parent has ended.
                 prctl::set_child_subreaper(true).map_err(|error| format!("prctl: {error}"))?;
-                // Root's would get round it: who may measure the machine reads the memory of every process.
+                // Root's capabilities would circumvent it: with the one for profiling the machine a process reads the memory of
+                // any other.
                 (calls.drop_capabilities)().map_err(|error| format!("capset: {error}"))?;
                 for filter in filter::make(spec.tier, Network::of(spec.network), spec.writable.is_empty())? {
                     seccompiler::apply_filter(&filter).map_err(|error| format!("seccomp: {error}"))?;
@@ -137,7 +137,7 @@ fn in_memory(bytes: &[u8]) -> Result<OwnedFd, String> {
     Ok(file.into())
 }
 
-/// Sets the limits, none above what holds already.
+/// Sets the limits, none of them above the present one.
 fn limit(limits: &LimitsWire, counted: u64) -> Result<(), String> {
     let set = |what: Resource, wanted: u64| {
         let (soft, hard) = getrlimit(what).map_err(|error| format!("getrlimit: {error}"))?;

@@ -102,8 +102,8 @@ const METADATA: &[i64] = &[
     libc::SYS_utimensat,
     libc::SYS_utimes,
 ];
-/// Shared memory, semaphores and queues of the user, where there is no namespace of their own. A number that was guessed is
-/// enough to delete one.
+/// Shared memory, semaphores and queues of the user, if there is no separate namespace for them. A guessed number is enough to
+/// delete one.
 const SHARED: &[i64] = &[
     libc::SYS_mq_open,
     libc::SYS_mq_unlink,
@@ -225,7 +225,7 @@ pub(in crate::sandbox) enum Network {
     Own,
     /// The machine's networks.
     Machine,
-    /// The same, with Unix sockets: something else keeps it from the abstract ones of others.
+    /// The same, with Unix sockets: something else blocks the abstract ones of others.
     MachineAndUnix,
 }
 
@@ -235,11 +235,11 @@ impl Network {
     }
 }
 
-/// Makes the filters: what is refused for good, and what is as if the kernel were older. `is_look` says that the program
+/// Makes the filters: calls that are refused, and calls that fail as if the kernel were older. `is_look` says that the program
 /// may write nothing but its own temporary files.
 ///
 /// # Errors
-/// This machine's architecture is none that filters can be made for.
+/// Filters can't be made for this machine's architecture.
 pub(in crate::sandbox) fn make(tier: Tier, network: Network, is_look: bool) -> Result<Vec<BpfProgram>, String> {
     let arch = TargetArch::try_from(std::env::consts::ARCH).map_err(|problem| format!("seccomp: {problem}"))?;
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> = REFUSED.iter().map(|number| (*number, Vec::new())).collect();
@@ -259,7 +259,7 @@ pub(in crate::sandbox) fn make(tier: Tier, network: Network, is_look: bool) -> R
     rules.insert(libc::SYS_prlimit64, vec![other]);
     rules.extend(modes().map_err(failed)?);
     if tier == Tier::Landlock {
-        // Its session is how all of it is found at the end.
+        // Its session is the means to find all of it at the end.
         rules.insert(libc::SYS_setsid, Vec::new());
         rules.extend(scheduling().map_err(failed)?);
         rules.extend(SHARED.iter().map(|number| (*number, Vec::new())));
@@ -286,7 +286,7 @@ pub(in crate::sandbox) fn make(tier: Tier, network: Network, is_look: bool) -> R
     Ok(programs)
 }
 
-/// The requests of `ioctl` that are refused, whatever is in the upper half of the number: the kernel doesn't look at that.
+/// Returns the requests of `ioctl` that are refused, regardless of the upper half of the number, which the kernel ignores.
 fn requests() -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
     /// The byte that says what a request is for; terminals have `T`.
     const KIND: u64 = 0xff00;
@@ -321,8 +321,8 @@ fn modes() -> Result<BTreeMap<i64, Vec<SeccompRule>>, seccompiler::BackendError>
     Ok(rules)
 }
 
-/// Priorities and processors of other processes are refused where all of the user's can be seen: what is made slower can't
-/// be made faster again.
+/// Priorities and processors of other processes are refused if all of the user's processes are visible: a process that was slowed
+/// down can't be sped up again.
 fn scheduling() -> Result<BTreeMap<i64, Vec<SeccompRule>>, seccompiler::BackendError> {
     /// `IOPRIO_WHO_USER` of linux/ioprio.h.
     const IOPRIO_WHO_USER: u64 = 3;
@@ -350,9 +350,9 @@ fn sockets(tier: Tier, network: Network) -> Result<BTreeMap<i64, Vec<SeccompRule
         rule(&conditions)
     };
     let mut rules = match (tier, network) {
-        // Unix sockets reach services that would act for the user, outside: no network doesn't close them, nor do rights
-        // on files, nor a file system that can't be written. The overlay tier covers them; elsewhere there are none, and
-        // with a network, which opens abstract ones, only where Landlock closes these.
+        // Unix sockets reach outside services that would act for the user: neither the absence of a network nor rights on files
+        // nor a read-only file system closes them. The overlay tier covers them; elsewhere they are refused, or, with a network,
+        // which opens abstract ones, allowed only if Landlock closes these.
         (_, Network::Machine) | (Tier::Bubblewrap, Network::Own) => {
             vec![not_one_of(&[libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK])?]
         }
@@ -373,7 +373,7 @@ fn sockets(tier: Tier, network: Network) -> Result<BTreeMap<i64, Vec<SeccompRule
     Ok(BTreeMap::from([(libc::SYS_socket, rules)]))
 }
 
-/// A rule that holds where all conditions do: argument, length, comparison, value.
+/// Returns a rule that applies if all conditions do: argument, length, comparison, value.
 fn rule(conditions: &[(u8, SeccompCmpArgLen, SeccompCmpOp, u64)]) -> Result<SeccompRule, seccompiler::BackendError> {
     let conditions: Result<Vec<_>, _> = conditions
         .iter()
@@ -384,7 +384,7 @@ fn rule(conditions: &[(u8, SeccompCmpArgLen, SeccompCmpOp, u64)]) -> Result<Secc
     SeccompRule::new(conditions?)
 }
 
-/// Instructions that refuse the calls of x32, in front of a program: load the number; below the bit go on; refuse.
+/// Instructions before a program that refuse the calls of x32: load the number; below the bit continue; refuse.
 fn refuse_x32(error: u32) -> [sock_filter; 3] {
     /// `BPF_LD | BPF_W | BPF_ABS`, `BPF_JMP | BPF_JGE | BPF_K`, `BPF_RET | BPF_K` of linux/filter.h.
     const CODES: [u16; 3] = [0x20, 0x35, 0x06];

@@ -1,5 +1,5 @@
-//! Landlock: what may be read, written and run, as an allow-list that the kernel holds for this process and all that it
-//! starts. Fully enforced, or it doesn't count.
+//! Landlock: what may be read, written and run, as an allow-list that the kernel enforces for this process and everything that it
+//! starts. It counts only if it is fully enforced.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -18,7 +18,7 @@ use crate::sandbox::masks::outermost;
 
 /// The oldest Landlock that holds all that is promised: signals are of Linux 6.12.
 const ABI_NEEDED: ABI = ABI::V6;
-/// Closed as a whole: devices, sockets of services, what others keep in temporary directories.
+/// Closed as a whole: devices, sockets of services, other programs' files in temporary directories.
 const CLOSED: [&str; 4] = ["/dev", "/run", "/tmp", "/var/tmp"];
 /// Open all the same, for reading.
 const OPEN_TO_READ: [&str; 5] = [
@@ -28,7 +28,7 @@ const OPEN_TO_READ: [&str; 5] = [
     "/run/NetworkManager/resolv.conf",
     "/run/current-system",
 ];
-/// Open all the same, for reading and writing. Not `/dev/pts`: it holds the terminals of the person, with what is typed.
+/// Exceptions that are open for reading and writing. Not `/dev/pts`: it has the terminals of the person, with what is typed.
 const OPEN_TO_WRITE: [&str; 6] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
 /// Entries of a directory that are opened one by one, because something in it is closed. The rest stays closed.
 const ENTRIES_MAX: usize = 10_000;
@@ -53,13 +53,13 @@ pub(in crate::sandbox) fn restrict(spec: &Spec) -> Result<(), String> {
     closed.extend(CLOSED.map(PathBuf::from));
     let mut opened = Vec::new();
     let masked: Vec<PathBuf> = paths(&spec.masked).collect();
-    // A home that is closed as a whole may hold what is open, and in that again something that is closed.
+    // A home that is closed as a whole may contain an open path, and that again a closed one.
     let closed_below =
         |path: &Path| outermost(masked.iter().filter(|it| it.starts_with(path) && *it != path).cloned().collect());
     open(Path::new("/"), &outermost(closed), &mut opened);
     opened.extend(OPEN_TO_READ.iter().filter_map(|path| Path::new(path).canonicalize().ok()));
     for path in paths(&spec.readable) {
-        // What lies in a closed directory is opened with it; what is closed in it stays closed.
+        // The contents of a closed directory are opened with it; closed paths in it stay closed.
         open(&path, &closed_below(&path), &mut opened);
     }
     for path in &opened {
@@ -87,8 +87,8 @@ pub(in crate::sandbox) fn restrict(spec: &Spec) -> Result<(), String> {
     }
 }
 
-/// A second wall for a program in a jail: it writes nowhere but where the jail lets it, and reaches no abstract socket and
-/// no process of another. It holds as far as the kernel has it; returns whether that is all of it.
+/// Adds a second wall for a program in a jail: it can write only what the jail lets it write, and reaches no abstract socket and
+/// no process outside. The kernel enforces as much of it as it supports; returns whether that is everything.
 pub(in crate::sandbox) fn hold_in_jail(writable: impl Iterator<Item = PathBuf>) -> bool {
     let rules = Ruleset::default()
         .handle_access(AccessFs::from_write(ABI_NEEDED))
@@ -108,8 +108,8 @@ fn writing() -> BitFlags<AccessFs> {
     AccessFs::from_write(ABI_NEEDED) & !(AccessFs::MakeChar | AccessFs::MakeBlock)
 }
 
-/// Collects what can be opened below a directory so that nothing closed is: the directory as a whole, or what of it
-/// neither is closed nor holds something closed.
+/// Collects what can be opened below a directory so that nothing closed is: the directory as a whole, or those of its entries
+/// that neither are closed nor contain something closed.
 fn open(path: &Path, closed: &[PathBuf], opened: &mut Vec<PathBuf>) {
     if closed.iter().any(|closed| closed == path) {
         return;
@@ -118,7 +118,7 @@ fn open(path: &Path, closed: &[PathBuf], opened: &mut Vec<PathBuf>) {
         opened.push(path.to_owned());
         return;
     }
-    // A link is reached by what it leads to.
+    // A link is reached through its target.
     let Ok(entries) = fs::read_dir(path) else { return };
     for entry in entries.flatten().take(ENTRIES_MAX) {
         if entry.file_type().is_ok_and(|kind| !kind.is_symlink() && !kind.is_socket()) {
@@ -132,8 +132,8 @@ fn ways<'a>(top: &'a Path, closed: &'a [PathBuf]) -> BTreeSet<&'a Path> {
     closed.iter().flat_map(|path| path.ancestors().skip(1).take_while(|above| above.starts_with(top))).collect()
 }
 
-/// Adds a rule for what is there; what isn't can't be opened. No link is followed: a job that runs beside may put one in place of a
-/// directory at any time.
+/// Adds a rule for an existing path; a missing one can't be opened. No link is followed: a concurrent job may put one in place of
+/// a directory at any time.
 fn allow(
     rules: RulesetCreated,
     path: &Path,

@@ -42,10 +42,10 @@ pub(in crate::sandbox) fn paths(list: &[PathWire]) -> impl Iterator<Item = PathB
     list.iter().map(PathWire::path)
 }
 
-/// Way in which a program is to be held. All paths are absolute and free of links.
+/// Description of how a program is confined. All paths are absolute and free of links.
 #[derive(Debug, Serialize, Deserialize)]
 pub(in crate::sandbox) struct Spec {
-    /// The process that started the helper; where that is another one by now, it has ended.
+    /// The process that started the helper; if the parent is another one now, it has ended.
     pub(in crate::sandbox) parent: u32,
     #[serde(with = "TierName")]
     pub(in crate::sandbox) tier: Tier,
@@ -58,12 +58,12 @@ pub(in crate::sandbox) struct Spec {
     pub(in crate::sandbox) bound: Option<[PathWire; 2]>,
     /// Directories that bubblewrap shows read-only in that, each with its place.
     pub(in crate::sandbox) shown_at: Vec<[PathWire; 2]>,
-    /// The own temporary directory, where `/tmp` isn't one.
+    /// The sandbox's own temporary directory, if `/tmp` isn't one.
     pub(in crate::sandbox) tmp: Option<PathWire>,
     pub(in crate::sandbox) network: bool,
     /// A process whose network namespace is shared, instead of a new one.
     pub(in crate::sandbox) network_of: Option<u32>,
-    /// The file for the notes of what a first look was refused.
+    /// The file that records what a first look was refused.
     pub(in crate::sandbox) refused: Option<PathWire>,
     /// The further needs of the overlay tier.
     pub(in crate::sandbox) jail: Option<JailWire>,
@@ -116,7 +116,7 @@ pub(in crate::sandbox) enum ViewWire {
     Copy {
         upper: PathWire,
         work: PathWire,
-        /// The file that takes what was refused.
+        /// The file that records refusals.
         refused: PathWire,
     },
 }

@@ -37,9 +37,9 @@ use crate::sandbox::helper::wire::{Spec, ViewWire};
 use root::NewRoot;
 use watch::Watch;
 
-/// Time that processes that the program left running may take to end by themselves.
+/// Time for processes that the program left running to end on their own.
 const GRACE: Duration = Duration::from_millis(200);
-/// Interval of the looks whether they have.
+/// Poll interval for their end.
 const LOOK: Duration = Duration::from_millis(5);
 
 /// Builds the jail and runs the program in it; ends with the program's status.
@@ -56,13 +56,13 @@ pub(super) fn run(
     // The kernel lists those of the network namespace that one is in.
     let sockets = root::sockets(spec);
     namespaces(spec, calls)?;
-    // Looking at what it is refused is for the question afterwards; the walls hold without it.
+    // Watching refusals only serves the question afterwards; the jail is safe without it.
     let book = refusals(spec).and_then(|path| Book::begin(&path).ok());
     let names = book.as_ref().filter(|_| !spec.network).and_then(|_| watch::name_server());
     let new = NewRoot::build(spec, &sockets, names.is_some(), calls)?;
     match fork(calls)? {
         Some(init) => {
-            // What is meant for the program reaches it by itself: it is in the same session.
+            // Signals that are meant for the program reach it directly: it is in the same session.
             ignore_all();
             std::process::exit(status_of(init));
         }
@@ -99,7 +99,7 @@ pub(super) fn watched(
     calls: Calls,
     begin: impl FnOnce() -> Result<Infallible, String>,
 ) -> Result<Infallible, String> {
-    // The walls hold without it.
+    // The program is confined without it.
     let book = spec.refused.as_ref().and_then(|path| Book::begin(&path.path()).ok());
     prctl::set_no_new_privs().map_err(|error| format!("prctl: {error}"))?;
     prctl::set_dumpable(false).map_err(|error| format!("prctl: {error}"))?;
@@ -119,10 +119,10 @@ fn below(
     match fork(calls)? {
         Some(main) => {
             ignore_all();
-            // The jail's own descriptors mustn't hold a pipe open that somebody waits at.
+            // The jail's own descriptors mustn't hold a pipe open at which another process waits.
             close_but(watch.as_ref().map(Watch::descriptors).unwrap_or_default(), calls);
             if let Some(Err(error)) = watch.map(Watch::begin) {
-                // Held calls would wait for ever.
+                // Held calls would wait forever.
                 return Err(format!("a thread: {error}"));
             }
             std::process::exit(reap(main));
@@ -134,8 +134,8 @@ fn below(
     }
 }
 
-/// Moves into new namespaces. An ordinary user gets a user namespace that maps nobody else; root needs none, and one that
-/// maps root alone could not write files of others.
+/// Moves into new namespaces. An ordinary user gets a user namespace that maps no other user; root needs none, and one that maps
+/// only root could not write files of others.
 fn namespaces(spec: &Spec, calls: Calls) -> Result<(), String> {
     let failed = |what: &str| {
         let what = what.to_owned();
@@ -144,7 +144,7 @@ fn namespaces(spec: &Spec, calls: Calls) -> Result<(), String> {
     let (uid, gid) = (unistd::geteuid(), unistd::getegid());
     let is_free = uid.is_root() && unshare(CloneFlags::CLONE_NEWNS).is_ok();
     let job = spec.network_of.filter(|_| !spec.network).and_then(JobNamespaces::of);
-    // What belongs to the network of a job is its user namespace, which maps the same user.
+    // A job's network belongs to its user namespace, which maps the same user.
     let is_joined = !is_free && job.as_ref().is_some_and(|job| setns(&job.user, CloneFlags::CLONE_NEWUSER).is_ok());
     if is_joined {
         unshare(CloneFlags::CLONE_NEWNS).map_err(failed("namespaces (unshare)"))?;
@@ -187,7 +187,7 @@ impl JobNamespaces {
     }
 }
 
-/// Place where what is refused is written down.
+/// Returns the path of the file that records refusals.
 fn refusals(spec: &Spec) -> Option<PathBuf> {
     match &spec.jail.as_ref()?.view {
         ViewWire::Copy { refused, .. } => Some(refused.path()),
@@ -213,7 +213,7 @@ fn fork(calls: Calls) -> Result<Option<Pid>, String> {
     (calls.fork)().map_err(|error| format!("fork: {error}"))
 }
 
-/// Ignores what a person or a caller sends to the whole group: the program decides, and its end is this process's end.
+/// Ignores signals that a person or a caller sends to the whole group: the program decides, and this process ends with it.
 fn ignore_all() {
     let ignored = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGQUIT, Signal::SIGHUP, Signal::SIGTSTP];
     let set: nix::sys::signal::SigSet = ignored.into_iter().collect();

@@ -40,7 +40,7 @@ const READ_ONLY: u64 = 1;
 const NO_SUID: u64 = 2;
 const NO_DEV: u64 = 4;
 
-/// Longest time in which a name that somebody removes or replaces is gone or is something else.
+/// Longest time in which a name that another program removes or replaces is gone or is something else.
 const SETTLING: Duration = Duration::from_secs(1);
 
 /// The new root, complete but for `/proc`.
@@ -92,7 +92,7 @@ impl Source {
 }
 
 impl Source {
-    /// Opens the socket at `path`, for what was granted it by name.
+    /// Opens the socket at `path`, for a program that was granted it by name.
     fn service(path: &Path) -> Option<Self> {
         let fd = opened(path)?;
         let kind = File::from(fd.try_clone().ok()?).metadata().ok()?.file_type();
@@ -100,7 +100,7 @@ impl Source {
     }
 }
 
-/// A directory of ours that stands for `/tmp` or the homes, opened before anything is covered.
+/// One of our directories that replaces `/tmp` or a home, opened before anything is covered.
 struct Private {
     upper: Source,
     /// The one that shows through, and the one that overlayfs works in.
@@ -136,7 +136,7 @@ fn is_directory(place: &OwnedFd) -> bool {
     nix::sys::stat::fstat(place).is_ok_and(|data| data.st_mode & libc::S_IFMT == libc::S_IFDIR)
 }
 
-/// A path to what a descriptor has open.
+/// Returns a path to the file that a descriptor has open.
 fn through(fd: &OwnedFd) -> PathBuf {
     format!("/proc/self/fd/{}", fd.as_raw_fd()).into()
 }
@@ -175,7 +175,7 @@ pub(super) fn sockets(spec: &Spec) -> Vec<PathBuf> {
     })
 }
 
-/// Place where a program in the jail may write, beside its devices and `/tmp`.
+/// Returns the paths that a program in the jail may write, besides its devices and `/tmp`.
 pub(super) fn writable(spec: &Spec) -> Vec<PathBuf> {
     let Some(jail) = &spec.jail else { return Vec::new() };
     let workspace = (!matches!(jail.view, ViewWire::Look)).then(|| jail.workspace.path());
@@ -292,8 +292,8 @@ impl NewRoot {
         Ok(at)
     }
 
-    /// Takes away what isn't a directory where one is needed: an earlier command may have put a link into the private home or
-    /// `/tmp`. Everything else is read-only, or not mounted yet.
+    /// Removes anything but a directory from a path that needs one: an earlier command may have put a link into the private home
+    /// or `/tmp`. Everything else is read-only, or not mounted yet.
     fn clear_way(&self, path: &Path) -> Result<(), String> {
         let how = OpenHow::new().flags(OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC);
         let how = how.resolve(ResolveFlag::RESOLVE_BENEATH | ResolveFlag::RESOLVE_NO_SYMLINKS);
@@ -337,7 +337,7 @@ impl NewRoot {
         self.existing(&source.path).and_then(|fd| numbers(&fd)).is_some_and(|own| Some(own) == numbers(&source.fd))
     }
 
-    /// Mounts something over what is at a path.
+    /// Mounts something over a path.
     fn cover(&self, source: &OwnedFd, place: &OwnedFd, path: &Path, more: u64) -> Result<(), String> {
         let failed = |error: Errno| format!("{} in the jail: {error}", path.display());
         mount(Some(&through(source)), &through(place), None::<&str>, MsFlags::MS_BIND, None::<&str>).map_err(failed)?;
@@ -345,9 +345,9 @@ impl NewRoot {
         attributes(self.calls, &through(&top), more, false)
     }
 
-    /// Works on what is at a path as long as something is there: others may remove or replace it meanwhile, and then what came
-    /// instead is next. `None` if nothing is there. While the kernel removes a name it ends the mounts on it first: for
-    /// milliseconds the name leads to the file itself, which takes no mount any more.
+    /// Works on the entry at a path as long as there is one: others may remove or replace it meanwhile, and then the new entry is
+    /// next. `None` if nothing is there. While the kernel removes a name it ends the mounts on it first: for milliseconds the
+    /// name leads to the file itself, which no longer accepts a mount.
     fn while_there<T>(&self, path: &Path, work: impl Fn(&OwnedFd) -> Result<T, String>) -> Result<Option<T>, String> {
         let deadline = Instant::now() + SETTLING;
         loop {
@@ -434,13 +434,13 @@ impl NewRoot {
 
     fn lock_all(&self, emptied: &[&PathBuf]) -> Result<(), String> {
         emptied.iter().try_for_each(|path| {
-            // What was opened below one of them is mounted on it: this is the directory's own mount.
+            // Paths opened below one of them are mounted on it: this is the directory's own mount.
             let top = self.place(path, true)?;
             attributes(self.calls, &through(&top), READ_ONLY, false)
         })
     }
 
-    /// Shows the workspace: `shown` is what lies there, the topmost first.
+    /// Mounts the workspace: `shown` are its directories, the topmost first.
     fn workspace(&self, shown: &[Source], layers: &[Source], view: &ViewWire) -> Result<(), String> {
         let path = &shown[0].path;
         let lowers: Vec<String> = shown.iter().map(|it| through(&it.fd).display().to_string()).collect();

@@ -1,7 +1,7 @@
-//! Sees what a program tries to reach and to change. The kernel holds each `connect`, each datagram with an address, each
-//! call that opens a file for writing, and each that makes, names, moves, removes or alters one by its path, until this
-//! thread has read what it is about, and lets it go on: nothing is decided by that, since a program can change the memory in which an address or a path lies. Names are asked
-//! for at a server of our own, which knows none.
+//! Sees what a program tries to reach and to change. The kernel holds each `connect`, each datagram with an address, each call
+//! that opens a file for writing, and each that makes, names, moves, removes or alters one by its path, until this thread has
+//! read what it is about, and lets it go on: nothing is decided by that, since a program can change the memory in which an
+//! address or a path lies. Names are asked for at a server of our own, which knows none.
 //!
 //! Process 1 of the jail has all this; it makes none of the held calls itself.
 
@@ -45,12 +45,12 @@ const WRITING: i32 = libc::O_WRONLY | libc::O_RDWR | libc::O_CREAT | libc::O_TRU
 /// The flags of this thread's own answers, which nothing else uses: they aren't held, since it would wait for itself.
 const OWN_FLAGS: MsgFlags = MsgFlags::MSG_DONTWAIT.union(MsgFlags::MSG_NOSIGNAL).union(MsgFlags::MSG_EOR);
 
-/// Cases in which a call is held.
+/// Condition under which a call is held.
 enum When {
     Always,
     /// An argument has one of these bits.
     Any(u32, u32),
-    /// An address is given as this argument.
+    /// This argument is an address.
     Given(u32),
     /// An argument is anything but this.
     Not(u32, u32),
@@ -63,7 +63,7 @@ fn held_calls() -> Vec<(i64, When)> {
         (libc::SYS_openat, When::Any(2, writing)),
         (libc::SYS_open, When::Any(1, writing)),
         (libc::SYS_sendmsg, When::Not(2, OWN_FLAGS.bits().cast_unsigned())),
-        // Without an address it goes where the socket is connected to.
+        // Without an address it is sent to the socket's peer.
         (libc::SYS_sendto, When::Given(4)),
         (libc::SYS_sendmmsg, When::Always),
         (libc::SYS_connect, When::Always),
@@ -141,7 +141,7 @@ impl Watch {
             let (is_held, is_named) = (is_ready(0), is_ready(1));
             if is_held && let Ok(call) = (self.calls.next_call)(self.held.as_fd()) {
                 self.note(&call);
-                // Who has ended meanwhile needs no answer.
+                // A process that has ended meanwhile needs no answer.
                 let _ = (self.calls.let_call)(self.held.as_fd(), call.id);
             }
             if is_named {

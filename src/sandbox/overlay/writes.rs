@@ -16,13 +16,13 @@ use crate::sandbox::helper::wire::{Spec, paths};
 const PATH_BYTES_MAX: usize = 4096;
 /// Most paths are shorter, and memory may end after one.
 const PATH_BYTES_USUAL: usize = 256;
-/// Place where a program can write, or where nothing is ever opened to one.
+/// Directories that a program can write, or that are never opened to one.
 const PRIVATE: [&str; 6] = ["/dev", "/proc", "/sys", "/tmp", "/var/tmp", "/run"];
-/// Place where programs leave things for the next time, if they can: they do without.
+/// Names of directories in which programs store things for the next time if they can; they work without.
 const CACHES: [&str; 2] = ["__pycache__", "cache"];
 
-/// Calls that change what is at a path: which argument is the directory that the path begins at (none of the older calls
-/// has one), which is the path, and whether nothing is there afterwards.
+/// Calls that change what is at a path: the argument with the directory that the path is relative to (none of the older calls has
+/// one), the argument with the path, and whether nothing is there afterwards.
 pub(super) const CHANGES: &[(i64, Option<usize>, usize, bool)] = &[
     (libc::SYS_openat, Some(0), 1, false),
     (libc::SYS_open, None, 0, false),
@@ -59,7 +59,7 @@ pub(super) struct Closed {
     open: Vec<PathBuf>,
     /// New paths of the homes that it may make, with the directories around them.
     new: Vec<PathBuf>,
-    /// The directory where the program works, which may lie in a private place.
+    /// The directory in which the program works, which may be inside a private one.
     workspace: PathBuf,
     homes: Vec<PathBuf>,
     tools: Vec<PathBuf>,
@@ -90,8 +90,7 @@ impl Closed {
         rows.filter_map(missed).collect()
     }
 
-    /// Returns whether a program that writes there is refused, or writes into a private directory that stands for the
-    /// true one.
+    /// Returns whether a program that writes there is refused, or writes into a private directory instead of the real one.
     fn closes(&self, path: &Path) -> bool {
         let is_new = |new: &PathBuf| path.starts_with(new) || new.starts_with(path);
         if self.open.iter().any(|open| path.starts_with(open)) || self.new.iter().any(is_new) {
@@ -106,7 +105,7 @@ impl Closed {
             // Settings and caches of programs, which they find in every home, and tools, which they can't change.
             Some(below) => {
                 let is_hidden = below.iter().any(|part| part.as_bytes().starts_with(b"."));
-                // One that isn't there yet is made in the private home, where the program finds it again.
+                // A missing one is made in the private home, in which the program finds it again.
                 let is_tool =
                     self.tools.iter().any(|tool| path.starts_with(tool)) || is_tool(below.as_os_str().as_bytes());
                 below.iter().next().is_some() && !is_hidden && !is_tool && is_plain(path) && !is_cache(path)
@@ -149,7 +148,7 @@ fn text(thread: u32, at: u64) -> Option<Vec<u8>> {
 mod tests {
     use super::*;
 
-    /// In a workspace below `/tmp` a refused first look was neither asked about nor reported.
+    /// In a workspace below `/tmp`, what a first look was refused was neither asked about nor reported.
     #[test]
     fn a_workspace_in_a_private_place_is_closed_unless_it_is_open() {
         let mut closed = Closed {
