@@ -83,7 +83,7 @@ impl Journals {
         Self { wait, ..self }
     }
 
-    /// Finishes or takes back what sessions that ended in the middle have left, wherever that is.
+    /// Completes or reverts changes that interrupted sessions have left, in any directory.
     #[must_use]
     pub fn recover(&self) -> Vec<Recovery> {
         let Ok(entries) = std::fs::read_dir(&self.directory) else { return Vec::new() };
@@ -112,13 +112,13 @@ impl Journals {
     }
 }
 
-/// The journal of one directory, held by us alone.
+/// The journal of one directory, locked by this process.
 struct Desk {
     _lock: Locked<File>,
     directory: File,
-    /// Nothing has been changed while it has this name.
+    /// The journal's name before anything has been changed.
     prepared: PathBuf,
-    /// From here on everything is to be changed.
+    /// The journal's name from which on the change must be completed.
     committed: PathBuf,
 }
 
@@ -129,7 +129,7 @@ impl Desk {
         Ok(file)
     }
 
-    /// After this everything is changed, whatever happens.
+    /// Puts the change into effect: from then on it will be completed in any case.
     fn count(&self, journal: &File) -> std::io::Result<()> {
         journal.sync_all()?;
         std::fs::rename(&self.prepared, &self.committed)?;
@@ -163,7 +163,7 @@ impl Desk {
             }
             tidy(root, journal, !is_committed);
         }
-        // A journal that can't be put away is looked at again, and says the same.
+        // A journal that can't be removed is examined again, with the same result.
         let _ = self.close();
         journal.map(|_| recovery)
     }
@@ -250,7 +250,7 @@ struct Staged {
     name: PathBuf,
     stamp: Option<Stamp>,
     mode: u32,
-    /// Held open until all is done.
+    /// Held open until everything is done.
     old: Option<File>,
     content: Option<File>,
 }

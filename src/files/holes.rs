@@ -91,8 +91,8 @@ pub fn are_equal(left: &File, right: &File, may_go_on: &dyn Fn() -> bool) -> io:
     Ok(Some(true))
 }
 
-/// Copies a file's content into an empty one, holes as holes. Where the file system can, both share its blocks until one of them is
-/// changed.
+/// Copies a file's content into an empty one, with its holes. If the file system supports it, both share their blocks until one
+/// of them is changed.
 ///
 /// # Errors
 /// One of them can't be read or written.

@@ -1,8 +1,8 @@
 //! Directories that lie over each other, read without a mount as overlayfs would show them: a name in one hides the same name
 //! in those below, unless both are directories. It changes nothing.
 //!
-//! The format is the kernel's (Documentation/filesystems/overlayfs.rst), with `userxattr`: a character device says that a name
-//! is gone, and an attribute of a directory that it hides what lies below it.
+//! The format is the kernel's (Documentation/filesystems/overlayfs.rst), with `userxattr`: a character device marks a deleted
+//! name, and an attribute of a directory says that it hides the layers below it.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -19,7 +19,7 @@ use super::{PathError, Root, Seen, Stamp, SurveyEnd, SurveyLimits, of_io};
 /// Marks a directory that hides what the layers below have at its place.
 pub const OPAQUE: &str = "user.overlay.opaque";
 
-/// Returns whether a directory is marked so that it hides what lies below it.
+/// Returns whether a directory is marked so that it hides the layers below it.
 #[must_use]
 pub fn is_opaque(directory: &Path) -> bool {
     let mut value = [0_u8; 2];
@@ -27,10 +27,10 @@ pub fn is_opaque(directory: &Path) -> bool {
     matches!(read, Ok(1)) && value[0] == b'y'
 }
 
-/// Returns whether a file of the upper directory was copied from a lower one, at whatever name, and not made anew.
+/// Returns whether a file of the upper directory was copied from a lower one, possibly under another name, and not newly made.
 #[must_use]
 pub fn is_copied_up(file: &Path) -> bool {
-    /// The kernel's mark, empty where the mount has no privilege.
+    /// The kernel's mark, empty if the mount has no privilege.
     const ORIGIN: &str = "user.overlay.origin";
     rustix::fs::lgetxattr(file, ORIGIN, &mut [0_u8; 0][..]).is_ok()
 }
@@ -58,7 +58,7 @@ impl Layers {
     /// Opens them.
     ///
     /// # Errors
-    /// One isn't there, or is no directory; its path is named.
+    /// One doesn't exist, or isn't a directory; its path is named.
     pub fn open<'a>(paths: impl IntoIterator<Item = &'a Path>) -> Result<Self, (PathBuf, PathError)> {
         let one = |path: &Path| Root::open(path, None).map_err(|error| (path.to_owned(), error));
         Ok(Self { roots: paths.into_iter().map(one).collect::<Result<_, _>>()? })
@@ -116,7 +116,7 @@ impl Layers {
         })
     }
 
-    /// Place where the entry lies that shows at a path.
+    /// Returns the layer with the entry that shows at a path.
     fn holder(&self, path: &Path) -> Option<usize> {
         match self.find(path).ok()? {
             Shows::Nothing => None,
@@ -125,7 +125,7 @@ impl Layers {
         }
     }
 
-    /// Place where the file or link lies that shows at a path, on the disk.
+    /// Returns the path on the disk of the file or link that shows at a path.
     #[must_use]
     pub fn place(&self, path: &Path) -> Option<PathBuf> {
         self.holder(path).map(|number| self.roots[number].path().join(path))
@@ -142,7 +142,7 @@ impl Layers {
         is_file.then_some(file).ok_or(PathError::NotRegular)
     }
 
-    /// The number of names that what shows at a path has on the disk; 0 if there is nothing.
+    /// Returns the number of names on the disk of the entry that shows at a path; 0 if there is none.
     #[must_use]
     pub fn names(&self, path: &Path) -> u64 {
         let data = self.place(path).map(|place| place.symlink_metadata());
@@ -157,8 +157,7 @@ impl Layers {
         self.roots[self.holder(path).ok_or(PathError::Missing)?].held(path, bytes_max)
     }
 
-    /// Looks at everything that shows below a directory; `visit` gets each path, from several threads where only one layer
-    /// has it.
+    /// Examines everything that shows below a directory; `visit` gets each path, from several threads if only one layer has it.
     ///
     /// # Errors
     /// The directory can't be opened.

@@ -47,7 +47,7 @@ impl<F: Borrow<File>> Locked<F> {
 }
 
 impl Locked<File> {
-    /// Locks a file of ours, which is made with its directory if it isn't there, for us alone and without waiting.
+    /// Locks one of our files exclusively and without waiting; makes it with its directory if it doesn't exist.
     ///
     /// # Errors
     /// Another holds it, or it can't be made.
@@ -120,7 +120,7 @@ pub fn marked_number(path: &Path) -> Option<i64> {
     mark_of(path, 0, 0).filter(|mark| mark.l_len == 1).map(|mark| mark.l_start)
 }
 
-/// The first mark of others among these numbers; a count of 0 is all of them.
+/// Returns the first mark of another process among these numbers; a count of 0 means all of them.
 fn mark_of(path: &Path, from: i64, count: i64) -> Option<libc::flock> {
     let file = File::open(path).ok()?;
     let mut mark = byte_range(libc::F_WRLCK, from, count);
@@ -128,7 +128,7 @@ fn mark_of(path: &Path, from: i64, count: i64) -> Option<libc::flock> {
     (i32::from(mark.l_type) != libc::F_UNLCK).then_some(mark)
 }
 
-/// A lock on bytes of a file; 0 of them are all from the first.
+/// Returns a lock on bytes of a file; a length of 0 means all from the first one.
 fn byte_range(kind: i32, from: i64, count: i64) -> libc::flock {
     libc::flock {
         l_type: i16::try_from(kind).unwrap_or_default(),

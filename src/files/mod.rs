@@ -1,5 +1,5 @@
-//! Files: those beneath a directory, with changes of several at once; what a directory holds; locks; files with holes; replacing a
-//! file of ours.
+//! Files: those beneath a directory, with changes of several at once; the entries of a directory; locks; files with holes;
+//! replacing one of our files.
 //!
 //! A [`Root`] opens files beneath its directory and no others, whatever a path says: the kernel opens each relative to a
 //! handle taken at the start (`openat2`, `RESOLVE_BENEATH`), and the opened file is examined, not the path. Links that stay
@@ -49,9 +49,9 @@ pub use watch::{Reports, Watch};
 pub const PATH_BYTES_MAX: usize = 4095;
 /// Longest name in bytes, as in Linux (`NAME_MAX`).
 const NAME_BYTES_MAX: usize = 255;
-/// The kernel asks for another try where something was renamed while it looked.
+/// The kernel asks for another try if something was renamed during the lookup.
 const TRIES_MAX: usize = 64;
-/// Entries looked at to find the other names of a file with several.
+/// Limit on entries that are examined to find the other names of a file with several.
 const LINKS_SOUGHT_MAX: usize = 20_000;
 /// Tries to find a name for a temporary file.
 const NAMES_TRIED_MAX: u32 = 100;
@@ -62,7 +62,7 @@ pub enum PathError {
     /// No path at all.
     #[error("the path is empty")]
     Empty,
-    /// A NUL in it, which no path holds.
+    /// Contains a NUL, which no path does.
     #[error("the path holds a NUL")]
     Nul,
     /// Longer than the system takes.
@@ -80,10 +80,10 @@ pub enum PathError {
     /// There is nothing.
     #[error("there is no such file or directory")]
     Missing,
-    /// A directory where a file was wanted.
+    /// A directory instead of a file.
     #[error("it is a directory")]
     Directory,
-    /// A file where a directory was wanted.
+    /// A file instead of a directory.
     #[error("it is not a directory")]
     NotDirectory,
     /// A pipe, a socket, a device.
@@ -92,10 +92,10 @@ pub enum PathError {
     /// The file has other names outside, and through them other readers and writers.
     #[error("the file has other names (hard links) outside the workspace")]
     HardLinks,
-    /// Longer than what is read.
+    /// Longer than the limit.
     #[error("the file is longer than {0} bytes")]
     Long(u64),
-    /// Not what it was when it was read.
+    /// Changed since it was read.
     #[error("the file has changed meanwhile")]
     Changed,
     /// Another session is just changing files here.
@@ -107,7 +107,7 @@ pub enum PathError {
     /// The tree doesn't let it be used, for this reason.
     #[error("{0}")]
     Reserved(&'static str),
-    /// The system says no.
+    /// The system refuses.
     #[error("{}", .0.desc())]
     System(Errno),
 }
@@ -264,7 +264,7 @@ impl Root {
         Ok(FileContent { bytes, mode: data.mode() & 0o7777 })
     }
 
-    /// Says where an existing path leads: from here, without links; and whether that is a directory.
+    /// Returns the target of an existing path, relative to this directory and without links, and whether it is a directory.
     ///
     /// # Errors
     /// Any [`PathError`].
@@ -274,14 +274,14 @@ impl Root {
         Ok((self.named(&found)?, is_directory))
     }
 
-    /// Returns whether a name that a walk came upon lies beneath, with no link on the way to it.
+    /// Returns whether a name that a walk found is beneath, with no link on the way to it.
     #[must_use]
     pub fn holds(&self, relative: &Path) -> bool {
         self.open_walked(relative, OFlag::O_PATH | OFlag::O_NOFOLLOW).is_ok()
     }
 
-    /// Opens a regular file that a walk came upon, for reading, and gives its length too; no link is followed. `links` is
-    /// what the walk keeps for all its files.
+    /// Opens a regular file that a walk found, for reading, and returns its length too; no link is followed. `links` is shared by
+    /// all files of the walk.
     ///
     /// # Errors
     /// Any [`PathError`].
@@ -424,7 +424,7 @@ impl Root {
         self.checked(File::from(file))
     }
 
-    /// Looks at what was opened: only a regular file whose names all lie beneath.
+    /// Checks an opened file: it must be a regular file whose names are all beneath.
     fn checked(&self, file: File) -> Result<File, PathError> {
         let data = file.metadata().map_err(|error| of_io(&error))?;
         if data.is_dir() {
@@ -449,7 +449,7 @@ impl Root {
         found >= of.nlink()
     }
 
-    /// Looks at each name beneath, until `is_enough` says so or there are too many.
+    /// Visits each name beneath, until `is_enough` returns true or there are too many.
     fn each_name(&self, is_enough: &mut dyn FnMut(&FileStat) -> bool) {
         let mut left = LINKS_SOUGHT_MAX;
         let mut waiting = vec![PathBuf::from(".")];
@@ -486,7 +486,7 @@ impl Root {
         self.open_with(dir, relative, flags, ResolveFlag::empty())
     }
 
-    /// Opens beneath a directory. No pipe hangs it, no terminal becomes ours.
+    /// Opens beneath a directory. It never blocks on a pipe, and never acquires a terminal.
     fn open_with(
         &self,
         dir: &OwnedFd,
@@ -578,7 +578,7 @@ pub fn normal(path: &Path) -> PathBuf {
     normal
 }
 
-/// The place to which a path leads from a directory, also where links lead to nothing; `None` if they lead in a circle. No link is
+/// Returns the place to which a path leads from a directory, even through dangling links; `None` for a cycle of links. No link is
 /// followed in the path of the directory itself: the caller may expect a new one there.
 #[must_use]
 pub fn end_of(directory: PathBuf, path: &Path) -> Option<PathBuf> {

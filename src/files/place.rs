@@ -16,13 +16,13 @@ const NEW: OFlag = OFlag::O_WRONLY.union(OFlag::O_CREAT).union(OFlag::O_EXCL).un
 
 /// Rights of single users and groups, beside the mode.
 const ACL: &str = "system.posix_acl_access";
-/// The rights that files get which are made in a directory.
+/// The rights that files inherit from their directory.
 const DEFAULT_ACL: &str = "system.posix_acl_default";
 /// The kernel's note on a file that overlayfs has copied, about where it copied it from. It means nothing elsewhere.
 const ORIGIN: &str = "user.overlay.origin";
 /// Contents that wait in one directory.
 const GROUP_MAX: usize = 50;
-/// The directory for those of a copy that came here as they were.
+/// The directory for contents of a copy that were moved here unchanged.
 const AS_THEY_WERE: &str = "copy";
 /// Longest value of an attribute, and longest list of their names, of Linux.
 const ATTRIBUTE_BYTES_MAX: usize = 64 * 1024;
@@ -33,9 +33,9 @@ pub struct Stage<'a> {
     root: &'a Root,
     name: String,
     dir: OwnedFd,
-    /// The group of the last content that came here: its directory is there.
+    /// The group of the last content: its directory exists.
     group: AtomicUsize,
-    /// The directory of the path that was last looked for among those that came as they were, if it is one.
+    /// The last directory that was searched among those moved here unchanged, with its descriptor if it is one of them.
     last: Mutex<Option<(PathBuf, Option<Arc<OwnedFd>>)>>,
 }
 
@@ -94,7 +94,7 @@ impl Root {
         Places { root: self, last: None }
     }
 
-    /// Makes a directory for contents that wait, or takes the one that is there.
+    /// Makes a directory for waiting contents, or opens the existing one.
     ///
     /// # Errors
     /// Any [`PathError`].
@@ -107,7 +107,7 @@ impl Root {
         Ok(Stage { root: self, name: name.to_owned(), dir, group: AtomicUsize::new(0), last: Mutex::default() })
     }
 
-    /// Takes a directory for waiting contents away, with what still waits.
+    /// Removes a directory for waiting contents, with everything in it.
     pub fn unstage(&self, name: &str) {
         let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW;
         let dir = self.open_walked(Path::new(name), flags).and_then(|fd| Ok(nix::dir::Dir::from_fd(fd)?));
@@ -175,7 +175,7 @@ impl Root {
     /// are metadata of one file system with one journal for all of it. A power cut then loses the later ones first.
     #[must_use]
     pub fn shares_journal(&self, other: &Path) -> bool {
-        /// `f_type` of ext4 and xfs (statfs(2)). Btrfs isn't one of them: a sync of a file by anybody writes it alone.
+        /// `f_type` of ext4 and xfs (statfs(2)). Btrfs isn't included: syncing a file writes only that file.
         const EXT4: u64 = 0xef53;
         const XFS: u64 = 0x5846_5342;
         let kind = rustix::fs::fstatfs(&self.dir).map_or(0, |data| data.f_type.cast_unsigned());
@@ -213,8 +213,8 @@ impl Root {
         std::fs::set_permissions(named, permissions).map_err(|error| of_io(&error))
     }
 
-    /// The permission bits for a file that is made anew after the one at `path`, whose bits are `mode`, has gone with its access
-    /// list.
+    /// Returns the permission bits for a file that replaces the removed one at `path`, whose bits were `mode` and whose access
+    /// list is lost.
     #[must_use]
     pub fn mode_without_acl(&self, path: &Path, mode: u32) -> u32 {
         let list = self.parent(path).ok().and_then(|(dir, name)| acl(&named(&dir, name), ACL));
@@ -234,8 +234,8 @@ impl Root {
     }
 }
 
-/// Returns whether the ext4 of a device has a journal inside, which it needn't have. Where the kernel doesn't show
-/// that, it is taken for one without.
+/// Returns whether the ext4 of a device has an internal journal, which is optional. If the kernel doesn't show that, the answer
+/// is no.
 fn has_journal(device: u64) -> bool {
     let numbers = format!("{}:{}", libc::major(device), libc::minor(device));
     let shown = std::fs::read_link(Path::new("/sys/dev/block").join(numbers));
@@ -290,7 +290,7 @@ impl Stage<'_> {
                 if is_ready {
                     return Ok(());
                 }
-                // Most files have none, and a file system may have no attributes.
+                // Most files have none, and a file system may not support attributes.
                 let _ = rustix::fs::lremovexattr(self.waiting(number), ORIGIN);
                 self.settle_acl(number, place, places)?;
             }
@@ -298,14 +298,14 @@ impl Stage<'_> {
         self.finish(number, mode, place, places)
     }
 
-    /// Takes over a directory that lies at `source`, with all in it; returns whether it could be moved.
+    /// Moves a directory at `source` here, with everything in it; returns whether that was possible.
     #[must_use]
     pub fn take_directory(&self, number: usize, source: &Path) -> bool {
         self.room(number).is_ok_and(|name| renameat(AT_FDCWD, source, &self.dir, name.as_str()).is_ok())
     }
 
-    /// Takes over a directory that lies at `source`, with all in it, for a directory that is there at `path`: each file in it waits at
-    /// its own path, and goes to its place without the others. Returns whether it could be moved.
+    /// Moves a directory at `source` here, with everything in it, for an existing directory at `path`: each file in it waits at
+    /// its own path, and is placed independently of the others. Returns whether that was possible.
     #[must_use]
     pub fn take_files(&self, path: &Path, source: &Path) -> bool {
         let to = Path::new(AS_THEY_WERE).join(path);
@@ -318,7 +318,7 @@ impl Stage<'_> {
         renameat(AT_FDCWD, source, &self.dir, &to).is_ok()
     }
 
-    /// The directory in which a file waits at its own path, if its directory came as it was.
+    /// Returns the directory in which a file waits at its own path, if its directory was moved here unchanged.
     fn came(&self, path: &Path) -> Option<Arc<OwnedFd>> {
         let parent = path.parent().unwrap_or(Path::new(""));
         let mut last = self.last.lock();
@@ -331,7 +331,8 @@ impl Stage<'_> {
         last.insert((parent.to_owned(), came)).1.clone()
     }
 
-    /// Gives a new waiting file the access list of the present entry at its place, and returns the permission bits for it.
+    /// Sets the access list of a new waiting file to that of the present entry at its place, and returns the permission bits for
+    /// it.
     fn keep_acl(
         &self,
         number: usize,
@@ -347,8 +348,8 @@ impl Stage<'_> {
         Ok(set_acl(file, acl(&named(dir, name), ACL).as_deref(), mode))
     }
 
-    /// Takes rights of single users and groups from a waiting file that the present entry at its place doesn't give, or for a new
-    /// file its directory: no mode and no difference shows them.
+    /// Removes rights of single users and groups from a waiting file that the present entry at its place doesn't grant, or, for a
+    /// new file, its directory: neither the mode nor the difference shows them.
     fn settle_acl(&self, number: usize, place: &Path, places: &mut Places<'_>) -> Result<(), PathError> {
         let waiting = self.waiting(number);
         let Some(own) = acl(&waiting, ACL) else { return Ok(()) };
@@ -398,7 +399,7 @@ impl Stage<'_> {
         Ok(File::from(openat2(&self.dir, name.as_str(), how)?))
     }
 
-    /// Gives a waiting file its mode and the owner of the present entry at its place, if they differ.
+    /// Sets the mode of a waiting file, and the owner to that of the present entry at its place, if they differ.
     fn finish(&self, number: usize, mode: u32, place: &Path, places: &mut Places<'_>) -> Result<(), PathError> {
         let name = waiting_name(number);
         let data = fstatat(&self.dir, name.as_str(), AtFlags::AT_SYMLINK_NOFOLLOW)?;
@@ -413,7 +414,7 @@ impl Stage<'_> {
         let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
         let file = File::from(self.opened_for_owner(&name, flags)?);
         if let Some((user, group)) = wanted {
-            // Only root may give a file away; the others write as themselves.
+            // Only root may change the owner; other users write files of their own.
             let _ = fchown(&file, Some(Uid::from_raw(user)), Some(Gid::from_raw(group)));
         }
         Ok(fchmod(&file, Mode::from_bits_truncate(mode & 0o7777))?)
@@ -475,11 +476,11 @@ impl Stage<'_> {
     /// Brings a content to its place, over the file or link that is there. `is_new` says that none is.
     ///
     /// # Errors
-    /// Any [`PathError`]; [`PathError::Changed`] where something is there and nothing should be.
+    /// Any [`PathError`]; [`PathError::Changed`] if something is at a place that should be free.
     pub fn place(&self, number: usize, path: &Path, is_new: bool, places: &mut Places<'_>) -> Result<(), PathError> {
         let flags = if is_new { RenameFlags::RENAME_NOREPLACE } else { RenameFlags::empty() };
         match self.rename(number, path, flags, places) {
-            // Not every file system can keep what is there.
+            // Not every file system supports a rename that refuses to replace.
             Err(PathError::System(Errno::EINVAL | Errno::ENOSYS)) if is_new => {
                 self.rename(number, path, RenameFlags::empty(), places)
             }
@@ -488,7 +489,7 @@ impl Stage<'_> {
         }
     }
 
-    /// The same, and what was there waits in its stead. Not every file system can do that.
+    /// Does the same, but the present entry becomes the waiting one. Not every file system supports that.
     ///
     /// # Errors
     /// Any [`PathError`].
@@ -526,7 +527,7 @@ impl Stage<'_> {
         held(&Path::new(AS_THEY_WERE).join(path)).or_else(|_| held(Path::new(&waiting_name(number))))
     }
 
-    /// Removes a file that came with its directory and isn't what is to be at its path.
+    /// Removes a file that was moved here with its directory and isn't the intended one for its path.
     pub fn drop_unfit(&self, path: &Path) {
         if let Some((dir, name)) = self.came(path).zip(path.file_name()) {
             let _ = unlinkat(&dir, Path::new(name), UnlinkatFlags::NoRemoveDir);
@@ -577,8 +578,8 @@ fn attribute(read: impl Fn(&mut [u8]) -> rustix::io::Result<usize>) -> Option<Ve
     }
 }
 
-/// Takes the note of overlayfs from an open file. Returns whether the file has no access list then, and no attributes but the kernel's
-/// own; a file system may have none.
+/// Takes the note of overlayfs from an open file. Returns whether the file has no access list then, and no attributes but the
+/// kernel's own; a file system may have none.
 #[must_use]
 pub fn is_plain(file: &File) -> bool {
     let mut names = [0_u8; 256];
@@ -592,20 +593,20 @@ pub fn is_plain(file: &File) -> bool {
     }
 }
 
-/// Gives a new file the access list and the `user.` attributes of the one that it replaces. Returns the permission bits for it.
+/// Copies the access list and the `user.` attributes of the replaced file to a new one. Returns the permission bits for it.
 pub(super) fn keep_attributes(old: &File, new: &File, mode: u32) -> u32 {
     let no_flags = rustix::fs::XattrFlags::empty();
     let names = attribute(|value| rustix::fs::flistxattr(old, value)).unwrap_or_default();
     for name in names.split(|byte| *byte == 0).filter(|name| name.starts_with(b"user.")) {
         if let Some(value) = attribute(|value| rustix::fs::fgetxattr(old, name, value)) {
-            // What the user notes on a file isn't worth an error.
+            // Attributes of the user's aren't worth an error.
             let _ = rustix::fs::fsetxattr(new, name, &value, no_flags);
         }
     }
     set_acl(new, attribute(|value| rustix::fs::fgetxattr(old, ACL, value)).as_deref(), mode)
 }
 
-/// Gives a new file this access list, or none. Returns the permission bits for it: while there is a list, those of the group
+/// Sets or removes the access list of a new file. Returns the permission bits for it: while there is a list, those of the group
 /// are a mask, so that without it the group would gain what the mask allows to others.
 fn set_acl(file: &File, list: Option<&[u8]>, mode: u32) -> u32 {
     match list {
@@ -621,7 +622,8 @@ fn set_acl(file: &File, list: Option<&[u8]>, mode: u32) -> u32 {
     }
 }
 
-/// The permission bits without a list of access: the group has what its own entry allows (`ACL_GROUP_OBJ` of linux/posix_acl.h).
+/// Returns the permission bits without an access list: the group has what its own entry allows (`ACL_GROUP_OBJ` of
+/// linux/posix_acl.h).
 fn without_mask(list: &[u8], mode: u32) -> u32 {
     let mut entries = list.get(4..).unwrap_or_default().chunks_exact(8);
     let group = entries.find(|entry| entry[0] == 4).map_or(0, |entry| u32::from(entry[2] & 7) << 3);

@@ -1,5 +1,5 @@
-//! Regular files by their paths, for readers that follow links: a pipe or a device in the place of a file is an error and no wait. And
-//! walks that follow the rules about ignored files, whose files such a pipe may replace as well.
+//! Regular files by their paths, for readers that follow links: a pipe or a device in the place of a file is an error and no
+//! wait. And walks that follow the rules about ignored files, whose files such a pipe may replace as well.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{Error, ErrorKind, Read, Result};
@@ -15,7 +15,7 @@ use super::read_whole;
 /// # Errors
 /// It can't be opened, or is none.
 pub fn open_plain(path: &Path) -> Result<File> {
-    // Without O_NONBLOCK a pipe would wait for somebody who writes it.
+    // Without O_NONBLOCK, opening a pipe would wait for a writer.
     let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
     if file.metadata()?.is_file() { Ok(file) } else { Err(Error::new(ErrorKind::InvalidInput, "not a regular file")) }
 }
@@ -33,8 +33,8 @@ pub fn read_plain(path: &Path, bytes_max: u64) -> Result<(Metadata, Vec<u8>)> {
     }
 }
 
-/// Begins a walk that leaves out ignored files, and directories whose rules about them aren't in regular files: the walk would wait for
-/// a pipe. At its top such rules don't count.
+/// Begins a walk that leaves out ignored files, and directories whose rules about them aren't in regular files: the walk would
+/// wait for a pipe. At its top such rules don't count.
 #[must_use]
 pub fn walk(top: &Path) -> WalkBuilder {
     let mut walk = WalkBuilder::new(top);
@@ -48,11 +48,11 @@ pub fn walk(top: &Path) -> WalkBuilder {
 /// Returns whether a walk may enter an entry, if it is a directory.
 #[must_use]
 pub fn may_be_walked(entry: &DirEntry) -> bool {
-    // The top has its own answer.
+    // For the top, `walk` turns the rules off instead.
     entry.depth() == 0 || !entry.file_type().is_some_and(|kind| kind.is_dir()) || has_plain_rules(entry.path())
 }
 
-/// Returns whether the files of a directory that say what is ignored are regular ones, as far as they are there.
+/// Returns whether the existing ignore files of a directory are regular.
 fn has_plain_rules(directory: &Path) -> bool {
     let is_plain = |path: &Path| path.metadata().map_or(true, |data| data.is_file());
     let git = directory.join(".git");

@@ -25,7 +25,7 @@ pub fn replace_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
     replace(path, bytes, |file| file.sync_all())
 }
 
-/// The same for a file that may be lost when the machine goes off: the disk isn't waited for, so that it may be empty then.
+/// Does the same for a file that may be lost in a power cut: it isn't synced, so it may be empty then.
 ///
 /// # Errors
 /// As those of [`replace_private`].

@@ -10,9 +10,9 @@ use std::time::Instant;
 
 use super::*;
 
-/// Threads at most; more wait for each other.
+/// Maximum number of threads; more would wait for each other.
 const THREADS_MAX: usize = 8;
-/// Entries of one directory that a thread looks at before another one is worth its start.
+/// Number of entries of one directory that a thread examines before another thread is worth starting.
 const ENTRIES_ALONE_MAX: usize = 16_384;
 /// Directories that wait, from which on further threads are worth their start.
 const WAITING_MIN: usize = 16;
@@ -35,7 +35,7 @@ pub struct Stamp {
 /// The content of a regular file, with the facts of just before it was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeldFile {
-    /// The file as it was.
+    /// The file's stamp.
     pub stamp: Stamp,
     /// User and group.
     pub owner: (u32, u32),
@@ -84,7 +84,7 @@ impl Stamp {
     }
 }
 
-/// One entry of a directory that was looked at.
+/// One entry of an examined directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seen {
     /// Its name.
@@ -93,7 +93,7 @@ pub struct Seen {
     pub stamp: Stamp,
 }
 
-/// One directory that was looked at.
+/// One examined directory.
 #[derive(Debug)]
 pub struct Looked<'a> {
     /// Its path from the root.
@@ -134,13 +134,13 @@ struct Queue {
 }
 
 impl Root {
-    /// Looks at everything beneath. `visit` is called once for each directory, in a large tree by several threads; it gives the names of
-    /// the directories in it that are to be looked at.
+    /// Examines everything beneath. `visit` is called once for each directory, in a large tree by several threads; it returns the
+    /// names of the subdirectories to examine.
     pub fn survey(&self, limits: SurveyLimits, visit: &(dyn Fn(Looked<'_>) -> Vec<Box<[u8]>> + Sync)) -> SurveyEnd {
         let queue = Mutex::new(Queue { waiting: VecDeque::from([PathBuf::new()]), at_work: 0 });
         let (more, left, end) = (Condvar::new(), AtomicUsize::new(limits.entries_max), Mutex::new(SurveyEnd::Whole));
         let lock = || queue.lock();
-        // With `is_shared`, it goes on until all is seen, else until there is enough for more threads.
+        // With `is_shared`, it continues until everything is examined, otherwise until there is enough work for more threads.
         let work = |is_shared: bool| {
             let mut held = lock();
             loop {
@@ -229,7 +229,7 @@ impl Root {
         looked
     }
 
-    /// Looks at entries of a directory; returns those that are there, by name, and the names of those on another file system.
+    /// Examines entries of a directory; returns the existing ones, by name, and the names of those on another file system.
     fn examined(&self, dir: BorrowedFd<'_>, names: Vec<CString>) -> (Vec<Seen>, Vec<Box<[u8]>>) {
         let (mut entries, mut elsewhere) = (Vec::with_capacity(names.len()), Vec::new());
         for name in names {
@@ -271,8 +271,7 @@ impl Root {
         relative.ancestors().skip(1).any(|path| found(path).is_some_and(|data| Stamp::of(&data).is_link()))
     }
 
-    /// Reads what a regular file or a link holds, with its stamp of just before; of a link that is where it leads. At most
-    /// `bytes_max` bytes.
+    /// Reads the content of a regular file, or the target of a link, with the stamp from just before. At most `bytes_max` bytes.
     ///
     /// # Errors
     /// Any [`PathError`].

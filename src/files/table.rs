@@ -1,5 +1,5 @@
-//! Tables of what lies beneath a directory of ours at one time, by the system's facts about each entry, and the paths at which it
-//! is another thing later. Nothing is read but directories.
+//! Tables of the entries beneath one of our directories at one time, by the system's facts about each, and the paths that differ
+//! later. Nothing is read but directories.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::OsStr;
@@ -19,7 +19,7 @@ const OWNERS: u32 = 0o700;
 const RACY_NS: i64 = 30_000_000;
 /// First bytes of a table's file: what it is, and its version.
 const HEAD: &[u8] = b"reedclaw-stamps 1\n";
-/// Last bytes of one that is whole.
+/// Last bytes of a complete table.
 const END: &[u8] = b"end\n";
 
 /// Everything beneath a directory, each directory with its entries by name.
@@ -41,8 +41,8 @@ pub enum Unseen {
 }
 
 impl Table {
-    /// Looks at everything beneath a directory of ours. Directories from which a program took its owner's rights get them
-    /// back, and the table has the modes that they had.
+    /// Examines everything beneath one of our directories. Directories whose owner's rights a program removed get them back, and
+    /// the table has the modes from before.
     ///
     /// # Errors
     /// It isn't whole.
@@ -123,13 +123,13 @@ impl Table {
         files.map(|it| it.stamp.changed_ns).max().unwrap_or(i64::MAX)
     }
 
-    /// Looks again at the directories in which these paths lie.
+    /// Reads the directories of these paths again.
     ///
     /// # Errors
     /// As of [`Table::of_ours`].
     pub fn look_again(&mut self, root: &Root, paths: &BTreeSet<PathBuf>) -> Result<(), Unseen> {
         let mut directories: BTreeSet<&Path> = paths.iter().flat_map(|path| path.ancestors().skip(1)).collect();
-        // What was a directory may be one no more.
+        // A path that was a directory may no longer be one.
         directories.extend(paths.iter().map(PathBuf::as_path));
         for directory in directories {
             if !root.stamp(directory).is_ok_and(|it| it.is_some_and(|it| it.is_directory())) {
@@ -205,8 +205,8 @@ fn is_same(old: &Stamp, new: &Stamp, racy: i64) -> bool {
     }
 }
 
-/// Gives us all rights to a directory whose program took some away, and notes its mode in `opened`; `false` if that was tried
-/// before or fails.
+/// Restores our rights to a directory from which a program removed some, and notes its mode in `opened`; `false` if that was
+/// tried before or fails.
 fn open_directory(real: &Path, path: &Path, opened: &mut HashMap<PathBuf, u32>) -> bool {
     let Ok(data) = fs::symlink_metadata(real) else { return false };
     let mode = data.permissions().mode();

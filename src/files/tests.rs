@@ -42,7 +42,7 @@ fn only_files_beneath_the_root_are_read() {
     for path in ["~/ws/~file", "./~file", "src/twin"] {
         assert_eq!(root.read(path, 100).expect(path).bytes, b"tilde", "{path}");
     }
-    // A link from elsewhere into the directory is another name of what lies there.
+    // A link from elsewhere into the directory is another name of its contents.
     let elsewhere = top.path().join("elsewhere");
     std::os::unix::fs::symlink(ws.join("src"), &elsewhere).expect("a link");
     assert_eq!(root.read(&elsewhere.join("a.txt").display().to_string(), 100).expect("inside").bytes, b"inside");
@@ -196,7 +196,7 @@ fn a_link_swapped_in_while_writing_touches_nothing_outside() {
                 let _ = nix::fcntl::renameat2(AT_FDCWD, &ws.join("dir"), AT_FDCWD, &ws.join("trap"), exchange);
             }
         });
-        // Until each thread has been where the other was, however busy the machine is.
+        // Until both outcomes have occurred, even on a busy machine.
         let (mut written, mut refused) = (0, 0);
         while written + refused < ROUNDS || written == 0 || refused == 0 {
             match root.write("dir/file.txt", b"x", None) {

@@ -22,7 +22,7 @@ pub struct FileStamp {
     pub identity: u64,
 }
 
-/// A regular file that a walk came upon.
+/// A regular file that a walk found.
 pub struct Walked<'a> {
     /// Its path, relative to the tree.
     pub path: &'a Path,
@@ -36,7 +36,7 @@ impl<'a> Walked<'a> {
         Self { path, stamp }
     }
 
-    /// Its identity and size; `None` if it has gone meanwhile.
+    /// Returns its identity and size; `None` if it is gone.
     #[must_use]
     pub fn stamp(&self) -> Option<FileStamp> {
         (self.stamp)()
@@ -49,7 +49,7 @@ pub type Visitor<'v> = Box<dyn FnMut(&Walked<'_>) -> bool + Send + 'v>;
 /// A file that a walk came upon, opened: its content and its length.
 pub type Opened = (Box<dyn Read + Send>, u64);
 
-/// Opens files that a walk came upon.
+/// Opens files that a walk found.
 pub type Opener<'t> = Box<dyn Fn(&Path) -> Result<Opened, PathError> + Send + Sync + 't>;
 
 /// Files by path: a real directory, a commit, a draft over a commit, or memory. Every tool works through this trait, so
@@ -105,8 +105,8 @@ pub trait Tree: Send + Sync {
     /// Returns a function that opens files of one walk for reading.
     fn opener(&self) -> Opener<'_>;
 
-    /// Changes several files as one: all of them or none. `journals` is where a real directory notes what a crash must not
-    /// cut in half.
+    /// Changes several files as one: all of them or none. `journals` is the place in which a real directory records changes that
+    /// a crash must not interrupt halfway.
     ///
     /// # Errors
     /// A file isn't what the change expects, or can't be written; nothing has changed then.
@@ -120,7 +120,7 @@ pub trait Tree: Send + Sync {
     /// Opens and closes files of that list: paths without links.
     ///
     /// # Errors
-    /// There is no such list, or it can't be kept.
+    /// There is no such list, or it can't be stored.
     fn set_open_files(&self, _opened: &[PathBuf], _closed: &[PathBuf]) -> Result<(), PathError> {
         Err(PathError::Reserved("only a session on git has open files"))
     }

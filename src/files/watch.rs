@@ -1,5 +1,5 @@
-//! Changes in directories, from the kernel: a wait that ends when an entry was made, moved in, or written to its end. It must
-//! not know what is looked for; a reader looks at the directories itself, and now and then without a change too, since the
+//! Changes in directories, reported by the kernel: a wait that ends when an entry was made, moved in, or completely written. It
+//! must not know what is looked for; a reader checks the directories itself, and occasionally without a change, since the
 //! kernel's queue may overflow and its watches may run out.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -42,7 +42,8 @@ impl Watch {
     }
 
     /// Watches these directories and no others. Returns whether one of them wasn't watched before, so that a look at it may have
-    /// been too early; a directory that was replaced by another of its name counts as such. One that can't be watched is left out.
+    /// been too early; a directory that was replaced by another of its name counts as such. One that can't be watched is left
+    /// out.
     pub fn set(&mut self, directories: &BTreeSet<PathBuf>) -> bool {
         let wanted = WatchFlags::CREATE | WatchFlags::MOVED_TO | WatchFlags::CLOSE_WRITE | WatchFlags::ONLYDIR;
         let mut is_new = false;

@@ -123,7 +123,7 @@ fn a_change_is_whole_and_keeps_permissions() {
     assert_eq!(held(root.path()), all_new());
 }
 
-/// The group had no right; after an edit its bits were the mask of the access list, which had gone.
+/// The group had no right; after an edit, the mask of the lost access list was its permission bits.
 #[test]
 fn access_lists_and_attributes_stay_with_a_changed_file() {
     const ACL: &str = "system.posix_acl_access";
