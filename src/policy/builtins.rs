@@ -1,4 +1,4 @@
-//! Builtins of the shell: what they change of its state, and what a variable's value does to other programs.
+//! Builtins of the shell: how they change its state, and how a variable's value affects other programs.
 
 use std::rc::Rc;
 
@@ -122,7 +122,7 @@ fn change_directory(walk: &mut Walk<'_, '_>, words: &[Text]) {
             walk.shell.vars.get("OLDPWD").map_or_else(|| vec![Source::Any.into()], Var::ways)
         }
         Some(path) if path.head().starts_with('+') => vec![Source::Any.into()],
-        // A variable that nothing sets leads home.
+        // With a variable that is never set, the directory is the home.
         Some(path) if path.has_unset() && path.without_unset().is_empty() => vec![Source::Any.into()],
         Some(path) => walk.absolute(path),
     };
@@ -172,7 +172,7 @@ fn gives(walk: &mut Walk<'_, '_>, name: &str, value: Text, is_environment: bool)
     walk.shell.set(name, vec![value]);
 }
 
-/// A variable is set: what that changes for other programs, or for the shell itself.
+/// Records that a variable is set, with the consequences for other programs or the shell itself.
 pub(super) fn sets(walk: &mut Walk<'_, '_>, name: &str, value: &[Text], is_environment: bool) {
     let of_shell = listed("of-the-shell").contains(&name)
         || ["LD_", "GIT_", "BASH_FUNC_", "DYLD_"].iter().any(|it| name.starts_with(it));
@@ -186,7 +186,7 @@ pub(super) fn sets(walk: &mut Walk<'_, '_>, name: &str, value: &[Text], is_envir
         if name.starts_with("PS") || name == "PROMPT_COMMAND" {
             walk.prompt(way);
         }
-        // What other programs may run.
+        // Variables that name code for other programs.
         let is_code = !way.is_empty() && listed("run-by-others").iter().any(|part| name.contains(part));
         if let Some((_, body)) = way.lossy().split_once("() {") {
             walk.suspect(|walk| walk.code(&body.trim_end_matches('}').into()));
@@ -206,7 +206,7 @@ pub(super) fn define_alias(walk: &mut Walk<'_, '_>, name: &str, text: &Text) {
     Rc::make_mut(&mut walk.shell.aliases).insert(name.to_owned(), text.code());
 }
 
-/// The first line of what comes in; the rest stays.
+/// Takes the first line of the input; the rest stays.
 fn take_line(walk: &mut Walk<'_, '_>) -> Text {
     let Some(input) = walk.input.clone() else { return Source::Any.into() };
     match input.split_once('\n') {
@@ -214,7 +214,7 @@ fn take_line(walk: &mut Walk<'_, '_>) -> Text {
             walk.input = Some(rest);
             line
         }
-        // Of what isn't known there may be more lines.
+        // Unknown input may have more lines.
         None if input.as_str().is_none() => input,
         None => {
             walk.input = Some(nothing());
@@ -255,7 +255,7 @@ fn read_array(walk: &mut Walk<'_, '_>, words: &[Text]) {
     walk.shell.put(&name, Some(Var::Array(items)));
 }
 
-/// `which`, `command -v`: the name itself stands for the path.
+/// Returns the output of `which` and `command -v`: the name itself represents the path.
 fn which(words: &[Text]) -> Text {
     match words {
         [one] if one.as_str().is_some() => one.clone().then(&"\n".into()),

@@ -92,14 +92,14 @@ impl Walk<'_, '_> {
         for name in names {
             self.suspect(|walk| walk.exec_program([vec![name.into()], argv[1..].to_vec()].concat()));
         }
-        // What stands in place of `sudo` or nothing.
+        // The unknown word may be `sudo` or empty.
         if name.is_all_unknown() && argv.get(1).is_some_and(|word| programs::is_known(word.lossy())) {
             self.suspect(|walk| walk.exec_program(argv[1..].to_vec()));
         }
         Source::Program.into()
     }
 
-    /// Walks for what is refused: other reasons, effects and needs don't count.
+    /// Walks only for reasons to block: other reasons, effects and needs are discarded.
     pub(super) fn suspect(&mut self, walk: impl FnOnce(&mut Self) -> Text) {
         let known = self.found.reasons.len();
         let (effects, needs) = (self.found.effects.len(), self.found.needs.len());
@@ -111,7 +111,7 @@ impl Walk<'_, '_> {
         self.found.needs.truncate(needs);
     }
 
-    /// Walks through what an alias means; itself it isn't looked up there.
+    /// Walks through the meaning of an alias, in which the alias itself isn't expanded again.
     pub(super) fn aliased(&mut self, name: String, walk: impl FnOnce(&mut Self) -> Text) -> Text {
         self.budget.called.push(name);
         let printed = walk(self);
@@ -317,7 +317,7 @@ impl Walk<'_, '_> {
         });
     }
 
-    /// Carries out a plan; returns what is printed.
+    /// Carries out a plan; returns the output.
     fn apply(&mut self, name: &str, acts: Vec<Act>) -> Text {
         let cwd = self.shell.cwd.clone();
         let mut printed = nothing();
@@ -338,7 +338,7 @@ impl Walk<'_, '_> {
             Act::Read(path) => self.absolute(&path).iter().for_each(|path| self.found.reads(path)),
             Act::List(path) => self.absolute(&path).iter().for_each(|path| self.found.lists(path)),
             Act::Write(path, how) => self.changes(&path, how),
-            // Without a value of its variable it is no path at all.
+            // If its variable is unset, it isn't a path at all.
             Act::Tree(path, _) if path.has_unset() && path.without_unset().is_empty() => {
                 self.found.high("unknown-tree", format!("changes all below a path that isn't known: {}", path.shown()));
             }
@@ -389,7 +389,7 @@ impl Walk<'_, '_> {
         None
     }
 
-    /// A file is changed: what it held isn't known any longer.
+    /// Notes a changed file, whose content is no longer known.
     fn changes(&mut self, path: &Text, how: WriteKind) {
         for path in self.absolute(path) {
             self.found.writes(&path, how);
@@ -425,7 +425,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Another name of a file: what is run or changed by it is the file.
+    /// Notes another name of a file: running or changing it affects the file.
     fn link(&mut self, target: &Text, name: &Text) {
         let base_name: Text = base(target.lossy()).into();
         let inside = Text::join(&[name.clone(), base_name], "/");
@@ -443,7 +443,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// The content of a copied or moved file goes with it; a copy of a program is that program.
+    /// Notes that a copied or moved file has the same content; a copy of a program is that program.
     fn follow(&mut self, from: &Text, to: &Text) {
         let inside = Text::join(&[to.clone(), base(from.lossy()).into()], "/");
         if let Some(text) = self.written(from) {
@@ -536,7 +536,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// A shell: `sh -c`, a script, or what it reads.
+    /// Runs a shell: `sh -c`, a script, or its input.
     fn shell_program(&mut self, name: &str, words: &[Text]) -> Text {
         let words: Vec<Text> = words.iter().filter(|word| !word.head().starts_with('+')).cloned().collect();
         let words = words.as_slice();

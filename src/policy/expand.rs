@@ -1,5 +1,5 @@
-//! Words → what they may become: braces, tildes, parameters, substitutions, splitting. A word may turn out in several
-//! ways; each is followed, up to a limit, beyond which it is unknown.
+//! Expands words: braces, tildes, parameters, substitutions, splitting. A word may have several possible values; each is
+//! followed, up to a limit, beyond which it is unknown.
 
 use super::builtins;
 use super::piece::{Piece, Source, Text};
@@ -15,7 +15,7 @@ const CHANGED_BYTES_MAX: usize = 4096;
 
 #[derive(Clone)]
 enum Held {
-    /// One value, in each way that it may turn out.
+    /// One value, with its alternatives.
     One(Vec<Text>),
     /// `$@`, `${a[@]}`: each element is a field of its own.
     Many(Vec<Text>),
@@ -53,7 +53,7 @@ impl Build {
 }
 
 impl Walk<'_, '_> {
-    /// Expands words into fields, in each way that they may turn out.
+    /// Expands words into fields, with all alternatives.
     pub(super) fn fields(&mut self, words: &[Word]) -> Vec<Vec<Text>> {
         words.iter().fold(vec![Vec::with_capacity(words.len())], |ways, word| added(ways, &self.word_fields(word)))
     }
@@ -120,7 +120,7 @@ impl Walk<'_, '_> {
                 }
                 Part::Dead(text) => builds.iter_mut().for_each(|build| build.add_str(text)),
                 Part::Double(inner) => {
-                    // `"$@"` without arguments is no word at all.
+                    // `"$@"` without arguments is no word.
                     if !matches!(inner.as_slice(), [Part::Parameter(one)] if is_list(one)) {
                         builds.iter_mut().for_each(|build| build.add_str(""));
                     }
@@ -302,7 +302,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// An argument that isn't known: of a function that isn't called here it may be anything, of the shell there is none.
+    /// Returns the value of an unknown argument: anything for a function that isn't called here; the shell has no arguments.
     fn argument(&self) -> Held {
         if self.budget.calls.is_empty() { Held::Unset } else { Held::One(vec![Source::Any.into()]) }
     }
@@ -437,7 +437,7 @@ impl Walk<'_, '_> {
     pub(super) fn arithmetic(&mut self, word: &Word) -> Text {
         let text = self.single(word);
         self.subscripts(&text);
-        // Names in it stand for their values, which are expressions again.
+        // Names in it refer to their values, which are expressions again.
         let shown = text.shown();
         let names =
             shown.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|name| !name.is_empty()).take(16);
@@ -494,7 +494,7 @@ fn each_text(held: Held, change: impl Fn(&Text) -> Text) -> Held {
     }
 }
 
-/// Changes what is known; what isn't stays as unknown as it was.
+/// Changes known values; unknown ones stay unknown.
 fn each(held: Held, change: impl Fn(&str) -> String) -> Held {
     each_text(held, |text| match text.as_str() {
         Some(known) if known.len() <= CHANGED_BYTES_MAX => change(known).into(),
@@ -513,7 +513,7 @@ fn added(ways: Vec<Vec<Text>>, each: &[Vec<Text>]) -> Vec<Vec<Text>> {
     product(ways, each, |fields, more| fields.extend(more.iter().cloned()), || vec![Source::Any.into()])
 }
 
-/// Combines each way with each other; beyond the limit what is added is unknown.
+/// Combines each alternative with each other; beyond the limit the added part is unknown.
 fn product<T: Clone, U>(ways: Vec<T>, more: &[U], mut add: impl FnMut(&mut T, &U), unknown: impl Fn() -> U) -> Vec<T> {
     let mut ways = ways;
     if let [one] = more {
@@ -553,7 +553,7 @@ fn trim(text: &Text, pattern: &Text, from_end: bool, longest: bool) -> Text {
         return rest;
     }
     let Some(known) = text.as_str().filter(|known| known.len() <= 256 && !pattern.is_open()) else {
-        // `${path%/*}` of what isn't known.
+        // `${path%/*}` of an unknown text.
         return text.source().unwrap_or(Source::Any).into();
     };
     let mut cuts: Vec<usize> = known.char_indices().map(|(at, _)| at).chain([known.len()]).collect();

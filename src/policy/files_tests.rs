@@ -1,4 +1,4 @@
-//! Verdicts on files, links, addresses and what a command has changed.
+//! Verdicts on files, links, addresses and the changes of a command.
 
 use super::tests::{risk, rules, verdict};
 use super::*;
@@ -55,7 +55,7 @@ fn changes_on_a_copy_are_rated_by_their_paths() {
     }
 }
 
-/// As root, as in most containers, a new directory right in the home was a path of the system, which nobody could agree to.
+/// For root, as in most containers, a new directory directly in the home was a system path, which no person could allow.
 #[test]
 fn roots_home_is_a_home_for_root_and_the_systems_for_others() {
     let as_root = Rules { home: "/root".to_owned(), workspace: "/root/work".to_owned(), ..rules() };
@@ -196,7 +196,7 @@ fn a_link_leads_where_it_leads() {
     assert_eq!(judge(&Action::Write { path: "out/passwd".into() }, &context).risk, Risk::Blocked);
     assert_eq!(judge(&Action::Shell { command: "echo x > out/passwd".into() }, &context).risk, Risk::Blocked);
     assert_eq!(judge(&Action::Write { path: "in/passwd".into() }, &context).risk, Risk::Medium);
-    // A directory that anybody may write is outside too, and `..` after a link isn't where it seems to be.
+    // A directory that every user may write is outside too, and `..` after a link isn't what it seems.
     for path in ["tmp/a", "tmp", "tmp/../a"] {
         assert_eq!(judge(&Action::Read { path: path.into() }, &context).risk, Risk::Blocked, "{path}");
         let among_others = Action::Open { paths: vec!["src/a.rs".into(), path.into()] };
@@ -320,7 +320,7 @@ fn tools_of_the_home_need_nothing_where_the_jail_shows_them() {
         assert_eq!(full(command).decision, Decision::Ask, "{command}");
         assert!(matches!(full(command).needs.as_slice(), [Need::Write { .. }]), "{command}");
     }
-    // A jail shows neither a tool that a link of the home leads away from, nor what a link in it leads to.
+    // A jail shows neither a tool that a link of the home leads away from, nor the target of a link in it.
     const LINKS: Links = Links(&[("/home/u/.npm", "/home/u/other/npm"), ("/home/u/go/in", "/home/u/notes")]);
     for command in ["cat ~/.npm/a", "ls ~/.npm/*", "cat ~/go/in/a", "ls ~/go/in/*"] {
         let needs = judged(command, &LINKS, Autonomy::Full).needs;
@@ -381,7 +381,7 @@ fn behind_walls_what_announces_a_look_or_reads_the_system_looks_first() {
     }
     // Without a sandbox, too.
     assert_eq!(risk("sqlite3 -readonly a.db 'select 1'"), Risk::Low);
-    // They run what the repository says, so nothing without a sandbox runs them unasked.
+    // They run code of the repository, so without a sandbox they never run unasked.
     for command in ["mix deps", "mix deps.tree", "bundle list", "ctest --test-dir build -N", "rake -T", "gulp --tasks"]
     {
         assert_eq!(decided_behind_walls(command), Decision::Run, "{command}");

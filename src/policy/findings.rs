@@ -18,7 +18,7 @@ pub(super) struct Findings<'m, 'a> {
     pub(super) needs: Vec<Need>,
     /// Each effect is known and named once, as the files of an edit are: then none is left out.
     pub(super) is_exact: bool,
-    /// Place where the commands run that are looked at just now.
+    /// Place in which the current commands run.
     pub(super) elsewhere: Elsewhere,
 }
 
@@ -30,7 +30,7 @@ impl<'m, 'a> Findings<'m, 'a> {
 
     pub(super) fn note(&mut self, risk: Risk, rule: &'static str, text: impl Into<String>) {
         let text = text.into();
-        // What a container holds is the container's; its disk may be this machine's.
+        // The contents of a container are its own; its disk may be this machine's.
         let is_spared = self.elsewhere == Elsewhere::Container
             && risk == Risk::Blocked
             && !matches!(rule, "delete-tree" | "fork-bomb" | "disk" | "device" | "fed-code");
@@ -51,7 +51,7 @@ impl<'m, 'a> Findings<'m, 'a> {
         self.note(Risk::Blocked, rule, text);
     }
 
-    /// Of the reasons beyond the limit, keeps those for which something is blocked.
+    /// Removes the reasons after the first `known`, except those that block.
     pub(super) fn keep_blocked(&mut self, known: usize) {
         let mut at = 0;
         self.reasons.retain(|reason| {
@@ -83,7 +83,7 @@ impl<'m, 'a> Findings<'m, 'a> {
         }
     }
 
-    /// Names, sizes and dates are looked at; `path` is absolute.
+    /// Notes that names, sizes and dates are read; `path` is absolute.
     pub(super) fn lists(&mut self, path: &Text) {
         self.looks(path, false);
     }
@@ -121,7 +121,7 @@ impl<'m, 'a> Findings<'m, 'a> {
         }
     }
 
-    /// The jail shows the system read-only, and hides homes but for tools, and what the config forbids.
+    /// Notes the need: a jail shows the system read-only, and hides homes except for tools, and what the config forbids.
     fn needs_to_read(&mut self, zone: Zone, path: &Text) {
         let is_hidden = match zone {
             Zone::Home | Zone::Startup | Zone::Credentials | Zone::Outside => !self.map.is_tool(path),
@@ -141,7 +141,7 @@ impl<'m, 'a> Findings<'m, 'a> {
         if shown.starts_with("/dev/fd/") {
             return;
         }
-        // What goes to a directory for temporary files goes into it.
+        // Writing to a directory for temporary files means writing a file in it.
         if matches!(how, WriteKind::Write | WriteKind::Append) && matches!(path.lossy(), "/tmp" | "/var/tmp") {
             path.push_str("/file");
         }
@@ -180,7 +180,7 @@ impl<'m, 'a> Findings<'m, 'a> {
             Zone::Credentials => self.block("credentials", format!("{text}, which holds keys or passwords")),
             Zone::Device => self.block("device", format!("{text}, a device")),
             Zone::Readable | Zone::Home | Zone::Outside => {
-                // What isn't wholly known may be everything there.
+                // A path that isn't completely known may be everything there.
                 if is_gone(how) || path.as_str().is_none() {
                     self.block("outside-workspace", format!("{text}, outside the workspace"));
                 } else {
@@ -202,7 +202,7 @@ impl<'m, 'a> Findings<'m, 'a> {
         }
     }
 
-    /// A directory goes, or changes, with all below it; `path` is absolute.
+    /// Notes that a directory is removed or changed with everything below it; `path` is absolute.
     pub(super) fn whole_tree(&mut self, path: &Text, how: WriteKind) {
         let verb = if how == WriteKind::Mode { "changes the mode or owner of" } else { "deletes" };
         let rule = if how == WriteKind::Mode { "mode-tree" } else { "delete-tree" };
@@ -237,7 +237,7 @@ impl<'m, 'a> Findings<'m, 'a> {
         self.writes(path, WriteKind::Move);
     }
 
-    /// Another machine is spoken to. What this machine answers itself needs nothing.
+    /// Notes a connection to another machine. What this machine answers itself needs nothing.
     pub(super) fn net(&mut self, host: &str) {
         if self.elsewhere != Elsewhere::Here {
             return;
@@ -250,7 +250,7 @@ impl<'m, 'a> Findings<'m, 'a> {
         }
     }
 
-    /// Processes, services or devices outside are acted on.
+    /// Notes an action on outside processes, services or devices.
     pub(super) fn host(&mut self, what: String) {
         if self.elsewhere == Elsewhere::Here {
             self.need(Need::Host { what });
@@ -258,7 +258,7 @@ impl<'m, 'a> Findings<'m, 'a> {
     }
 }
 
-/// Returns whether something isn't at its place afterwards: outside a question's answer can't take that back.
+/// Returns whether something is no longer at its place afterwards: outside, the answer to a question can't undo that.
 fn is_gone(how: WriteKind) -> bool {
     matches!(how, WriteKind::Delete | WriteKind::DeleteTree | WriteKind::Move)
 }
@@ -278,7 +278,7 @@ fn is_for_all(path: &Text) -> bool {
         && place.parts.first().is_some_and(|first| matches!(first.lossy(), "usr" | "bin" | "sbin" | "lib" | "lib64"))
 }
 
-/// Directories of the system that anybody may read: to read there gives nothing secret away.
+/// System directories that every user may read: reading there reveals no secrets.
 fn is_public(path: &Text) -> bool {
     let place = Place::of(path);
     let first = place.parts.first().map(Text::lossy);

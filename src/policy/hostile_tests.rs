@@ -13,7 +13,7 @@ fn no_disguise_lowers_a_verdict() {
     let rules = rules();
     let wrap = |line: &str| format!("'{}'", line.replace('\'', "'\\''"));
     let (mut all, mut missed) = (0, Vec::new());
-    // What is handed no arguments has none: a line about `$1` is another one there.
+    // Here a line has no arguments: one with `$1` means something else.
     for Line { text, .. } in
         blocked().into_iter().filter(|line| !["$1", "$@", "$*", "$0"].iter().any(|it| line.text.contains(it)))
     {
@@ -174,7 +174,7 @@ proptest! {
     ) {
         let (blocked, benign) = (blocked(), benign());
         let plain = |at: usize| {
-            // What ends or redirects the session changes what comes next.
+            // Code that ends or redirects the session changes what follows.
             let line = &benign[at % benign.len()];
             if line.category == "text in quotes" { line.text.clone() } else { "ls".to_owned() }
         };
@@ -194,7 +194,7 @@ proptest! {
 #[test]
 fn another_parser_finds_the_same_commands() {
     use brush_parser::{ParserOptions, uncached_tokenize_str};
-    // Both count simple commands outside quotes: what one sees as text and the other as a command is a mistake.
+    // Both count simple commands outside quotes: if one sees text and the other a command, one of them is wrong.
     fn words(command: &str) -> Option<usize> {
         let options = ParserOptions::default();
         let tokens = uncached_tokenize_str(command, &options.tokenizer_options()).ok()?;

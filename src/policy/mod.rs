@@ -1,8 +1,8 @@
 //! An action and what the session allows → effects, needs, a risk and a decision, with reasons. Pure: it reads no file, runs
 //! nothing and has no clock; what it must know of the disk it asks through [`Files`].
 //!
-//! It isn't the wall: a command of a model runs on a copy of the workspace where it can. So it refuses plain catastrophes,
-//! says what a command needs beyond the copy, and what is proved harmless; all else is unknown, never guessed.
+//! It isn't the wall: a model's command runs on a copy of the workspace if possible. So it refuses obvious catastrophes, and
+//! reports what a command needs beyond the copy, and what is proved harmless; everything else is unknown, never guessed.
 //!
 //! ```
 //! use reedclaw::policy::{Context, Rules, judge};
@@ -83,7 +83,7 @@ pub fn judge(action: &Action, context: &Context<'_>) -> PolicyVerdict {
     finish(found, context, action)
 }
 
-/// Says of a line that speaks to this machine alone what happens on a copy: it reaches the loopback of its own jail.
+/// Notes what happens on a copy to a line that connects only to this machine: it reaches the loopback of its own jail.
 fn note_loopback(found: &mut Findings<'_, '_>) {
     let Some(host) = found.effects.iter().find_map(|effect| match effect {
         Effect::Net { host } => Some(host.clone()),
@@ -101,8 +101,8 @@ fn note_loopback(found: &mut Findings<'_, '_>) {
     found.note(risk.unwrap_or(Risk::Low), "network", text);
 }
 
-/// Judges a call of a server's tool: by what the person has seen of it, and by how far it reaches. What the server says of
-/// its tool only ever makes it riskier.
+/// Judges a call of a server's tool: by what the person has seen of it, and by its reach. The server's description of its tool
+/// can only make it riskier.
 fn served(found: &mut Findings<'_, '_>, action: &Action) {
     let Action::Served { server, tool, standing, reach, is_destructive, is_asked, .. } = action else { return };
     let name = format!("{server}.{tool}");
@@ -128,11 +128,11 @@ fn served(found: &mut Findings<'_, '_>, action: &Action) {
     }
 }
 
-/// Puts the verdict together.
+/// Makes the verdict.
 fn finish(mut found: Findings<'_, '_>, context: &Context<'_>, action: &Action) -> PolicyVerdict {
     let is_line = matches!(action, Action::Shell { .. });
     let is_command = is_line || matches!(action, Action::External { .. });
-    // Behind walls a checker runs on a workspace that it can only read, and what is forbidden is hidden.
+    // Within walls a checker runs on a read-only workspace, and forbidden paths are hidden.
     let counts = |reason: &&Reason| match reason.rule {
         "check" => context.hold != Hold::Walls,
         "holds-forbidden" => context.hold < Hold::Walls,
@@ -174,8 +174,8 @@ fn is_drafted(action: &Action, found: &Findings<'_, '_>, rules: &Rules) -> bool 
     rules.is_draft && rules.autonomy != Autonomy::Readonly && is_edit && found.reasons.iter().all(is_ordinary)
 }
 
-/// Returns whether a command that would be asked about, or denied, may run first where it can only look: if there are
-/// walls and no copies, and nothing but not knowing it speaks against it.
+/// Returns whether a command that would be asked about, or denied, may first run read-only: if there are walls and no copies, and
+/// the only objection is that the command is unknown.
 #[must_use]
 pub fn looks_first(verdict: &PolicyVerdict, hold: Hold) -> bool {
     let is_known =
@@ -193,7 +193,7 @@ pub fn decide_again(verdict: &PolicyVerdict, context: &Context<'_>) -> Decision 
     decide_command(verdict.risk, &verdict.reasons, &verdict.needs, context)
 }
 
-/// Decides about a command line, by the wall that holds it; what the user wants to be asked about is, in every one.
+/// Decides about a command line, by the wall that confines it; what the user wants to be asked about always needs a question.
 fn decide_command(risk: Risk, reasons: &[Reason], needs: &[Need], context: &Context<'_>) -> Decision {
     let (autonomy, is_free) = (context.rules.autonomy, needs.is_empty());
     let is_denied = autonomy == Autonomy::Readonly
@@ -202,19 +202,19 @@ fn decide_command(risk: Risk, reasons: &[Reason], needs: &[Need], context: &Cont
     let is_build = |reason: &Reason| reason.risk == Risk::Medium && reason.rule != "write";
     let decision = match (context.hold, risk) {
         (_, Risk::Blocked) => Decision::Deny,
-        // Only what a copy can't give is asked about before the run.
+        // Only needs that a copy can't satisfy are asked about before the run.
         (Hold::Copy, _) if is_free => Decision::Run,
         (Hold::Copy, _) if is_denied => Decision::Deny,
         (Hold::Copy, _) => Decision::Ask,
-        // What a build runs reaches anything where nothing holds it.
+        // Without confinement, a build can reach anything.
         (Hold::Off, Risk::Medium) if autonomy == Autonomy::Full && reasons.iter().any(is_build) => {
             decide(Risk::High, context)
         }
         (Hold::Off, _) => decide(risk, context),
-        // Behind walls the workspace itself changes.
+        // Within walls the workspace itself changes.
         (Hold::Walls, _) if autonomy == Autonomy::Full && is_free => Decision::Run,
         (Hold::Walls, _) => decide(risk, context),
-        // Where nothing holds it, only what is proved harmless runs unasked.
+        // Without confinement, only what is proved harmless runs unasked.
         (Hold::Nothing, Risk::Low) => Decision::Run,
         (Hold::Nothing, Risk::Medium) if autonomy != Autonomy::Readonly && context.can_ask => Decision::Ask,
         (Hold::Nothing, _) => Decision::Deny,
@@ -277,13 +277,13 @@ fn is_host(host: &str, own: &str) -> bool {
     }
 }
 
-/// A tool's own file: what lies outside is refused, for reading too. `is_keep` says that it is a change that a command
-/// made on its copy: to delete is then as easily undone as to write.
+/// Judges a tool's own file: outside paths are refused, for reading too. `is_keep` says that it is a change that a command made
+/// on its copy: deleting is then as easily undone as writing.
 fn file(found: &mut Findings<'_, '_>, context: &Context<'_>, action: &Action, path: &str, is_keep: bool) {
     if path.is_empty() || path.contains('\0') || path.len() > 4095 || path.split('/').any(|part| part.len() > 255) {
         return found.block("path", "that isn't a path");
     }
-    // What such a name hid is gone when a command has deleted it.
+    // If a command has deleted it, nothing is hidden by such a name any more.
     let is_gone = is_keep && matches!(action, Action::Delete { .. });
     if let Some(c) = path.chars().find(|c| is_odd(*c)).filter(|_| !is_gone) {
         return found.block("odd-character", format!("the path holds the character U+{:04X}", u32::from(c)));
@@ -339,8 +339,8 @@ fn file(found: &mut Findings<'_, '_>, context: &Context<'_>, action: &Action, pa
     }
 }
 
-/// A directory of the workspace that a command made on its copy, or changed the mode of. By itself it runs nothing, so one that
-/// would hold protected files is like any other.
+/// Judges a directory of the workspace that a command made on its copy, or whose mode it changed. A directory alone runs nothing,
+/// so one that would have protected files is like any other.
 fn directory(found: &mut Findings<'_, '_>, context: &Context<'_>, path: &str) {
     let mut alone = Findings::new(found.map);
     file(&mut alone, context, &Action::Write { path: path.to_owned() }, path, true);
@@ -350,14 +350,14 @@ fn directory(found: &mut Findings<'_, '_>, context: &Context<'_>, path: &str) {
     }
 }
 
-/// Returns whether no rule tells the files below a directory of the workspace from each other: what is forbidden or
-/// ReedClaw's own isn't there, and it isn't below such a path in part only.
+/// Returns whether no rule distinguishes the files below a directory of the workspace: no forbidden path and none of ReedClaw's
+/// own is at or below it.
 #[must_use]
 pub fn is_plain_below(rules: &Rules, directory: &str) -> bool {
     !Map::new(rules, &NoFiles).names_below(directory)
 }
 
-/// Returns whether a file's name by itself says nothing to the rules about paths.
+/// Returns whether a file's name alone matches none of the rules about paths.
 #[must_use]
 pub fn is_plain_name(name: &str) -> bool {
     !name.contains(is_odd) && !name.eq_ignore_ascii_case(place::PROCEDURE) && !name.eq_ignore_ascii_case(".git")

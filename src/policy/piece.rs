@@ -1,4 +1,4 @@
-//! Text of which parts may be unknown: what a word of a script turns out to be.
+//! Text of which parts may be unknown: the value of a word of a script.
 
 use smallvec::{SmallVec, smallvec};
 
@@ -19,7 +19,7 @@ pub(super) enum Source {
 }
 
 impl Source {
-    /// Every source with the variable that stands for it where a text becomes code.
+    /// Each source with the variable that represents it in a text that becomes code.
     const VARIABLES: [(Self, &'static str); 8] = [
         (Self::Processes, "__all_processes"),
         (Self::Name, "__a_name"),
@@ -31,7 +31,7 @@ impl Source {
         (Self::Net, "__a_download"),
     ];
 
-    /// The source that a variable of [`Text::code`] stands for.
+    /// Returns the source that a variable of [`Text::code`] represents.
     pub(super) fn of_variable(name: &str) -> Option<Self> {
         Self::VARIABLES.iter().find(|(_, own)| *own == name).map(|(source, _)| *source)
     }
@@ -48,12 +48,12 @@ pub(super) enum Piece {
     Known(String),
     /// A living `*`.
     Star,
-    /// A living `?`, or a bracket of which any character may be meant.
+    /// An active `?`, or a bracket that may match any character.
     One,
     Unknown(Source),
 }
 
-/// A text. Known pieces never stand side by side, and none is empty.
+/// A text. Known pieces are never adjacent, and none is empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Text {
     /// Nearly always one.
@@ -96,7 +96,7 @@ impl Text {
         }
     }
 
-    /// The characters, where a hole is no character at all.
+    /// Returns the characters, without the unknown parts.
     pub(super) fn lossy(&self) -> &str {
         self.as_str().unwrap_or_default()
     }
@@ -155,7 +155,7 @@ impl Text {
         made
     }
 
-    /// The weightiest source of what isn't known.
+    /// Returns the most doubtful source of the unknown parts.
     pub(super) fn source(&self) -> Option<Source> {
         self.pieces
             .iter()
@@ -244,7 +244,7 @@ impl Text {
                         self.push(Piece::One);
                         rest = &rest[end + 1..];
                     }
-                    // A bracket that nothing closes is no pattern: `[` is a command.
+                    // A bracket that is never closed isn't a pattern: `[` is a command.
                     found => {
                         may_close &= found.is_some();
                         self.push_str("[");
@@ -322,7 +322,7 @@ impl Text {
         self.rendered(str::to_owned, |_| "?".to_owned())
     }
 
-    /// Writes it as code of a shell: a variable stands for each part that isn't known.
+    /// Returns the text as code of a shell: a variable represents each unknown part.
     pub(super) fn code(&self) -> String {
         self.rendered(str::to_owned, Source::variable)
     }
@@ -338,7 +338,7 @@ impl Text {
         if made.is_empty() { "''".to_owned() } else { made }
     }
 
-    /// Returns whether a pattern may match a name. With `holes` what isn't known matches anything, else nothing.
+    /// Returns whether a pattern may match a name. With `holes`, an unknown part matches anything, otherwise nothing.
     pub(super) fn may_match(&self, name: &str, holes: bool) -> bool {
         if let Some(text) = self.as_str() {
             return text == name;
@@ -358,7 +358,7 @@ impl Text {
             }
         }
         let name: Vec<char> = name.chars().collect();
-        // The usual walk with one place to come back to: no more than both lengths multiplied.
+        // The usual algorithm with one position for backtracking: at most the product of both lengths.
         let (mut at, mut of, mut back) = (0, 0, None);
         while of < name.len() {
             if at < pattern.len() && pattern[at].1 {

@@ -1,4 +1,4 @@
-//! Paths: what a path means for the rules. Compared component by component, never as text; must not know what is done to it.
+//! Paths: their meaning for the rules. Compared component by component, never as text; must not know what is done to a path.
 
 use super::piece::{Piece, Source, Text};
 use super::programs::listed;
@@ -66,7 +66,7 @@ impl Place {
         Text::from("/").then(&Text::join(&self.parts, "/"))
     }
 
-    /// Writes it; what it was read from, if its beginning isn't known.
+    /// Returns it as text; the original if its beginning isn't known.
     pub(super) fn text_or(&self, path: &Text) -> Text {
         if self.starts_open() || path.head().is_empty() { path.clone() } else { self.text() }
     }
@@ -92,7 +92,7 @@ impl Place {
             .is_some_and(|part| matches!(part.pieces().first(), Some(Piece::Unknown(from)) if *from > Source::Name))
     }
 
-    /// The components from one on, as one known path; empty where the first isn't known.
+    /// Returns the components from one on, as one known path; empty if the first isn't known.
     fn known_from(&self, from: usize) -> String {
         let known: Vec<&str> = self.parts[from..].iter().map_while(Text::as_str).collect();
         known.join("/")
@@ -156,8 +156,8 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// Place to which an absolute path leads, links on it followed where the disk is known; the more dangerous of both
-    /// where they differ.
+    /// Returns the kind of place that an absolute path leads to, with its links followed if the disk is known; the more dangerous
+    /// one of both if they differ.
     pub(super) fn zone(&self, path: &Text) -> Zone {
         let zone = self.zone_of(&Place::of(path));
         let Some(known) = path.as_str() else { return zone };
@@ -241,7 +241,7 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// Returns whether the home or the workspace lies in the same entry of a temporary directory: that is no scratch then.
+    /// Returns whether the home or the workspace is in the same entry of a temporary directory, which then isn't scratch space.
     fn is_beside_work(&self, place: &Place) -> bool {
         let entry = |base: &Place| {
             let depth = if is_one_of(base.parts.first(), &["tmp"]) { 2 } else { 3 };
@@ -279,14 +279,15 @@ impl<'a> Map<'a> {
         let Some(from) = self.home_length(place) else { return false };
         let below = place.known_from(from);
         if known_paths::is_credential(below.as_bytes()) {
-            // A pattern of which only public keys are matched.
+            // A pattern that matches only public keys.
             let is_public = |last: &Text| matches!(last.pieces(), [.., Piece::Known(end)] if end.ends_with(".pub"));
             return !place.parts.last().is_some_and(is_public);
         }
         place.may_hold(from, known_paths::CREDENTIALS)
     }
 
-    /// Returns whether a path, its links followed, is among the tools of the home. A jail shows these, and masks credentials in them.
+    /// Returns whether a path, its links followed, is among the tools of the home. A jail shows these, and masks credentials in
+    /// them.
     pub(super) fn is_tool(&self, path: &Text) -> bool {
         let shown = Place::of(path);
         let known = path.as_str().map_or_else(|| format!("/{}", shown.known_from(0)), str::to_owned);
@@ -306,12 +307,12 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// Returns whether a file tells of the machine and nothing else, unless the user forbids it by its own name.
+    /// Returns whether a file only describes the machine, unless the user forbids it by its own name.
     pub(super) fn is_fact(&self, path: &Text) -> bool {
         path.as_str().is_some_and(|path| listed("facts").contains(&path)) && !self.forbidden.contains(&Place::of(path))
     }
 
-    /// Returns whether a file that other programs run is one that a person may let a command write.
+    /// Returns whether a person may let a command write this file, which other programs run.
     pub(super) fn may_be_asked(&self, path: &Text) -> bool {
         let place = Place::of(path);
         let Some(from) = self.home_length(&place) else { return false };
@@ -329,8 +330,8 @@ impl<'a> Map<'a> {
         known_paths::is_startup(below.as_bytes()) || place.may_hold(from, known_paths::STARTUP)
     }
 
-    /// Returns whether all of something important would be gone with this path: the root, a directory of the system,
-    /// the home, the workspace or what holds it.
+    /// Returns whether something important would be gone completely with this path: the root, a directory of the system, the
+    /// home, the workspace or a directory that contains it.
     pub(super) fn is_vital(&self, place: &Place) -> bool {
         if place.starts_open() {
             return false;
@@ -357,7 +358,7 @@ impl<'a> Map<'a> {
 
 /// Returns whether a last component matches everything in its directory: `*`, `.*`, `[a-z]*`, `?*`.
 pub(super) fn is_all(part: &Text) -> bool {
-    // All but what it names.
+    // Everything except what it names.
     if part.head().starts_with("!(") || part.pieces().starts_with(&[Piece::Star, Piece::Star]) {
         return true;
     }
@@ -377,7 +378,7 @@ fn device(place: &Place) -> Option<Zone> {
     Some(if second.as_str().is_some_and(|name| listed("sinks").contains(&name)) {
         Zone::Sink
     } else if second.as_str() == Some("shm") {
-        // What lies in it is as in any directory for temporary files.
+        // Its contents are like those of any directory for temporary files.
         return (place.parts.len() <= 2).then_some(Zone::System);
     } else {
         Zone::Device

@@ -1,4 +1,4 @@
-//! The effects of programs, as data of `config/policy/programs.tsv`. Must not know what follows from a risk.
+//! The effects of programs, as data of `config/policy/programs.tsv`. Must not know the consequences of a risk.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -76,7 +76,7 @@ impl<'a> Parsed<'a> {
         self.options.iter().any(|(option, _)| option.mark == mark)
     }
 
-    /// Returns whether this option was given, as the table writes it.
+    /// Returns whether this option is present, in the spelling of the table.
     pub(super) fn has_option(&self, name: &str) -> bool {
         self.options.iter().any(|(option, _)| option.name == name)
     }

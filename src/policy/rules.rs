@@ -33,7 +33,7 @@ pub struct Rules {
     pub is_draft: bool,
 }
 
-/// The rule of a reason by which a command is asked about, whatever holds it.
+/// The rule of a reason that always causes a question, regardless of confinement.
 pub(super) const ASKED: &str = "asked-program";
 
 /// Place where a command runs that another one starts.
@@ -71,7 +71,7 @@ pub struct Context<'a> {
     pub rules: &'a Rules,
     /// The directory that the action starts in, absolute.
     pub cwd: &'a str,
-    /// `true` if a person can be asked; where none can, each question is answered with no.
+    /// True if a person can be asked; otherwise each question is answered with no.
     pub can_ask: bool,
     /// The wall around a command that starts. It decides which questions come before the run and which after it.
     pub hold: Hold,
@@ -89,7 +89,7 @@ impl<'a> Context<'a> {
 
 /// The questions that a verdict may ask of the disk. Every answer may be `None` or no, which never makes anything less risky.
 pub trait Files {
-    /// Place to which a path leads once every link on it is followed; for what isn't there yet, where its directory leads.
+    /// Returns the target of a path with every link on it followed; for a missing path, that of its directory.
     fn canonical(&self, path: &str) -> Option<String>;
 
     /// Returns whether a change of a path changes a file that other programs run by another name: git's configuration

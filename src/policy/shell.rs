@@ -10,9 +10,9 @@ const WAYS_MAX: usize = 8;
 const CWD_WAYS_MAX: usize = 4;
 /// Longest value that is followed, in pieces of text.
 const VALUE_BYTES_MAX: usize = 16 * 1024;
-/// Commands that are looked at, those in loops each time.
+/// Limit on the commands that are followed, counting each turn of a loop.
 const STEPS_MAX: usize = 3000;
-/// Bytes of text within text that weigh as much as a command: what is read again and again ends too.
+/// Number of bytes of nested text that count as a command, so that repeated reading ends, too.
 const STEP_BYTES: usize = 64;
 /// Constructs, substitutions, calls and scripts inside each other.
 const DEPTH_MAX: usize = 64;
@@ -20,7 +20,7 @@ pub(super) const CALLS_MAX: usize = 16;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Var {
-    /// One value, in each way that it may turn out.
+    /// One value, with its alternatives.
     Scalar(Vec<Text>),
     Array(Vec<(String, Text)>),
 }
@@ -62,7 +62,7 @@ pub(super) struct Shell {
     /// `$1` and so on; `None` if they aren't known.
     pub(super) positional: Option<Vec<Text>>,
     pub(super) name: String,
-    /// The working directory, in each way that it may turn out.
+    /// The working directory, with its alternatives.
     pub(super) cwd: Vec<Text>,
     /// `true` if the shell has ended on this way.
     pub(super) is_over: bool,
@@ -139,7 +139,7 @@ impl Shell {
         self.cwd.iter().map(below).collect()
     }
 
-    /// Takes in the state of a way that may have been gone instead.
+    /// Merges the state of a branch that may have run instead.
     pub(super) fn merge(&mut self, other: Self) {
         if other.is_over {
             return;
@@ -165,7 +165,7 @@ impl Shell {
     }
 }
 
-/// Takes in what the other map has alone.
+/// Adds the entries that only the other map has.
 fn merge_map<V: Clone>(own: &mut Rc<BTreeMap<String, V>>, other: &Rc<BTreeMap<String, V>>) {
     if !Rc::ptr_eq(own, other) {
         let own = Rc::make_mut(own);
@@ -173,7 +173,7 @@ fn merge_map<V: Clone>(own: &mut Rc<BTreeMap<String, V>>, other: &Rc<BTreeMap<St
     }
 }
 
-/// Takes in the variables of a way that may have been gone instead.
+/// Merges the variables of a branch that may have run instead.
 fn merge_vars(own: &mut BTreeMap<String, Var>, other: &BTreeMap<String, Var>) {
     let missing = Var::Scalar(vec![Source::Unset.into()]);
     for (name, var) in own.iter_mut() {
@@ -202,7 +202,7 @@ fn merge_var(own: &mut Var, other: &Var) {
     }
 }
 
-/// Keeps a value within the ways that are followed.
+/// Limits a value to the number of alternatives that are followed.
 pub(super) fn limited(mut ways: Vec<Text>) -> Vec<Text> {
     ways.dedup();
     let is_long =
@@ -221,14 +221,14 @@ pub(super) struct Budget {
     pub(super) depth: usize,
     /// Functions that are being called, each with the background jobs and pipelines that stood open at the call.
     pub(super) calls: Vec<(Rc<Command>, usize)>,
-    /// Background jobs and pipelines that stand open.
+    /// Number of open background jobs and pipelines.
     pub(super) spawns: usize,
     /// Aliases that are being followed.
     pub(super) called: Vec<String>,
 }
 
 impl Budget {
-    /// Takes steps; `false` if there are more than are looked at.
+    /// Uses up steps; `false` if there are more than the limit.
     pub(super) fn take(&mut self, steps: usize) -> bool {
         self.steps = self.steps.saturating_add(steps);
         self.steps <= STEPS_MAX

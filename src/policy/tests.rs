@@ -3,7 +3,7 @@
 
 use super::*;
 
-/// The rules that the tables are judged by: what a command would do decides, not its name.
+/// The rules that the tables are judged by: the effect of a command decides, not its name.
 pub(super) fn rules() -> Rules {
     Rules {
         autonomy: Autonomy::Full,
@@ -75,10 +75,10 @@ const STILL_BLOCKED: &[(&str, usize)] = &[
     ("power", 93),
     ("read-credentials", 97),
     ("setuid", 88),
-    // Where the history is written isn't followed: a file of the home is kept by the copy.
+    // The file of the history isn't followed: the copy protects files of the home.
     ("startup-file", 87),
     ("system-path", 90),
-    // Which command or path it is isn't known: that is no longer enough to refuse it.
+    // The command or path isn't known: that alone is no longer enough to refuse it.
     ("unknown-code", 0),
     ("unknown-command", 0),
     ("unknown-tree", 0),
@@ -105,7 +105,7 @@ fn destructive_commands_are_blocked_or_unknown_and_never_harmless() {
     }
 }
 
-/// The first lines of the table are those that somebody would write without a disguise, or with a usual one.
+/// The first lines of the table are those that people would write without a disguise, or with a common one.
 #[test]
 fn plain_catastrophes_are_blocked() {
     let plain = [
@@ -222,7 +222,7 @@ fn a_mistake_in_the_grammar_hides_nothing() {
     }
 }
 
-/// Bash warns of such names and goes on; each length of the circle ends elsewhere.
+/// Bash warns of such names and continues; the end depends on the length of the cycle.
 #[test]
 fn names_that_go_round_in_a_circle_end_and_hide_nothing() {
     for length in 1..12 {
@@ -403,8 +403,8 @@ fn a_search_through_what_is_forbidden_needs_walls() {
     }
 }
 
-/// The review ran a repository's code outside every sandbox, in `full` with the sandbox switched off. A checker, which runs
-/// such code where it can only read, ran there in `readonly`, too.
+/// The review ran a repository's code outside every sandbox, in `full` with the sandbox switched off. A checker, which runs such
+/// code in a read-only place, ran there in `readonly`, too.
 #[test]
 fn with_the_sandbox_switched_off_whatever_runs_code_is_asked_about() {
     let decide = |command: &str, autonomy| decision(command, Hold::Off, autonomy, true);
@@ -419,7 +419,7 @@ fn with_the_sandbox_switched_off_whatever_runs_code_is_asked_about() {
     }
 }
 
-/// On a copy a look and work in the workspace start unasked, and what needs more is known before.
+/// On a copy, reading and working in the workspace start unasked, and further needs are known before.
 #[test]
 fn a_developers_day_is_hardly_ever_asked_about() {
     for (kind, unasked_least, unasked_most) in [("look", 97, 100), ("work", 97, 100), ("need", 0, 3)] {
@@ -627,8 +627,8 @@ fn rules_of_the_user_tighten_and_never_loosen() {
     assert_eq!(judge(&Action::Shell { command: "ls".into() }, &Context::new(&readonly)).decision, Decision::Deny);
 }
 
-/// An author's lines who hadn't seen the policy. Judged once before anything was mended by them: 95.0 % of the catastrophes
-/// were blocked, 2.6 % of the other lines denied, 3.7 % of the looks asked about. Since then they are seen.
+/// Lines of an author who hadn't seen the policy. Judged once before any fix for them: 95.0 % of the catastrophes were blocked,
+/// 2.6 % of the other lines denied, 3.7 % of the reads asked about. Since then they are no longer unseen.
 #[test]
 fn the_second_authors_lines_keep_their_figures() {
     let table = include_str!("../../tests/data/policy/seen.txt");
@@ -651,7 +651,7 @@ fn the_second_authors_lines_keep_their_figures() {
     assert!(count(&looks, &|verdict| verdict.decision != Decision::Run) <= 9);
 }
 
-/// The review's lines that ran code, read elsewhere or destroyed though they were taken for looks.
+/// The review's lines that ran code, read elsewhere or destroyed something although they passed as read-only.
 #[test]
 fn options_that_run_read_or_destroy_are_no_looks() {
     for command in [

@@ -1,5 +1,5 @@
-//! Walks through a script as bash would, without running anything: what each command gets as words, as input and as working
-//! directory, and what it prints. Every branch is taken; where branches differ, both are followed.
+//! Walks through a script as bash would, without running anything: the words, input and working directory of each command, and
+//! its output. Every branch is walked; if branches differ, both results are followed.
 
 use std::rc::Rc;
 
@@ -29,12 +29,12 @@ pub(super) struct Walk<'m, 'a> {
     pub(super) input: Option<Text>,
 }
 
-/// The effect of a command's redirections on its output.
+/// Destinations of a command's output, according to its redirections.
 #[derive(Default)]
 struct Outputs {
-    /// Files that it goes to, and whether at their end.
+    /// Files that it is written to, and whether it is appended.
     files: Vec<(Text, bool)>,
-    /// `true` if it doesn't come back.
+    /// True if none of it is returned.
     is_away: bool,
 }
 
@@ -90,7 +90,7 @@ impl<'m, 'a> Walk<'m, 'a> {
         value
     }
 
-    /// Walks in a shell of its own: what is set there is gone afterwards.
+    /// Walks in a subshell: its settings are gone afterwards.
     pub(super) fn subshell(&mut self, walk: impl FnOnce(&mut Self) -> Text) -> Text {
         let shell = self.shell.clone();
         self.shell.traps.clear();
@@ -115,7 +115,7 @@ impl<'m, 'a> Walk<'m, 'a> {
         value
     }
 
-    /// Walks through what was kept for the end, with what the variables hold then.
+    /// Walks through the traps for the end, with the variables at that time.
     pub(super) fn run_traps(&mut self) {
         for code in std::mem::take(&mut self.shell.traps) {
             self.code(&code);
@@ -125,7 +125,7 @@ impl<'m, 'a> Walk<'m, 'a> {
     pub(super) fn script(&mut self, script: &Script) -> Text {
         let mut printed = Text::default();
         for item in &script.items {
-            // What comes after an end is looked at too.
+            // Code after an end is examined too.
             self.shell.is_over = false;
             printed = joined(printed, &self.item(item));
         }
@@ -139,7 +139,7 @@ impl<'m, 'a> Walk<'m, 'a> {
         }
     }
 
-    /// Each command of a list gets the state of the way that leads to it: after `&&` what was before went well.
+    /// Walks a list, whose commands each get the state of the path that leads to it: after `&&` the previous command succeeded.
     fn and_or(&mut self, item: &Item) -> Text {
         if item.rest.is_empty() {
             return self.pipeline(&item.first);
@@ -276,7 +276,8 @@ impl<'m, 'a> Walk<'m, 'a> {
             if bash::never_ends(test) && !printed.is_empty() {
                 printed.push(super::piece::Piece::Unknown(Source::Program));
             }
-            // A loop that reads known lines goes on while there are some; another is walked twice, for what it carries on.
+            // A loop that reads known lines continues while there are some; any other is walked twice, for the state that it
+            // carries on.
             let reads = self.input != left && self.input.as_ref().is_some_and(|left| !left.is_empty());
             if !(reads || turn == 0 && self.shell != before) || !self.takes(1) {
                 break;
@@ -320,7 +321,7 @@ impl<'m, 'a> Walk<'m, 'a> {
         }
         self.found.effect(Effect::Define { name: format!("{name}()") });
         Rc::make_mut(&mut self.shell.functions).insert(name.to_owned(), Rc::clone(body));
-        // The shell lives on: what isn't called here may be called later.
+        // The shell continues: a function that isn't called here may be called later.
         let outer = self.shell.clone();
         self.shell.positional = None;
         self.budget.calls.push((Rc::clone(body), self.budget.spawns));
@@ -426,7 +427,7 @@ impl<'m, 'a> Walk<'m, 'a> {
         self.shell.put(&assign.name, Some(Var::Array(made)));
     }
 
-    /// Looks at the redirections of a command: what it reads, and where its output goes.
+    /// Reads the redirections of a command: its input, and the destinations of its output.
     fn redirect(&mut self, redirects: &[Redirect]) -> Outputs {
         let mut outputs = Outputs::default();
         for redirect in redirects {
@@ -495,7 +496,7 @@ impl<'m, 'a> Walk<'m, 'a> {
         }
     }
 
-    /// Puts a command's output where its redirections say; returns what is left of it.
+    /// Sends a command's output to the destinations of its redirections; returns the rest.
     fn deliver(&mut self, printed: Text, outputs: &Outputs) -> Text {
         for (target, appends) in &outputs.files {
             self.store(target, &printed, *appends);
@@ -537,12 +538,12 @@ impl<'m, 'a> Walk<'m, 'a> {
         }
     }
 
-    /// `$(…)`: what the commands print.
+    /// Returns the output of the commands in `$(…)`.
     pub(super) fn substitution(&mut self, script: &Rc<Script>) -> Text {
         self.deeper(|walk| walk.subshell(|walk| walk.script(script)))
     }
 
-    /// `<(…)`, `>(…)`: gives the name of the pipe.
+    /// Returns the name of the pipe for `<(…)` and `>(…)`.
     pub(super) fn process(&mut self, script: &Rc<Script>, is_output: bool) -> String {
         let name = format!("/dev/fd/{}", 63 + self.created.files.len() + self.created.sinks.len());
         if is_output {

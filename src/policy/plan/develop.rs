@@ -5,7 +5,7 @@ use crate::policy::piece::{Source, Text};
 use crate::policy::programs::{Parsed, listed};
 use crate::proto::action::{Risk, WriteKind};
 
-/// A setting of git: what it would run.
+/// Adds what git would run because of a setting.
 fn git_setting(key: &str, value: &Text, acts: &mut Vec<Act>) {
     let key = key.to_ascii_lowercase();
     if let Some(alias) = key.strip_prefix("alias.") {
@@ -41,7 +41,7 @@ pub(super) fn git_look(call: &Call<'_>, parsed: &Parsed<'_>, acts: &mut Vec<Act>
     let is_files = parsed.has("files");
     let mut after = false;
     for word in parsed.words {
-        // `REV:PATH` prints what was committed there.
+        // `REV:PATH` prints the committed content.
         acts.extend(word.split_once(':').map(|(_, path)| Act::SuspectPath(path, false)));
         if word.as_str() == Some("--") {
             after = true;

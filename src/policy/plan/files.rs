@@ -17,7 +17,7 @@ fn all_below() -> Text {
     [Piece::Star, Piece::Star, Piece::Unknown(Source::Name)].into_iter().collect()
 }
 
-/// Does what the row says, and no more.
+/// Adds nothing to the acts of the row.
 pub(super) fn nothing(_: &Call<'_>, _: &Parsed<'_>, _: &mut Vec<Act>) {}
 
 pub(super) fn echo(call: &Call<'_>, _: &Parsed<'_>, acts: &mut Vec<Act>) {
@@ -94,7 +94,7 @@ pub(super) fn cat(call: &Call<'_>, parsed: &Parsed<'_>, acts: &mut Vec<Act>) {
     acts.push(Act::Prints(made));
 }
 
-/// Prints names: all of a directory, where nothing in the words chooses among them.
+/// Prints names: all of a directory, if no word selects among them.
 pub(super) fn ls(call: &Call<'_>, parsed: &Parsed<'_>, acts: &mut Vec<Act>) {
     let tells_more = ['l', 's', 'R', 'i'].iter().any(|letter| parsed.has_letter(*letter));
     if call.name == "ls" && !tells_more {
@@ -137,7 +137,7 @@ pub(super) fn date(_: &Call<'_>, parsed: &Parsed<'_>, acts: &mut Vec<Act>) {
     }
 }
 
-/// The numbers of processes: of all where nothing chooses among them.
+/// Prints the numbers of processes: of all, if nothing selects among them.
 pub(super) fn ps(call: &Call<'_>, parsed: &Parsed<'_>, acts: &mut Vec<Act>) {
     let is_all = if call.name == "pgrep" {
         let every = |word: &Text| word.lossy().chars().all(|c| ".*^$".contains(c));
@@ -153,7 +153,7 @@ pub(super) fn ps(call: &Call<'_>, parsed: &Parsed<'_>, acts: &mut Vec<Act>) {
     acts.push(Act::Prints(if is_all { Source::Processes } else { Source::Program }.into()));
 }
 
-/// `test`, `stat`: what is looked at may be any word.
+/// Handles `test` and `stat`: any word may be a path.
 pub(super) fn test(call: &Call<'_>, parsed: &Parsed<'_>, acts: &mut Vec<Act>) {
     let compares = ["=", "==", "!=", "-eq", "-ne", "-lt", "-gt", "-le", "-ge", "-z", "-n"];
     if matches!(call.name, "test" | "[") && parsed.has_word(&compares) {
@@ -379,7 +379,7 @@ pub(super) fn compress(call: &Call<'_>, parsed: &Parsed<'_>, acts: &mut Vec<Act>
 #[derive(Default)]
 struct Search {
     starts: Vec<Text>,
-    /// The name that is looked for, if nothing else chooses.
+    /// The name that is searched, if nothing else selects.
     name: Option<Text>,
     is_narrow: bool,
     /// `true` if only the starts themselves are found.
@@ -396,7 +396,7 @@ impl Search {
             return start.clone();
         }
         match &self.name {
-            // Where they usually are: whose home it is doesn't matter.
+            // The usual place of keys; it doesn't matter whose home it is.
             _ if self.seeks_keys && start.head().starts_with('/') => {
                 let is_above = matches!(start.lossy().trim_end_matches('/'), "" | "/home");
                 let home = if is_above { Text::from("/root") } else { start.clone() };
@@ -474,7 +474,7 @@ pub(super) fn find(call: &Call<'_>, _: &Parsed<'_>, acts: &mut Vec<Act>) {
     search.is_flat = parsed.values("depth").any(|depth| depth.as_str() == Some("0"));
     let names: Vec<Text> =
         parsed.values("name").map(Text::alive).filter(|name| !crate::policy::place::is_all(name)).collect();
-    // With `-o` and `!` a name says little of what is found.
+    // With `-o` and `!` a name says little about the matches.
     let is_loose = parsed.has_word(&["-o", "-or", "!", "-not"]);
     search.is_narrow = parsed.has("narrows")
         || parsed.values("narrows").any(|value| !matches!(value.lossy(), "+0" | "-0" | "+0c" | "-1"))
@@ -540,7 +540,7 @@ pub(super) fn xargs(call: &Call<'_>, parsed: &Parsed<'_>, acts: &mut Vec<Act>) {
     }
 }
 
-/// `parallel`: what stands after `:::`, or each line of the input, in place of `{}`.
+/// Handles `parallel`: the words after `:::`, or each line of the input, in place of `{}`.
 pub(super) fn parallel(call: &Call<'_>, parsed: &Parsed<'_>, acts: &mut Vec<Act>) {
     let is_list = |word: &Text| word.head().starts_with(":::");
     let at = parsed.rest.iter().position(is_list).unwrap_or(parsed.rest.len());

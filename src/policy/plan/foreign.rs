@@ -77,13 +77,13 @@ fn other_quotes(code: &str) -> Vec<String> {
     found
 }
 
-/// Returns whether a literal may be run, by the code in front of it: what is printed or compared isn't.
+/// Returns whether a literal may be run, by the code before it: one that is printed or compared isn't.
 fn is_run(before: &str) -> bool {
     let trimmed = before.trim_end_matches(|c: char| c.is_whitespace() || "([{".contains(c));
     let opened = &before[trimmed.len()..];
     let word = trimmed.rsplit(|c: char| !(c.is_alphanumeric() || "=!~_".contains(c))).next().unwrap_or_default();
     let is_shown = listed("shown").contains(&word) || trimmed.ends_with([':', '/']);
-    // A list that is only kept.
+    // A list that is only assigned.
     !(is_shown || word.ends_with('=') && opened.contains('['))
 }
 
@@ -100,7 +100,7 @@ fn commands(code: &str, literals: &[Literal], is_list: bool) -> Vec<(usize, Vec<
             last.push(literal.text.clone());
         } else if let Some((_, last)) = made.last_mut().filter(|_| matches!(between, "" | "+" | "." | "..") && end > 0)
         {
-            // Put together: one text.
+            // Concatenated literals are one text.
             last.last_mut().into_iter().for_each(|text| text.push_str(&literal.text));
         } else {
             made.push((literal.from, vec![literal.text.clone()]));
@@ -153,7 +153,7 @@ pub(in crate::policy) fn code(language: &str, text: &Text, acts: &mut Vec<Act>) 
         }
         match command.as_slice() {
             [line] => acts.push(Act::Suspect(line.as_str().into())),
-            // The name of a program may stand before its own first argument: `execl("/bin/sh", "sh", "-c", …)`.
+            // The name of a program may precede its own first argument: `execl("/bin/sh", "sh", "-c", …)`.
             words => {
                 let texts: Vec<Text> = words.iter().map(|word| word.as_str().into()).collect();
                 if texts.get(1).is_some_and(|second| words[0].ends_with(second.lossy()) && !second.is_empty()) {
@@ -187,13 +187,13 @@ fn own_command(line: &str, writes: &str, acts: &mut Vec<Act>) -> bool {
     after("line-runs").or_else(|| after(writes)).is_some()
 }
 
-/// The paths among the literals, by what the code has signs of.
+/// Adds the paths among the literals, judged by what the code shows signs of.
 fn paths(code: &str, found: &[Literal], acts: &mut Vec<Act>) {
     let deletes = has_any(code, listed("deletes"));
-    // A mode may stand in front of a path.
+    // A mode may precede a path.
     let bare = |text: &str| text.trim_start_matches(['>', '<', '+', ' ']).to_owned();
     let mut texts: Vec<String> = found.iter().map(|literal| bare(&literal.text)).collect();
-    // Homes by name.
+    // Expressions for the home.
     let homes = listed("foreign-homes");
     if has_any(code, homes) {
         let below: Vec<String> = texts
@@ -250,7 +250,7 @@ fn whole(code: &str, language: &str, acts: &mut Vec<Act>) {
     }
 }
 
-/// An interpreter: code in an option, a script, or what it reads.
+/// Handles an interpreter: code in an option, a script, or its input.
 pub(super) fn interpreter(call: &Call<'_>, parsed: &Parsed<'_>, acts: &mut Vec<Act>) {
     let has_code = parsed.values("foreign").next().is_some()
         || parsed.options.iter().any(|(option, _)| option.role.starts_with("foreign:"));
@@ -287,7 +287,7 @@ fn codes_and_files<'g>(parsed: &'g Parsed<'_>, role: &'g str) -> (Vec<Text>, &'g
     }
 }
 
-/// awk: harmless where nothing in the program can run, read or write by itself.
+/// Handles awk: harmless if nothing in the program can run, read or write on its own.
 pub(super) fn awk(_: &Call<'_>, parsed: &Parsed<'_>, acts: &mut Vec<Act>) {
     let (codes, files) = codes_and_files(parsed, "foreign");
     for program in &codes {
@@ -311,7 +311,7 @@ fn redirects(code: &str) -> bool {
     code.replace(' ', "").contains(">\"") || code.split(['{', ';', '\n']).any(prints)
 }
 
-/// sed: harmless where the script only prints.
+/// Handles sed: harmless if the script only prints.
 pub(super) fn sed(_: &Call<'_>, parsed: &Parsed<'_>, acts: &mut Vec<Act>) {
     let (scripts, files) = codes_and_files(parsed, "sed");
     for script in &scripts {

@@ -114,7 +114,7 @@ pub(super) fn kill(_: &Call<'_>, parsed: &Parsed<'_>, acts: &mut Vec<Act>) {
                 if is_first || word.has_pattern() || word.source() == Some(Source::Processes) {
                     block(acts, "kill-all", "sends a signal to every process, or to the first");
                 }
-                // A job of this shell, and what it started, are in the jail.
+                // Jobs of this shell, and their children, are in the jail.
                 is_outside |= !target.starts_with('%') && word.source() != Some(Source::Name) && target != "0";
             }
         }
@@ -144,7 +144,7 @@ pub(super) fn later(call: &Call<'_>, _: &Parsed<'_>, acts: &mut Vec<Act>) {
     acts.extend(call.input.map(|input| Act::Code(input.clone())));
 }
 
-/// Programs that fetch: what they print or write came over the network.
+/// Handles programs that fetch: their output came over the network.
 pub(super) fn fetch(call: &Call<'_>, parsed: &Parsed<'_>, acts: &mut Vec<Act>) {
     let mut urls: Vec<&Text> = parsed.operands.iter().chain(parsed.values("url")).collect();
     if matches!(call.name, "http" | "https" | "xh" | "xhs" | "httpie") {
@@ -170,7 +170,7 @@ pub(super) fn fetch(call: &Call<'_>, parsed: &Parsed<'_>, acts: &mut Vec<Act>) {
     saved(call, parsed, &urls, acts);
 }
 
-/// Destination of what is fetched: into files, or to the output.
+/// Adds the destination of a download: files, or the output.
 fn saved(call: &Call<'_>, parsed: &Parsed<'_>, urls: &[&Text], acts: &mut Vec<Act>) {
     let is_wget = call.name.starts_with("wget");
     let names = ["-O", "--output-document", "-o", "--output", "--out"];
@@ -226,7 +226,7 @@ pub(super) fn remote_copy(call: &Call<'_>, parsed: &Parsed<'_>, acts: &mut Vec<A
         acts.push(Act::Suspect(code.clone().then(&" host".into())));
     }
     let mut operands = parsed.operands.clone();
-    // What comes back to this machine is a path in the home.
+    // A relative path on a host that is this machine begins in the home.
     for path in &mut operands {
         let Some((host, rest)) = path.split_once(':').filter(|_| !path.head().starts_with('[')) else { continue };
         if comes_back(parsed, &host) {
@@ -268,7 +268,7 @@ pub(super) fn copy_id(call: &Call<'_>, parsed: &Parsed<'_>, acts: &mut Vec<Act>)
     }
 }
 
-/// `docker run`, `kubectl exec`: the command runs in a container, what is mounted is this machine's.
+/// Handles `docker run` and `kubectl exec`: the command runs in a container, but mounted directories are this machine's.
 pub(super) fn container(_: &Call<'_>, parsed: &Parsed<'_>, acts: &mut Vec<Act>) {
     let words = known(parsed);
     let verbs = ["run", "exec", "create", "shell", "ssh"];
@@ -285,7 +285,7 @@ pub(super) fn container(_: &Call<'_>, parsed: &Parsed<'_>, acts: &mut Vec<Act>) 
     for start in (at + 1..parsed.operands.len().min(at + 24)).filter(|start| !words[*start].starts_with('-')) {
         acts.push(Act::There(place, vec![Act::SuspectRun(parsed.operands[start..].to_vec())]));
     }
-    // What is mounted is this machine's.
+    // Mounted directories are this machine's.
     let removes = words.iter().any(|word| word.contains("rm -") || *word == "rm");
     for (source, target) in words.iter().filter_map(|word| word.trim_start_matches("-v").split_once(':')) {
         let target = target.split(':').next().unwrap_or_default();

@@ -14,10 +14,10 @@ use crate::proto::action::{Risk, WriteKind};
 /// Something that a command does.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Act {
-    /// A reason that holds whatever else it does.
+    /// A reason that applies regardless of the other acts.
     Note(Risk, &'static str, String),
     Read(Text),
-    /// Looks at names, sizes and dates.
+    /// Reads names, sizes and dates.
     List(Text),
     Write(Text, WriteKind),
     /// Changes a directory with all below it.
@@ -171,7 +171,7 @@ fn base_risk(call: &Call<'_>, parsed: &Parsed<'_>, acts: &mut Vec<Act>) {
     }
 }
 
-/// Returns whether an option announces a look, truly or not (`--dry-run`): such a command looks first, where it can do no more.
+/// Returns whether an option announces a read-only run, truly or not (`--dry-run`): such a command first runs read-only.
 fn announces_look(parsed: &Parsed<'_>) -> bool {
     let is_one = |word: &Text| {
         let name = word.head().trim_start_matches('-').split('=').next().unwrap_or_default();
@@ -310,7 +310,7 @@ pub(super) fn comes_back(parsed: &Parsed<'_>, host: &Text) -> bool {
     super::findings::is_loopback(&host_of(host)) && !parsed.words.iter().any(names_port)
 }
 
-/// Code on another machine; what comes back to this one starts in the home.
+/// Adds code on another machine; if that is this machine, it starts in the home.
 fn far(call: &Call<'_>, parsed: &Parsed<'_>, host: &Text, code: Act) -> Vec<Act> {
     match comes_back(parsed, host) {
         true => vec![Act::In(call.home.into()), code],
@@ -353,7 +353,7 @@ pub(super) fn host_of(address: &Text) -> String {
     }
 }
 
-/// The reason that a rule of the table gives, in words.
+/// Returns the reason for a rule of the table, in words.
 fn reason(rule: &str, what: &str) -> String {
     let says = listed(&format!("says-{rule}")).first().unwrap_or(&"does more than look");
     format!("{what} {says}")
