@@ -1,5 +1,5 @@
-//! One suite for every kind of tree: a draft over git's objects, a commit that is only read, and files in memory answer as the directory
-//! does, are changed as it is, and become the tree that git's program makes of it.
+//! One suite for every kind of tree: a draft over git's objects, a read-only commit, and files in memory give the same answers as
+//! a directory, change as it does, and become the tree that git's program makes of it.
 
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::process::Command;
@@ -81,7 +81,7 @@ impl Twins {
         Self { root, draft, repo, journals: Journals::new(dir.path().join("journals")), dir }
     }
 
-    /// The tree that the directory is for git, and the one that the draft would become.
+    /// Returns the tree that git makes of the directory, and the one that the draft would become.
     fn trees(&self) -> (String, String) {
         let at = self.dir.path().join("ws");
         git(&at, &["add", "-A"]);
@@ -406,7 +406,7 @@ proptest! {
                     let old = Tree::read(&twins.root, path, 1000).ok().map(|it| it.bytes);
                     let change = [Change { path, old: old.as_deref(), new: Some(&new) }];
                     let kinds = (twins.journals.commit(&twins.root, &change), twins.draft.change(&twins.journals, &change));
-                    // Only what the directory took as a file counts: git has no empty directories in the way.
+                    // Only the directory's result as a file counts: git has no empty directories in the way.
                     let parent = at.join(path).parent().expect("a parent").to_owned();
                     let is_by_link = parent.canonicalize().is_ok_and(|it| it != parent);
                     prop_assert!(kinds.0.is_err() || kinds.1.is_ok() || is_by_link, "{path}: {kinds:?}");

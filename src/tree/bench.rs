@@ -1,8 +1,8 @@
-//! The bench: the files of a draft as a directory, shown to commands in the workspace's place. It is a cache: only what a draft
-//! takes of it counts, and it can be made anew at any time. What git ignores stays on it.
+//! The bench: the files of a draft as a directory, shown to commands in place of the workspace. It is a cache: only what a draft
+//! adopts from it counts, and it can be made again at any time. Files that git ignores stay on it.
 //!
-//! A bench has what differs from a tree that all sessions of the repository share ([`super::lower`]); both are shown over
-//! each other. Where a directory can't hide what lies below it, and if that is wanted, a bench has all files itself. For a sandbox
+//! A bench has what differs from a tree that all sessions of the repository share ([`super::lower`]); both are shown over each
+//! other. Where a directory can't hide what lies below it, and if that is wanted, a bench has all files itself. For a sandbox
 //! that can't show layers there is a directory with all files beside it, in which commands write ([`whole`]).
 
 mod note;
@@ -32,13 +32,13 @@ pub(in crate::tree) use whole::open_ours;
 
 /// Threads that write files.
 const THREADS_MAX: usize = 8;
-/// The end of the name of the folder beside a bench in which the copies of commands lie.
+/// Suffix of the folder beside a bench that has the copies of commands.
 const COPIES: &str = "copies";
 /// Paths of one command that a commit takes.
 pub(super) const PATHS_MAX: usize = 5_000;
 /// Bytes of one command that a commit takes.
 const BYTES_MAX: u64 = 64 * 1024 * 1024;
-/// Lines about what a commit leaves out; of more, the number.
+/// Limit on the lines about what a commit leaves out; beyond it only their number is reported.
 const LEFT_OUT_MAX: usize = 100;
 /// A command's change at one path.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,7 +79,7 @@ pub struct Bench {
     /// The directory with all files, and how commands see the bench.
     whole: Whole,
     shown: Mutex<Shown>,
-    /// `true` if somebody was told where commands work.
+    /// True if the place in which commands work has been reported.
     is_named: AtomicBool,
     /// Ignored directories of the checkout that it has copies of.
     copied: Vec<String>,
@@ -115,8 +115,8 @@ impl Bench {
         Self { git: Some(GitDir::beside(&self.dir, repo, who)), ..self }
     }
 
-    /// The same, which begins with copies of these directories of the checkout, unless git has files in one. What a later command
-    /// of the person's does to them isn't seen.
+    /// Returns the same bench, which begins with copies of these directories of the checkout, unless git has files in one. Later
+    /// changes to them by the person's commands aren't seen.
     #[must_use]
     pub fn with_copies(self, directories: &[String]) -> Self {
         Self { copied: directories.to_vec(), ..self }
@@ -192,7 +192,7 @@ impl Bench {
         &self.draft
     }
 
-    /// Takes the list of what commands changed and the draft doesn't have, each with the reason.
+    /// Removes and returns the list of command changes that the draft doesn't have, each with the reason.
     pub fn take_left_out(&self) -> Vec<String> {
         std::mem::take(&mut self.left_out.lock())
     }
@@ -243,7 +243,7 @@ impl Bench {
         Ok(())
     }
 
-    /// Lets commands see the state `now`: git's view of it and, where they work in it, the directory with all files. The bench has just
+    /// Shows commands the state `now`: git's view of it and, if they work in it, the directory with all files. The bench has just
     /// changed at these paths.
     fn show(&self, now: &Known, changed: &[PathBuf]) -> io::Result<()> {
         let Some(whole) = self.whole() else {
@@ -268,7 +268,7 @@ impl Bench {
             (None, Some(lower)) => (&*lower.files, lower.tree),
             (None, None) => (&*self.dir, now.base),
         };
-        // What the bench has itself isn't as the commit has it, or lies elsewhere: git reads it.
+        // The bench's own files differ from the commit, or are elsewhere: git reads them.
         let own = std::cell::LazyCell::new(|| {
             let differ = diff(&*self.draft.objects, base, now.base).unwrap_or_default();
             differ.into_iter().map(|it| it.path).chain(now.changed.keys().cloned()).collect::<BTreeSet<PathBuf>>()
@@ -287,7 +287,7 @@ impl Bench {
     pub fn settle(&self) {
         let is_used = self.known.lock().is_some();
         if is_used && let Err(why) = self.ready() {
-            // The next command says so, or makes it anew.
+            // The next command reports this, or makes the bench again.
             tracing::info!(event = "bench_not_settled", why = why.as_str());
         }
     }
@@ -304,14 +304,14 @@ impl Bench {
         let differ: BTreeMap<&Path, &Differs> = differ.map(|it| (it.path.as_path(), it)).collect();
         let mut paths: BTreeSet<&Path> = differ.keys().copied().collect();
         paths.extend(before.changed.keys().chain(now.changed.keys()).map(PathBuf::as_path));
-        // A path that is in none of these is as both trees have it, and that isn't looked up: it is written again.
+        // A path that is in none of these is the same in both trees; that isn't checked, so it is written again.
         let was = |path: &Path| before.changed.get(path).copied().or_else(|| differ.get(path).map(|it| it.old));
         let is = |path: &Path| now.changed.get(path).copied().or_else(|| differ.get(path).map(|it| it.new));
         let is_outdated = |path: &&Path| was(path).is_none() || is(path).is_none() || was(path) != is(path);
         Ok(paths.into_iter().filter(is_outdated).map(Path::to_owned).collect())
     }
 
-    /// Begins an empty bench, over the tree that it shares with others. What is there is of an unknown state.
+    /// Begins an empty bench, over the tree that it shares with others. Existing files are in an unknown state.
     fn begun(&self) -> io::Result<Known> {
         self.layer(None).clear()?;
         self.whole.begin_anew()?;
@@ -337,7 +337,7 @@ impl Bench {
             let why = format!("sessions.share: {name:?} isn't the name of a directory of the checkout");
             return Err(io::Error::other(why));
         }
-        // What git has comes from the draft; the files of a directory that isn't ignored would be lost as changes.
+        // Git's files come from the draft; the files of a directory that isn't ignored would be lost as changes.
         if self.draft.has(path) || !self.draft.rules().ignores(&path.join("file")) {
             return Ok(());
         }
@@ -366,7 +366,7 @@ impl Bench {
             Err(PathError::Missing | PathError::NotDirectory | PathError::Directory) => Ok(None),
             Err(error) => Err(io::Error::other(format!("{}: {error}", path.display()))),
         };
-        // What has gone makes room first.
+        // Removed paths make room first.
         for path in paths {
             if self.draft.leaf(path, 0).is_err_and(|error| !matches!(error, PathError::Long(_))) {
                 layer.remove(path)?;
@@ -388,11 +388,11 @@ impl Bench {
         })
     }
 
-    /// Makes real on the bench what a command did on its copy, and takes into the draft what belongs into a commit. Gives
-    /// the paths that the draft doesn't take, each with the reason; ignored ones aren't told.
+    /// Applies a command's changes on the bench, and adopts those that belong into a commit into the draft. Returns the paths
+    /// that the draft doesn't accept, each with the reason, except ignored ones.
     ///
     /// # Errors
-    /// The bench or the draft can't be written, in words; the bench is made anew then.
+    /// The bench or the draft can't be written, in words; the bench is then made again.
     pub fn adopt(&self, changes: &[(&Path, Did)]) -> Result<Vec<String>, String> {
         self.adopt_with(changes, None)
     }
@@ -425,7 +425,7 @@ impl Bench {
                 continue;
             }
             let leaf = self.leaf_of(path, did, length, &mut taking).map_err(failed)?;
-            // A file is gone where a directory takes its place, also if a commit has nothing of what is in that.
+            // A file is gone if a directory replaces it, even if a commit has nothing of that directory's contents.
             let is_gone = *did == Did::Gone || *did == Did::Directory && self.draft.has_leaf(path);
             if leaf.is_none() && !is_gone {
                 continue;
@@ -499,8 +499,8 @@ impl Bench {
         Rules::new(self.draft.excludes(), Box::new(read))
     }
 
-    /// Returns whether there are thousands of new files. They are data or products: none is taken, since some would be
-    /// of no use.
+    /// Returns whether there are thousands of new files. They are data or products: none is adopted, since a part of them would
+    /// be of no use.
     fn is_flood(&self, changes: &[(&Path, Did)], rules: &mut Rules<'_>) -> bool {
         let files = changes.iter().filter(|(_, did)| matches!(did, Did::File(..) | Did::Bytes(..)));
         let mut new = files.filter(|(path, _)| !self.draft.has(path) && !rules.ignores(path));
@@ -570,7 +570,7 @@ impl Bench {
     }
 }
 
-/// The state while a command's changes are taken over.
+/// The state while a command's changes are adopted.
 pub(super) struct Taking<'a> {
     pub(super) rules: Rules<'a>,
     /// `true` if there are too many new files to take any.
@@ -615,8 +615,8 @@ impl<'a> Others<'a> {
         Self { bench, new, last: None, left_out: BTreeSet::new() }
     }
 
-    /// Returns whether a path lies in one of them, so that no commit takes it. A file that the session has stays the
-    /// session's.
+    /// Returns whether a path is in one of them, so that no commit accepts it. A file that the session already has stays in the
+    /// session.
     fn hold(&mut self, path: &Path) -> bool {
         let directory = path.parent().unwrap_or(Path::new(""));
         let is_last = |(last, _): &(PathBuf, Option<PathBuf>)| last == directory;
@@ -638,7 +638,8 @@ impl<'a> Others<'a> {
     }
 }
 
-/// The lines about what isn't taken: a flood of new files by their topmost names, and of too many lines the number.
+/// Returns the lines about what isn't adopted: a flood of new files by their topmost names, and beyond a limit the number of
+/// lines.
 pub(super) fn summed_up(mut lines: Vec<String>, flood: &BTreeMap<PathBuf, usize>) -> Vec<String> {
     lines.extend(flood.iter().map(|(top, count)| match count {
         1 => format!("{} (one of more than 5,000 new files)", top.display()),
@@ -655,7 +656,7 @@ fn name_in(state: &str) -> Option<&str> {
     state.lines().find_map(|line| line.strip_prefix("over "))
 }
 
-/// Removes a bench with all that lies beside it.
+/// Removes a bench with everything beside it.
 ///
 /// # Errors
 /// It can't be removed.
@@ -666,7 +667,7 @@ pub fn remove_bench(dir: &Path) -> io::Result<()> {
     whole::remove(dir).map(drop)
 }
 
-/// Does on the bench what a command did on its copy. Returns the length of the file that this puts there, or 0.
+/// Repeats on the bench a change that a command made on its copy. Returns the length of the resulting file, or 0.
 fn carry_out(layer: Layer<'_>, path: &Path, did: &Did) -> io::Result<u64> {
     match did {
         Did::Gone => layer.remove(path)?,
@@ -701,7 +702,7 @@ pub(super) fn write_files(objects: &dyn Objects, all: &[Differs], dir: &Path) ->
     Ok(files.len())
 }
 
-/// Does something with each item, by several threads.
+/// Processes items with several threads.
 fn by_several<T: Sync>(all: &[T], each: &(dyn Fn(&T) -> io::Result<()> + Sync)) -> io::Result<()> {
     let next = AtomicUsize::new(0);
     let work = || {

@@ -1,5 +1,6 @@
-//! The files of a checkout that no commit has, counted in this process: git's index says how each file was when git read it last, and
-//! only one that looks otherwise is read. Nothing is written, nothing that the repository names is run, and no lock is taken.
+//! The files of a checkout that no commit has, counted in this process: git's index records how each file was when git last read
+//! it, and only files that look different are read. Nothing is written, nothing that the repository names is run, and no lock is
+//! acquired.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsStr;
@@ -19,9 +20,9 @@ use crate::git::{GitError, Mode, Objects as _, Oid, Repo, empty_tree};
 
 /// Longest index that is read, in bytes: that of two million files.
 const INDEX_BYTES_MAX: u64 = 256 * 1024 * 1024;
-/// Entries of the checkout that are looked at.
+/// Limit on the entries of the checkout that are examined.
 const ENTRIES_MAX: usize = 2_000_000;
-/// Bytes of one file that is read to be compared, and of all of them.
+/// Limits on the bytes of one file that is read for a comparison, and of all of them.
 const READ_BYTES_MAX: u64 = 16 * 1024 * 1024;
 const READ_ALL_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// Longest file of rules that is read, in bytes.
@@ -40,11 +41,11 @@ pub struct Uncommitted {
     pub in_conflict: usize,
     /// Files that the index has otherwise than the newest commit.
     pub staged: usize,
-    /// Files that are otherwise than in the index, or gone.
+    /// Files that differ from the index, or are gone.
     pub changed: usize,
     /// Files that git doesn't know, a new directory counted once.
     pub untracked: usize,
-    /// `true` if all of the checkout was looked at.
+    /// True if all of the checkout was examined.
     pub is_whole: bool,
 }
 
@@ -103,8 +104,8 @@ struct Known {
     written_ns: i64,
 }
 
-/// Counts the files of the checkout of `repo` that aren't committed, until `deadline`. `excludes` are lines of ignore files that lie
-/// outside of it. `None` if only git's program can tell: the index is of a kind that isn't read here, or a filter stands between a
+/// Counts the files of the checkout of `repo` that aren't committed, until `deadline`. `excludes` are lines of ignore files
+/// outside of it. `None` if only git's program can know: the index is of a kind that isn't read here, or a filter is between a
 /// file that may have changed and git's content of it.
 ///
 /// # Errors
@@ -132,7 +133,7 @@ pub fn uncommitted(
     let end = checkout.survey(SurveyLimits { entries_max: ENTRIES_MAX, deadline }, &|looked| look.visit(looked));
     let Look { rules, seen, unsure, untracked, is_partial, .. } = look;
     let mut is_whole = end == SurveyEnd::Whole && !is_partial.into_inner();
-    // What the index expects and isn't there was removed.
+    // Files that the index expects and that don't exist were removed.
     let mut changed = if is_whole { known.expected.saturating_sub(seen.into_inner()) } else { 0 };
     let (mut rules, mut read) = (rules.into_inner(), 0);
     let others = [checkout.stamp(Path::new(".gitattributes")).is_ok_and(|it| it.is_some()), repo.has_own_attributes()];
@@ -159,7 +160,7 @@ pub fn uncommitted(
     }))
 }
 
-/// Returns whether the content of a file differs from what the index has; `None` if a filter, or an encoding, may stand between.
+/// Returns whether the content of a file differs from that in the index; `None` if a filter, or an encoding, may be in between.
 fn differs(
     repo: &Repo,
     checkout: &Root,
@@ -181,7 +182,7 @@ fn differs(
     if stamp.is_link() {
         return Some(true);
     }
-    // Names of commits in a text, and encodings with zeros in them, come from attributes.
+    // Attributes may insert names of commits into a text (`$Id`), or recode text that has zeros in it.
     let may_be_rewritten = || bytes.contains(&0) || memchr::memmem::find(&bytes, b"$Id").is_some();
     if rules.filters(path) || has_attributes && may_be_rewritten() {
         return None;
@@ -215,7 +216,7 @@ fn is_kind(mode: u32, stamp: &Stamp) -> bool {
 }
 
 impl Known {
-    /// Reads an index; `None` if it can't be read, or another file holds some of it. Without one nothing is known.
+    /// Reads an index; `None` if it can't be read, or a part of it is in another file. Without an index nothing is known.
     fn read(index: &Path, id_bytes: usize) -> Option<Self> {
         let mut known = Self {
             directories: HashMap::from([(Vec::new(), Directory::default())]),
@@ -321,7 +322,7 @@ impl Known {
     }
 }
 
-/// A look at the checkout by several threads.
+/// A survey of the checkout by several threads.
 struct Look<'k> {
     known: &'k Known,
     rules: Mutex<Rules<'k>>,
@@ -334,7 +335,7 @@ struct Look<'k> {
 }
 
 impl Look<'_> {
-    /// Looks at one directory; returns those in it that are to be looked at.
+    /// Examines one directory; returns its subdirectories to examine.
     fn visit(&self, looked: Looked<'_>) -> Vec<Box<[u8]>> {
         if looked.is_closed || !looked.elsewhere.is_empty() {
             self.is_partial.store(true, Ordering::Relaxed);
@@ -366,7 +367,7 @@ impl Look<'_> {
         below
     }
 
-    /// Looks at a directory of which git knows nothing.
+    /// Examines a directory that git doesn't know.
     fn visit_unknown(&self, looked: Looked<'_>) -> Vec<Box<[u8]>> {
         let is_known = |path: &&Path| self.known.directories.contains_key(path.as_os_str().as_bytes());
         let top = looked.path.ancestors().take_while(|it| !is_known(it)).last().unwrap_or(looked.path).to_owned();
@@ -384,8 +385,8 @@ impl Look<'_> {
         below
     }
 
-    /// Counts an entry that git doesn't know and doesn't ignore, as the directory `top` if that is one; returns a directory that is to be
-    /// looked at.
+    /// Counts an entry that git doesn't know and doesn't ignore, as the directory `top` if there is one; returns a directory to
+    /// examine.
     fn unknown(&self, at: &Path, name: Box<[u8]>, stamp: &Stamp, top: Option<&Path>) -> Option<Box<[u8]>> {
         let path = at.join(OsStr::from_bytes(&name));
         if self.rules.lock().ignores_entry(&path, stamp.is_directory()) {
@@ -417,7 +418,7 @@ impl Look<'_> {
             && is_then(stat.changed, stamp.changed_ns)
             && stat.inode == low(stamp.inode)
             && stat.size == low(stamp.size)
-            // What was changed just when the index was written may have changed once more since.
+            // A file that was changed just when the index was written may have changed again since.
             && stamp.modified_ns < self.known.written_ns
     }
 }

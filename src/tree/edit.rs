@@ -66,7 +66,7 @@ impl Draft {
         if self.tell() {
             return Ok(());
         }
-        // What can't survive a crash isn't changed.
+        // A change that can't survive a crash isn't made.
         self.state().top = before;
         let path = changes.first().map(|it| it.path.to_owned()).unwrap_or_default();
         Err(CommitError { path, error: PathError::Reserved("the draft can't be kept in the state directory") })
@@ -85,7 +85,7 @@ impl Draft {
         Ok(())
     }
 
-    /// Target of a change and what it puts there; fails if the file isn't what the change expects.
+    /// Returns the target of a change and its new content; fails if the file isn't what the change expects.
     fn put_of(&self, change: &Change<'_>) -> Result<Put, PathError> {
         if self.is_read_only {
             return Err(PathError::Reserved("a commit can't be changed"));
@@ -155,7 +155,7 @@ impl Draft {
         self.leaf(path, POINTER_BYTES_MAX).is_ok_and(|(_, bytes)| bytes.starts_with(LFS))
     }
 
-    /// Puts a file or a link at a path as it is, or takes away what is there, whatever that was: what a command did.
+    /// Puts a file or a link at a path as it is, or removes anything that is there: a change by a command.
     ///
     /// # Errors
     /// Git can't hold such a path, or a tree on the way can't be read.
@@ -178,7 +178,7 @@ impl Draft {
     /// A tree on the way can't be read.
     pub fn apply(&self, changes: &[Changed]) -> Result<(), GitError> {
         let mut state = self.state();
-        // What goes makes room first.
+        // Removals make room first.
         for change in changes.iter().filter(|it| it.now.is_none()).chain(changes.iter().filter(|it| it.now.is_some())) {
             let parts: Vec<&[u8]> = change.path.iter().map(OsStrExt::as_bytes).collect();
             state.top.put(&*self.objects, &parts, change.now.clone())?;

@@ -1,5 +1,5 @@
-//! A flood: thousands of new files of one command. They are data or products, so a commit takes none of them, and none is read or
-//! moved by itself: a new directory goes onto the bench as a whole. What else is in the way of a flood is left to others.
+//! A flood: thousands of new files of one command. They are data or products, so no commit accepts them, and none is read or
+//! moved on its own: a new directory is moved onto the bench as a whole. Other entries in the way of a flood aren't handled here.
 
 use std::collections::{BTreeMap, HashSet};
 use std::io;
@@ -44,7 +44,7 @@ pub enum NewEntryKind<'a> {
 /// A flood of new files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Flood {
-    /// Of each entry, whether the flood takes it.
+    /// For each entry, true if the flood includes it.
     pub takes: Vec<bool>,
     /// New directories that are moved as a whole.
     directories: Vec<(PathBuf, PathBuf)>,
@@ -71,7 +71,7 @@ impl Bench {
         let mut takes = vec![false; made.len()];
         let mut flood = Flood::default();
         let (mut new, mut last) = (0, (Path::new(""), false));
-        // Where an entry takes the place of something of another kind, what is in it waits for that.
+        // If an entry replaces something of another kind, its contents aren't part of the flood.
         let mut over = None::<&Path>;
         for (at, NewEntry { path, kind }) in made.iter().enumerate() {
             if over.is_some_and(|over| is_at_or_below(path, over)) {
@@ -117,7 +117,7 @@ impl Bench {
     }
 }
 
-/// Returns whether a path is another one or lies below it; both are as a walk gives them.
+/// Returns whether a path is another one or below it; both are in the form in which a walk returns them.
 fn is_at_or_below(path: &Path, above: &Path) -> bool {
     let rest = path.as_os_str().as_encoded_bytes().strip_prefix(above.as_os_str().as_encoded_bytes());
     rest.is_some_and(|rest| rest.first().is_none_or(|byte| *byte == b'/'))
@@ -195,7 +195,7 @@ fn source_of(directory: &Path, made: &[NewEntry<'_>]) -> Option<PathBuf> {
     source.ancestors().nth(depth).map(Path::to_owned)
 }
 
-/// The directories above some paths, which come in their order.
+/// The directories above some paths, in the order of the paths.
 #[derive(Default)]
 struct Above<'a> {
     all: HashSet<&'a Path>,

@@ -39,19 +39,19 @@ impl GitDir {
         self.layer.join(".git/HEAD").exists().then_some(&self.layer)
     }
 
-    /// The user's objects, and the place in the workspace where they are to be seen.
+    /// Returns the user's objects, and the place in the workspace at which they are visible.
     pub(super) fn objects(&self) -> Option<(PathBuf, PathBuf)> {
         self.layer().map(|_| (self.repo.common_dir().join("objects"), THEIRS.into()))
     }
 
     /// Removes it.
     pub(super) fn clear(&self) {
-        // What is left shows in the next attempt to write it.
+        // Remaining files show up in the next attempt to write it.
         let _ = fs::remove_dir_all(&self.layer);
     }
 
-    /// Lets HEAD be a commit. `stat` gives the numbers of the file at a path, if it is as the commit has it. `excludes` are
-    /// lines as of `.git/info/exclude`.
+    /// Sets HEAD to a commit. `stat` returns the numbers of the file at a path, if it is as in the commit. `excludes` are lines
+    /// as of `.git/info/exclude`.
     ///
     /// # Errors
     /// A file can't be written, or an object not be read; the bench has no `.git` then.

@@ -1,5 +1,5 @@
-//! The files of a bench: a directory, alone or over a tree that is written out and doesn't change. What the directory has
-//! hides what lies below; a name that is gone is marked as overlayfs does it.
+//! The files of a bench: a directory, alone or over a tree that is written out and doesn't change. The directory's entries hide
+//! those below; a deleted name is marked as overlayfs does it.
 
 use parking_lot::Mutex;
 use std::ffi::OsStr;
@@ -31,7 +31,7 @@ pub(super) struct Layer<'a> {
     pub(super) top: &'a Path,
     /// The tree below it.
     pub(super) below: Option<&'a Path>,
-    /// `true` if what is taken stays at its source as well.
+    /// True if moved files stay at their source as well.
     pub(super) copies: bool,
 }
 
@@ -57,7 +57,7 @@ impl Layer<'_> {
         self.below.is_some_and(|below| below.join(path).symlink_metadata().is_ok())
     }
 
-    /// Removes what the directory has; the directory itself stays, since others hold it open.
+    /// Removes the contents of the directory, which itself stays, since others hold it open.
     pub(super) fn clear(&self) -> io::Result<()> {
         let entries = match fs::read_dir(self.top) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -69,7 +69,7 @@ impl Layer<'_> {
         Ok(())
     }
 
-    /// Makes directories; what isn't a directory on the way makes room. Nobody else writes there meanwhile.
+    /// Makes directories; anything else on the way is removed. No other process writes there meanwhile.
     pub(super) fn make_directories(&self, path: &Path) -> io::Result<()> {
         let (mut at, mut relative) = (self.top.to_owned(), PathBuf::new());
         for part in path.iter() {
@@ -84,7 +84,7 @@ impl Layer<'_> {
                 Err(_) => false,
             };
             fs::create_dir(&at)?;
-            // What was there, or the mark that nothing is, has hidden the directory below.
+            // The removed entry, or the mark of a deleted name, has hidden the directory below.
             if is_new && self.is_below(&relative) {
                 hide(&at)?;
             }
@@ -92,7 +92,7 @@ impl Layer<'_> {
         Ok(())
     }
 
-    /// Removes what is at a path; a link on the way isn't followed.
+    /// Removes the entry at a path; a link on the way isn't followed.
     pub(super) fn remove(&self, path: &Path) -> io::Result<()> {
         let mut at = self.top.to_owned();
         for part in path.parent().unwrap_or(Path::new("")).iter() {
@@ -123,7 +123,7 @@ impl Layer<'_> {
         Ok(())
     }
 
-    /// Returns whether a directory is there and nothing shows in it.
+    /// Returns whether a directory exists and shows nothing.
     fn is_empty(&self, path: &Path) -> io::Result<bool> {
         let (top, below) = (self.top.join(path), self.below.map(|it| it.join(path)));
         let names = |directory: &Path| -> io::Result<Vec<_>> {
@@ -150,7 +150,7 @@ impl Layer<'_> {
         }
     }
 
-    /// Removes what the directory itself has at a path.
+    /// Removes the directory's own entry at a path.
     fn vacate(&self, path: &Path) -> io::Result<()> {
         let target = self.top.join(path);
         match target.symlink_metadata() {
@@ -201,7 +201,7 @@ impl Layer<'_> {
     /// Moves a new directory, with the files and directories in it, to a path at which nothing shows.
     pub(super) fn take_directory(&self, path: &Path, source: &Path) -> io::Result<()> {
         self.make_directories(path.parent().unwrap_or(Path::new("")))?;
-        // The mark that nothing is there.
+        // The mark of a deleted name.
         self.vacate(path)?;
         let target = self.top.join(path);
         if self.copies || fs::rename(source, &target).is_err() {
@@ -277,8 +277,8 @@ fn copy_entries(from: &Root, looked: &Looked<'_>, top: &Path) -> io::Result<()> 
     Ok(())
 }
 
-/// Lets a file change places with what is at its target, unless that is a directory or nothing; returns whether it did. What was
-/// there goes with the copy: a move that replaces it would make the file system write the new content at once.
+/// Exchanges a file with the one at its target, unless that is a directory or doesn't exist; returns whether it did. The old file
+/// is removed with the copy: a move that replaces it would make the file system write the new content at once.
 fn changes_places(source: &Path, target: &Path) -> bool {
     target.symlink_metadata().is_ok_and(|data| !data.is_dir())
         && nix::fcntl::renameat2(AT_FDCWD, source, AT_FDCWD, target, RenameFlags::RENAME_EXCHANGE).is_ok()
@@ -289,7 +289,7 @@ fn copy_file(source: &Path, target: &Path) -> io::Result<()> {
     holes::copy(&open_ours(source)?, &OpenOptions::new().write(true).create_new(true).open(target)?)
 }
 
-/// Writes a file, a link or an empty directory where nothing is.
+/// Writes a file, a link or an empty directory at a free path.
 pub(super) fn write(target: &Path, mode: Mode, bytes: &[u8]) -> io::Result<()> {
     match mode {
         Mode::Link => symlink(OsStr::from_bytes(bytes), target),

@@ -1,6 +1,5 @@
-//! Trees that are written out once and that several benches show below their own files. They lie in a folder of the
-//! repository's, each under a name that stands for its files, and nobody changes them. One that no bench uses can be removed
-//! at any time.
+//! Trees that are written out once and that several benches show below their own files. They are in a folder of the repository,
+//! each under a name derived from its files, and are never changed. One that no bench uses can be removed at any time.
 
 use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io;
@@ -40,7 +39,7 @@ pub(super) struct Lower {
 pub(super) struct Lowers(pub(super) PathBuf);
 
 impl Lowers {
-    /// The same, whose age counts from now.
+    /// Resets the age of a tree.
     fn used(&self, lower: Lower) -> Lower {
         let file = File::options().write(true).open(self.0.join(&lower.name).join("tree"));
         let _ = file.and_then(|it| it.set_modified(SystemTime::now()));
@@ -105,7 +104,7 @@ impl Lowers {
                 gone.push(name);
             }
         }
-        // Those whose writing was cut off: whoever writes one holds its lock.
+        // Trees whose writing was interrupted: a process that still writes one holds its lock.
         for name in self.names_ending(".new") {
             let Ok(_lock) = self.lock(&name, false, Duration::ZERO) else { continue };
             let unfinished = format!("{name}.new");
@@ -129,7 +128,7 @@ impl Lowers {
         self.names_ending("")
     }
 
-    /// The names of trees beside which there is an entry with this ending; without one, of those that are there.
+    /// Returns the names of the trees with this ending; without one, of the complete ones.
     fn names_ending(&self, ending: &str) -> Vec<String> {
         let entries = fs::read_dir(&self.0).into_iter().flatten().flatten();
         let names = entries.filter_map(|it| Some(it.file_name().to_str()?.strip_suffix(ending)?.to_owned()));
@@ -154,9 +153,9 @@ fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Returns whether two trees differ by so few files that one can stand below the other's bench.
+/// Returns whether two trees differ by so few files that one can be below the other's bench.
 fn is_near(objects: &dyn Objects, one: Oid, other: Oid) -> bool {
-    // The objects of a session that was dropped may have gone.
+    // The objects of a dropped session may be gone.
     diff(objects, one, other).is_ok_and(|all| all.len() <= DIFFER_MAX)
 }
 

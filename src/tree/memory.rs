@@ -12,7 +12,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// Keeps a content and gives its name; `None` for one that was made to have another's name.
+    /// Stores a content and returns its hash; `None` for one that was crafted to have another's hash.
     pub fn keep(&self, bytes: &[u8]) -> Option<Oid> {
         let id = self.blob_id(bytes)?;
         self.blobs.lock().insert(id, bytes.to_vec());

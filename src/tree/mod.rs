@@ -1,5 +1,5 @@
-//! Trees of files that lie in git's objects: a commit, which is only read, and a draft, which holds a commit and what was
-//! changed since, in memory. Both are `host::Tree`, so that every tool works on them as on a directory.
+//! Trees of files in git's objects: a commit, which is read-only, and a draft, which consists of a commit and later changes in
+//! memory. Both are `host::Tree`, so that every tool works on them as on a directory.
 //!
 //! | | reads | writes | empty directories |
 //! |---|---|---|---|
@@ -8,7 +8,7 @@
 //! | [`Draft::read_only`] | objects | refused | |
 //! | [`Draft`] over [`Memory`] | memory | memory | disappear |
 //!
-//! It must not know conversations, models, or what becomes of a draft.
+//! It must not know conversations, models, or the fate of a draft.
 
 #[cfg(test)]
 mod alike_tests;
@@ -82,10 +82,10 @@ pub struct Draft {
     commit: Mutex<Option<Oid>>,
 }
 
-/// Tells whether bytes hold a key that must not become part of a commit.
+/// Returns whether bytes contain a key that must not become part of a commit.
 pub type Guard = Box<dyn Fn(&[u8]) -> bool + Send + Sync>;
 
-/// Hears of each change of a draft; returns whether it could keep it.
+/// Called after each change of a draft; returns whether it could store it.
 pub type Watcher = Box<dyn Fn(&Draft) -> bool + Send + Sync>;
 
 struct State {
@@ -100,7 +100,7 @@ impl std::fmt::Debug for Draft {
 }
 
 impl Draft {
-    /// A draft over the tree `base`. `path` is the directory that it stands for, `home` what `~` stands for.
+    /// Makes a draft over the tree `base`. `path` is the directory that it represents, `home` the meaning of `~`.
     #[must_use]
     pub fn on(objects: Arc<dyn Objects>, base: Oid, path: &Path, home: Option<&Path>) -> Self {
         let state = Mutex::new(State { base, top: Node::of_tree(base) });
@@ -139,26 +139,26 @@ impl Draft {
         self.excludes.lock().clone()
     }
 
-    /// The tree `base` as it is: every change is refused.
+    /// Returns the tree `base` as a draft that refuses every change.
     #[must_use]
     pub fn read_only(objects: Arc<dyn Objects>, base: Oid, path: &Path, home: Option<&Path>) -> Self {
         Self { is_read_only: true, ..Self::on(objects, base, path, home) }
     }
 
-    /// The tree of that name as it is; `None` if it is no name.
+    /// Returns the tree of that name, read-only; `None` if it isn't a name.
     #[must_use]
     pub fn earlier(&self, tree: &str) -> Option<Self> {
         Some(Self::read_only(self.objects.clone(), tree.parse().ok()?, &self.path, None))
     }
 
-    /// The same draft, with somebody who hears of each change.
+    /// Returns the same draft, with a function that is called after each change.
     #[must_use]
     pub fn watched(self, watcher: Watcher) -> Self {
         self.watch(watcher);
         self
     }
 
-    /// Lets `watcher` hear of each change from now on.
+    /// Sets the function that is called after each change.
     pub fn watch(&self, watcher: Watcher) {
         *self.watcher.lock() = Some(watcher);
     }
@@ -197,7 +197,7 @@ impl Draft {
         self.guard.lock().as_ref().is_some_and(|guard| guard(bytes))
     }
 
-    /// Tells the watcher that something changed; returns whether it could keep that.
+    /// Notifies the watcher of a change; returns whether it could store it.
     pub fn tell(&self) -> bool {
         self.watcher.lock().as_ref().is_none_or(|watcher| watcher(self))
     }
@@ -212,13 +212,13 @@ impl Draft {
         self.state().base
     }
 
-    /// Lets it begin with another tree; what was changed is forgotten.
+    /// Sets another tree to begin with; changes are forgotten.
     pub fn start_over(&self, base: Oid) {
         *self.state() = State { base, top: Node::of_tree(base) };
     }
 
-    /// Lets it begin with a tree that has `written`, which were its changes some time ago; what was changed after that stays
-    /// a change. Returns whether nothing was.
+    /// Sets a tree to begin with that has `written`, which were the changes some time ago; later changes remain changes. Returns
+    /// whether there were none.
     ///
     /// # Errors
     /// A tree can't be read.

@@ -1,5 +1,5 @@
-//! The nodes of a draft: directories are read from objects when somebody goes into them, and written anew only if
-//! something below them changed.
+//! The nodes of a draft: directories are read from objects when they are entered, and written again only if something below them
+//! changed.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -40,8 +40,8 @@ impl Content {
 pub(super) enum Node {
     /// A directory of the store that hasn't been entered.
     Unread(Oid),
-    /// A directory, and its tree in the store if nothing below it was changed since it was read: a draft in which somebody has searched
-    /// holds all directories, and a look for changes must not go into each.
+    /// A directory, and its tree in the store if nothing below it has changed since it was read: after a search, a draft has all
+    /// directories in memory, and looking for changes must not enter each of them.
     Directory(BTreeMap<Vec<u8>, Node>, Option<Oid>),
     /// A file, a link or another repository's commit.
     Leaf(Mode, Content),
@@ -77,7 +77,7 @@ impl Node {
         matches!(self, Self::Directory(below, _) if below.is_empty())
     }
 
-    /// Puts a leaf at a path, or takes away what is there; directories that become empty go too.
+    /// Puts a leaf at a path, or removes what is there; directories that become empty are removed, too.
     pub(super) fn put(
         &mut self,
         objects: &dyn Objects,
@@ -139,7 +139,7 @@ impl Node {
                     node.changes(objects, old_tree, &path, all)?;
                 }
                 Self::Directory(..) => {
-                    // What was a file is gone by itself: the new entries take its place.
+                    // The old file needs no entry: the new entries replace it.
                     node.changes(objects, old_tree, &path, all)?;
                 }
                 Self::Leaf(mode, content) => {
@@ -170,7 +170,7 @@ impl Node {
     }
 }
 
-/// Lists everything below a directory that has gone.
+/// Lists everything below a deleted directory.
 fn gone(objects: &dyn Objects, at: &Path, tree: Oid, all: &mut Vec<Changed>) -> Result<(), GitError> {
     for entry in objects.entries(tree)? {
         let path = at.join(OsStr::from_bytes(&entry.name));

@@ -123,7 +123,7 @@ impl State {
     }
 }
 
-/// The names of a path; a slash at its end stands for the directory itself.
+/// Returns the names of a path; a slash at its end means the directory itself.
 fn parts_of(path: &[u8]) -> impl DoubleEndedIterator<Item = OsString> + '_ {
     let ends = path.ends_with(b"/");
     let parts = path.split(|byte| *byte == b'/').filter(|part| !part.is_empty());
@@ -159,7 +159,7 @@ impl Draft {
         }
     }
 
-    /// Every file below a directory, hidden ones left out, with what names its content.
+    /// Returns every file below a directory, without hidden ones, with the name of its content.
     fn files(&self, below: &Path) -> Vec<(PathBuf, Content)> {
         let mut all = Vec::new();
         let parts: Vec<OsString> = below.iter().map(OsStr::to_owned).collect();
@@ -307,7 +307,7 @@ impl Tree for Draft {
     }
 
     fn unignored(&self, _: &Path) -> Option<BTreeSet<String>> {
-        // What git has is none of what it ignores.
+        // Files that git has aren't ignored.
         None
     }
 

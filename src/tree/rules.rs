@@ -13,7 +13,7 @@ use super::edit::RULES_BYTES_MAX;
 /// The names of files that hold secrets, and the beginnings of such names: no commit takes them.
 const SECRET: [&str; 3] = [".env", ".netrc", ".pgpass"];
 const SECRET_BEGINNINGS: [&str; 4] = [".env.", "id_rsa", "id_ed25519", "id_ecdsa"];
-/// The ends of names of files that show what such a file looks like, or are meant for others.
+/// The suffixes of files that are examples of such a file, or are meant for others.
 const NO_SECRET_ENDS: [&str; 5] = [".example", ".sample", ".template", ".dist", ".pub"];
 
 /// Returns whether a file's name says that it may hold secrets.

@@ -1,4 +1,4 @@
-//! Benches: what commands did becomes part of a draft, and trees are shared.
+//! Benches: changes of commands become part of a draft, and trees are shared.
 
 use std::io::Write as _;
 use std::os::unix::ffi::OsStringExt;
@@ -113,7 +113,7 @@ fn a_rule_file_that_a_command_writes_counts_for_its_other_files_also_if_it_ignor
     // The file of rules is on the bench alone by now.
     adopt(&[(".cache/deep/next", "2\n")]);
     assert!(!has(".cache/deep/next"));
-    // One that is changed counts as it is then.
+    // A changed rule file applies in its new version.
     adopt(&[(".gitignore", "*.log\n"), ("built/app", "2\n"), ("run.log", "2\n")]);
     assert_eq!(["built/app", "run.log"].map(has), [true, false]);
 }
@@ -143,7 +143,7 @@ fn of_thousands_of_new_files_none_is_taken_and_a_known_file_is() {
     assert_eq!(bench.draft().leaf(Path::new("a.txt"), 10).expect("a file").1, b"new\n");
     assert!(bench.draft().leaf(Path::new("data/deep/1.txt"), 10).is_err());
     assert!(bench.dir().join("data/deep/4999.txt").exists(), "the next command finds them");
-    // Fewer are taken.
+    // Fewer are adopted.
     let changes: Vec<(&Path, Did)> = paths[..100].iter().map(|path| (path.as_path(), did())).collect();
     assert_eq!(bench.adopt(&changes).expect("adopted"), Vec::<String>::new());
     assert!(bench.draft().leaf(Path::new("data/deep/1.txt"), 10).is_ok());
@@ -296,15 +296,15 @@ fn benches_share_one_tree_that_none_of_them_changes() {
     assert_eq!(shown(&one), shown(&two));
     assert_eq!(held(&lower), before, "nothing has changed below");
 
-    // A tree that differs by few files stands over the same one.
+    // A tree that differs by few files is placed over the same one.
     let three = bench_of("three", &[("a", "other"), ("d/1", "1")]);
     three.ready().expect("ready");
     assert_eq!(three.layers()[1], lower);
     assert_eq!(shown(&three), ["a other", "d /", "d/1 1"]);
 }
 
-/// A crash while changes are taken over leaves some files on the bench and some where the command made them. The next process finishes
-/// that by the note, also if it ends the same way a second time.
+/// A crash while changes are adopted leaves some files on the bench and some at the place at which the command made them. The
+/// next process completes that by the note, even if it crashes in the same way.
 #[test]
 fn changes_that_a_crash_has_left_half_taken_over_are_taken_over_whole() {
     let dir = crate::git::in_memory();
@@ -343,7 +343,7 @@ fn changes_that_a_crash_has_left_half_taken_over_are_taken_over_whole() {
     assert!(next.resume(b"{}").is_none() && next.resume(b"").is_none());
 }
 
-/// A bench at a place where there may be one already, which isn't made ready.
+/// Makes a bench at a place that may already have one, without making it ready.
 fn bench_of_none(at: PathBuf, trees: &Path, repo: &Arc<Repo>) -> Bench {
     let draft = Draft::on(repo.clone(), crate::git::empty_tree(), Path::new("/project"), None);
     Bench::new(at, Some(trees.to_owned()), Arc::new(draft))

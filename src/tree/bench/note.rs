@@ -1,5 +1,5 @@
-//! The note about a command that works on a bench. It lies beside the command's copy as long as that is there, so that after a
-//! crash the next process knows which command it was and finds what it has changed.
+//! The note about a command that works on a bench. It is beside the command's copy as long as that exists, so that after a crash
+//! the next process knows the command and finds its changes.
 
 use std::ffi::OsString;
 use std::fs;
@@ -17,7 +17,7 @@ use crate::tree::FILE_BYTES_MAX;
 pub struct CutOff {
     /// The command.
     pub command: String,
-    /// Changes that were judged already and were being taken over; `None` if the command ran.
+    /// Changes that were judged already and were being adopted; `None` if the command was running.
     pub changes: Option<Vec<(PathBuf, Did)>>,
 }
 
@@ -27,7 +27,7 @@ struct Note {
     command: String,
     /// The name of the tree below the bench.
     over: Option<String>,
-    /// The changes that are being taken over.
+    /// The changes that are being adopted.
     changes: Option<Vec<(OsString, Entry)>>,
 }
 
@@ -74,9 +74,9 @@ pub fn copies_beside(bench: &Path) -> PathBuf {
     bench.with_extension(COPIES)
 }
 
-/// Removes the trees in the folder `shared` that no bench uses, but for the newest. `states` are the files beside benches that
-/// say what they show; a tree over which a command that was cut off has changed something is in use, too. If `only_names`, none is
-/// removed. Returns the names.
+/// Removes the trees in the folder `shared` that no bench uses, except the newest. `states` are the files beside benches that
+/// record their state; a tree that an interrupted command was working on is in use, too. If `only_names`, none is removed.
+/// Returns the names.
 #[must_use]
 pub fn clear_up_shared(shared: &Path, states: &[PathBuf], only_names: bool) -> Vec<String> {
     let texts: Vec<String> = states.iter().filter_map(|path| fs::read_to_string(path).ok()).collect();
@@ -85,10 +85,10 @@ pub fn clear_up_shared(shared: &Path, states: &[PathBuf], only_names: bool) -> V
     Lowers(shared.to_owned()).clear_up(&used, only_names)
 }
 
-/// The names of the trees that the notes in a folder of copies name: what a command changed counts against the one below it.
+/// Returns the names of the trees in the notes of a folder of copies: a command's changes are relative to the tree below it.
 fn trees_below(folder: &Path) -> Vec<String> {
     let entries = |at: &Path| fs::read_dir(at).into_iter().flatten().flatten().map(|it| it.path());
-    // A note is the only file of a copy; what a command wrote lies in directories.
+    // A note is the only file of a copy; a command's files are in directories.
     let files = entries(folder).flat_map(|copy| entries(&copy)).filter(|it| it.is_file());
     let tree = |file: PathBuf| {
         let note = fs::read(file).ok()?;

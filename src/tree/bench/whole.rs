@@ -1,6 +1,6 @@
-//! A directory with all files of a bench, for sandboxes that can't show directories over each other. Commands write in it. What
-//! they changed is found by a table of what was there, and before the next command everything that the bench hasn't taken
-//! is put back: nothing depends on the directory, and it can be made anew at any time.
+//! A directory with all files of a bench, for sandboxes that can't show layers. Commands write in it. Their changes are found by
+//! a table of the earlier state, and before the next command everything that the bench hasn't adopted is reverted: nothing
+//! depends on the directory, and it can be made again at any time.
 
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
@@ -16,11 +16,11 @@ use crate::files::{Layers, PathError, Root, Stamp, SurveyEnd, SurveyLimits, Tabl
 
 /// Entries that such a directory may have.
 const ENTRIES_MAX: usize = 2_000_000;
-/// Maximum time of a look at it.
+/// Maximum time of a survey of it.
 const LOOK_MAX: Duration = Duration::from_mins(10);
 /// Longest target of a link, as in Linux (`PATH_MAX`).
 const TARGET_BYTES_MAX: u64 = 4096;
-/// Name of what git keeps.
+/// Name of git's directory.
 const GIT: &str = ".git";
 
 /// A directory with all files of a bench.
@@ -34,7 +34,7 @@ pub(super) struct Whole {
 struct State {
     /// The directory as it was when it was last brought to the bench.
     table: Option<Arc<Table>>,
-    /// The layer with git's files, as it was then.
+    /// The layer with git's files at that time.
     git: Option<Table>,
     /// `true` if the written table is an older one, or there is none.
     is_unwritten: bool,
@@ -71,7 +71,7 @@ impl Whole {
         self.dir.with_extension("stamps")
     }
 
-    /// Takes the written table away, since the bench is about to change: from now on this process alone knows what there was.
+    /// Removes the written table, since the bench is about to change: from now on only this process knows the earlier state.
     pub(super) fn forget(&self) -> io::Result<()> {
         let mut state = self.state.lock();
         state.is_unwritten = true;
@@ -93,14 +93,14 @@ impl Whole {
         state.table.as_ref().filter(|_| state.is_unwritten).map(|table| table.bytes())
     }
 
-    /// Takes the directory up as it was before a command that was cut off: as `table` says, or as the file does.
+    /// Restores the state of the directory before an interrupted command: from `table`, or from the file.
     pub(super) fn resume(&self, table: Option<Table>) -> Option<()> {
         let table = table.map(Arc::new).or_else(|| self.written()).filter(|_| self.dir.is_dir())?;
         *self.state.lock() = State { table: Some(table), git: None, is_unwritten: true };
         Some(())
     }
 
-    /// Forgets all, since the bench begins anew.
+    /// Forgets everything, since the bench begins again.
     pub(super) fn begin_anew(&self) -> io::Result<()> {
         self.forget()?;
         *self.state.lock() = State { is_unwritten: true, ..State::default() };
@@ -113,7 +113,7 @@ impl Whole {
     }
 
     /// Brings it to the layers of the bench, without git's files. `changed` are paths at which the bench has changed. Returns
-    /// whether it was made anew.
+    /// whether it was made again.
     pub(super) fn bring(&self, layers: &[&Path], changed: &[PathBuf]) -> io::Result<bool> {
         let layers = Layers::open(layers.iter().copied())
             .map_err(|(path, error)| io::Error::other(format!("{}: {error}", path.display())))?;
@@ -146,8 +146,8 @@ impl Whole {
         Ok(false)
     }
 
-    /// Puts git's files there as a layer of their own has them, and writes the table for another process if the bench may be taken
-    /// up as it is.
+    /// Puts git's files there as their own layer has them, and writes the table for another process if the bench can be used as
+    /// it is.
     pub(super) fn bring_git(&self, layer: Option<&Path>, is_settled: bool) -> io::Result<()> {
         let mut state = self.state.lock();
         let wanted = match layer {
@@ -175,9 +175,9 @@ impl Whole {
         Ok(())
     }
 
-    /// Makes it.
+    /// Makes the directory.
     fn make(&self, layers: &Layers) -> io::Result<Table> {
-        // Half of one is never taken for a whole one.
+        // An incomplete one never passes for a complete one.
         let new = self.dir.with_extension("whole-new");
         remove(&new)?;
         DirBuilder::new().mode(0o700).create(&new)?;
@@ -187,7 +187,7 @@ impl Whole {
         Table::of_ours(&open(&self.dir)?, limits()).map_err(unseen)
     }
 
-    /// Puts there what the layers show at a path; returns whether it was something else.
+    /// Restores a path to what the layers show; returns whether it was different.
     fn put(&self, layers: &Layers, path: &Path) -> io::Result<bool> {
         let mut above: Vec<&Path> = path.ancestors().skip(1).filter(|it| !it.as_os_str().is_empty()).collect();
         above.reverse();
@@ -229,7 +229,7 @@ impl Whole {
     }
 }
 
-/// Removes what is at a path, whatever a program let nobody do there; returns whether something was there.
+/// Removes a path, even if a program removed the rights to do so; returns whether something was there.
 pub(super) fn remove(path: &Path) -> io::Result<bool> {
     match path.symlink_metadata() {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
@@ -335,7 +335,7 @@ mod tests {
         (bench, draft)
     }
 
-    /// Every file beneath a directory, with its permissions and content, or the place where a link leads.
+    /// Returns every file beneath a directory, with its permissions and content, or the target of a link.
     fn files(top: &Path) -> Vec<String> {
         let mut all = Vec::new();
         let mut waiting = vec![top.to_owned()];
@@ -367,7 +367,7 @@ mod tests {
         let (whole, _) = bench.in_whole().expect("a directory");
         assert_eq!(files(&whole), ["a 644 a", "d/", "d/e/", "d/e/f 644 f", "d/g 644 g", "h 644 h", "i 644 i"]);
         let at = |path: &str| whole.join(path);
-        // Whatever nobody takes over is gone with the next command: in place, to the same length, in the place of others.
+        // Changes that aren't adopted are gone with the next command: in place, with the same length, in place of others.
         fs::write(at("a"), "b").expect("a file");
         fs::remove_dir_all(at("d")).expect("gone");
         fs::write(at("d"), "a file").expect("a file");
@@ -380,7 +380,7 @@ mod tests {
         bench.ready().expect("ready");
         let before = ["a 644 a", "d/", "d/e/", "d/e/f 644 f", "d/g 644 g", "h 644 h", "i 644 i"];
         assert_eq!(files(&whole), before);
-        // What it takes stays in both places, and is no name of one file.
+        // An adopted file is in both places, and these aren't names of one file.
         fs::write(at("a"), "taken").expect("a file");
         fs::write(at("new"), "left").expect("a file");
         let adopted = [(Path::new("a"), Did::File(at("a"), 0o644)), (Path::new("d/g"), Did::Gone)];
@@ -390,7 +390,7 @@ mod tests {
         assert_eq!(files(&whole), ["a 644 taken", "d/", "d/e/", "d/e/f 644 f", "h 644 h", "i 644 i"]);
         let inode = |path: PathBuf| path.metadata().expect("it").ino();
         assert_ne!(inode(at("a")), inode(bench.dir().join("a")));
-        // A file tool's change comes there, too; an empty directory goes with its last file.
+        // A file tool's change arrives there, too; an empty directory is removed with its last file.
         draft.put(Path::new("d/e/f"), None).expect("put");
         draft.put(Path::new("i"), Some((crate::git::Mode::Executable, b"run"))).expect("put");
         bench.ready().expect("ready");
