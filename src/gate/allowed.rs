@@ -123,10 +123,10 @@ impl Allowed {
         Ok(content.rules)
     }
 
-    /// Takes in what others have changed since.
+    /// Reads changes that others have made since.
     ///
     /// # Errors
-    /// As [`Self::open`]; the rules are what they were.
+    /// As [`Self::open`]; the rules then don't change.
     pub fn refresh(&mut self) -> Result<(), AllowedError> {
         self.rules = self.read()?;
         Ok(())

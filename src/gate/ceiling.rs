@@ -19,12 +19,12 @@ impl Default for Ceiling {
 }
 
 impl Ceiling {
-    /// Sets the most that holds from now on.
+    /// Sets the highest autonomy from now on.
     pub fn set(&self, most: Autonomy) {
         self.0.store(most as u8, Ordering::SeqCst);
     }
 
-    /// Returns an autonomy, lowered to the most that holds now.
+    /// Returns an autonomy, lowered to the present maximum.
     #[must_use]
     pub fn lowered(&self, autonomy: Autonomy) -> Autonomy {
         let most = self.0.load(Ordering::SeqCst);

@@ -1,5 +1,4 @@
-//! Gates of a team in front of the policy: the gate asks them when it admits a call. Knows nothing of where they have their
-//! facts from.
+//! Gates of a team before the policy: the gate asks them when it admits a call. Knows nothing of the sources of their facts.
 
 use super::Call;
 use crate::proto::action::PolicyVerdict;

@@ -12,8 +12,8 @@ use crate::policy::{Files, Rules};
 /// Paths whose targets are remembered: a judgement asks about each path several times, one after the other.
 const PATHS_MAX: usize = 1_000;
 
-/// The disk as it is now, for one judgement: what was looked up is remembered, since the changes of a command may be thousands of files
-/// in a few directories.
+/// The disk as it is now, for one judgement: what was looked up is remembered, since the changes of a command may be thousands of
+/// files in a few directories.
 #[derive(Debug, Default)]
 pub struct Disk {
     paths: RefCell<HashMap<String, Option<String>>>,
@@ -33,7 +33,7 @@ impl Files for Above<'_> {
         let Self { disk, tree } = self;
         let whole = Path::new(path);
         let is_below = whole.starts_with(tree.path()) && whole != tree.path();
-        // What leaves the tree, or can't be in it, is a matter of the disk.
+        // Paths that leave the tree, or can't be in it, are looked up on the disk.
         let Some(found) = is_below.then(|| tree.resolve(path.trim_end_matches('/')).ok()).flatten() else {
             return disk.canonical(path);
         };
@@ -115,7 +115,7 @@ fn text(path: PathBuf) -> Option<String> {
     path.into_os_string().into_string().ok()
 }
 
-/// The target of a path; for what isn't there yet, where its directory leads; `None` if a link on it leads to nothing.
+/// Returns the target of a path; for a missing path, that of its directory; `None` if a link on it is dangling.
 #[must_use]
 fn resolved(path: &Path) -> Option<Place> {
     let mut missing = Vec::new();

@@ -73,7 +73,7 @@ impl Grant {
         }
         let is_inside = |effect: &Effect| match effect {
             Effect::Exec { .. } | Effect::Read { .. } | Effect::Define { .. } => true,
-            // A directory with all that is in it is no change of a file: a person says yes to exactly that.
+            // A directory with everything in it isn't a change of a file: a person must say yes to exactly that.
             Effect::Write { how: WriteKind::DeleteTree, .. } => false,
             Effect::Write { path, .. } => may_write(path),
             Effect::Net { .. } | Effect::Signal { .. } => false,
@@ -129,7 +129,7 @@ impl Grant {
         }
     }
 
-    /// Returns whether a path may be written: by its name, and where links lead it.
+    /// Returns whether a path may be written: by its name, and by the target of its links.
     fn may_write(&self, path: &str, workspace: &Path, files: &dyn Files) -> bool {
         let Some(named) = relative(path, workspace) else { return false };
         let Some(through) = target(named, workspace, files) else { return false };
@@ -146,7 +146,7 @@ fn is_counted(call: &Call, approver: &Approver) -> bool {
     *approver != Approver::Check && !matches!(call.action, Action::Keep { .. })
 }
 
-/// Returns whether a directory with all that is in it would go; on a copy of the workspace only the result tells that.
+/// Returns whether a directory with everything in it would be removed; on a copy of the workspace only the result shows that.
 fn removes_directory(action: &Action, workspace: &Path) -> bool {
     let deletes = match action {
         Action::Edit { deletes, .. } | Action::Keep { deletes, .. } => deletes.as_slice(),
@@ -156,7 +156,7 @@ fn removes_directory(action: &Action, workspace: &Path) -> bool {
     deletes.iter().any(|path| workspace.join(path).is_dir())
 }
 
-/// The files that a call changes, as it names them; none for an action of which that can't be said.
+/// Returns the files that a call changes, as it names them; `None` for an action for which they aren't known.
 fn changed(action: &Action) -> Option<Vec<&str>> {
     match action {
         Action::Write { path } | Action::Delete { path } => Some(vec![path]),

@@ -54,7 +54,7 @@ pub const GOAL_CHECK_TOOL: &str = "goal_check";
 /// Characters of a tool's name that a receipt holds.
 const TOOL_CHARS_MAX: usize = 100;
 
-/// The tool whose commands may look first.
+/// The tool whose commands may first run read-only.
 const LOOKING_TOOL: &str = "shell";
 
 /// A call, planned by its tool without touching anything.
@@ -102,7 +102,7 @@ pub struct Ticket {
     is_allowed: bool,
     /// True if the person's grant to the run covers it.
     is_granted: bool,
-    /// Nobody knows what it does: it runs first where it can only look.
+    /// True if its effects are unknown: it first runs read-only.
     is_look: bool,
 }
 
@@ -190,7 +190,7 @@ impl Gate {
         self.chain = Some(chain);
     }
 
-    /// Sets the tree that tools work on in place of the workspace's files: paths lead where its links do.
+    /// Sets the tree that tools work on in place of the workspace's files: its links determine the targets of paths.
     pub fn set_tree(&mut self, tree: Arc<dyn Tree>) {
         self.tree = Some(tree);
     }
@@ -221,7 +221,7 @@ impl Gate {
     #[must_use]
     pub fn has_copy(&self, call: &Call) -> bool {
         let hold = (self.options.sandbox)().1;
-        // A session's files are copies whatever holds its commands.
+        // A session's files are copies, regardless of how its commands are confined.
         call.may_have_copy() && (hold == Hold::Copy || hold == Hold::Walls && self.tree.is_some())
     }
 
@@ -243,8 +243,8 @@ impl Gate {
         policy::judge(&action, &context).risk < Risk::Blocked
     }
 
-    /// Returns whether one new file of a directory of the workspace stands for all others of plain, unprotected names:
-    /// nothing is there yet, no link leads elsewhere, and nothing but the rules about paths is asked.
+    /// Returns whether one new file of a directory of the workspace represents all others with plain, unprotected names: nothing
+    /// exists there yet, no link leads elsewhere, and only the rules about paths apply.
     #[must_use]
     pub fn judges_alike(&self, disk: &Disk, directory: &Path) -> bool {
         let workspace = Path::new(&self.options.rules.workspace);
@@ -273,7 +273,7 @@ impl Gate {
         &self.options.stop
     }
 
-    /// Binds what a person granted to the run that begins; without one, no run goes on.
+    /// Binds a person's grant to the run that begins; `None` if there is no run.
     pub fn grant(&mut self, grant: Option<Grant>) {
         self.grant = grant;
     }
@@ -310,7 +310,7 @@ impl Gate {
             && verdict.decision == Decision::Ask
             && autonomy != Autonomy::Readonly
             && self.grant.as_ref().is_some_and(|grant| grant.covers(&call, &verdict, workspace, &files));
-        // What a grant names as protected is asked about, whatever else would let it run.
+        // Paths that a grant protects are asked about, even if something else would let the call run.
         let is_protected = self.grant.as_ref().is_some_and(|grant| grant.protects(&call, workspace, &files));
         if is_protected && verdict.decision == Decision::Run {
             verdict.decision = Decision::Ask;
@@ -329,7 +329,7 @@ impl Gate {
         Ticket { call, verdict, digest, cwd: cwd.to_owned(), is_allowed, is_granted, is_look }
     }
 
-    /// Returns whether a command runs first where it can only look. What it was refused is asked about afterwards.
+    /// Returns whether a command first runs read-only. What it was refused is asked about afterwards.
     fn may_look_first(&self, call: &Call, verdict: &PolicyVerdict) -> bool {
         call.needs.is_empty()
             && call.tool == LOOKING_TOOL
@@ -435,13 +435,13 @@ impl Gate {
         Ok(Permit { call, verdict, cwd, rules, is_look, has_network, is_by_words, digest, opened })
     }
 
-    /// Returns whether a call gets the network of this machine. A program on a copy has a loopback of its own, so words
-    /// that speak to this machine alone open nothing there; elsewhere they do if somebody has agreed to them.
+    /// Returns whether a call gets the network of this machine. A program on a copy has a loopback of its own, so words that name
+    /// only this machine open nothing there; elsewhere they do if a person has agreed to them.
     fn gives_network(verdict: &PolicyVerdict, hold: Hold, is_agreed: bool) -> bool {
         permit::needs_network(verdict) || permit::speaks(verdict) && is_agreed && hold < Hold::Copy
     }
 
-    /// Allows what a person wants never to be asked about again, if that may be.
+    /// Adds a rule for what a person never wants to be asked about again, if that is possible.
     fn keep_rule(&mut self, ticket: &Ticket, lasting: Lasting) -> Result<(), AllowedError> {
         if lasting == Lasting::Once || !may_always(&ticket.call, &ticket.verdict) {
             return Ok(());
@@ -581,8 +581,8 @@ impl Gate {
         }
     }
 
-    /// Returns whether a person has allowed exactly this call of a server's tool permanently. That answers a question, and nothing
-    /// that is refused.
+    /// Returns whether a person has allowed exactly this call of a server's tool permanently. That answers a question, and
+    /// nothing that is refused.
     fn is_always(&self, call: &Call, verdict: &PolicyVerdict, (cwd, can_ask): (&Path, bool)) -> bool {
         let asks = |verdict: &PolicyVerdict| verdict.decision == Decision::Ask;
         (asks(verdict) || !can_ask)
@@ -650,7 +650,7 @@ impl Ticket {
         &self.call
     }
 
-    /// Returns whether it may only look, if this is who lets it run.
+    /// Returns whether it may only read, if this approver lets it run.
     #[must_use]
     pub fn is_look_by(&self, approver: &Approver) -> bool {
         self.is_look && *approver == Approver::Policy
@@ -771,8 +771,8 @@ fn command(call: &Call) -> Option<&str> {
 /// The fingerprint of exactly this call.
 fn fingerprint(call: &Call, cwd: &Path) -> String {
     let Call { tool, arguments, preview, needs, .. } = call;
-    // serde_json's maps are sorted, so equal arguments are equal text. Those of kept changes hold each file's hash; their preview
-    // says how long the command took, too.
+    // serde_json's maps are sorted, so equal arguments are equal text. Those of applied changes contain each file's hash; their
+    // preview also has the duration of the command.
     let preview = if matches!(call.action, Action::Keep { .. }) { "" } else { preview };
     let needs = if needs.is_empty() { String::new() } else { format!("{needs:?}") };
     let parts = [tool.as_str(), &arguments.to_string(), preview, &cwd.display().to_string(), &needs];

@@ -1,6 +1,6 @@
 //! Files that other programs run though their own names don't say so: git's configuration names them (programs, filters, hooks,
-//! further configuration), or a link with a protected name leads to them. Configuration is read as text; nothing is started. It must
-//! not know what is done about a file.
+//! further configuration), or a link with a protected name leads to them. Configuration is read as text; nothing is started. It
+//! must not know what is done about a file.
 //!
 //! Git has some eighty settings that start a program, and its extensions have more, so the rule isn't a list of settings:
 //! a word of any value counts if it is the path of a file. Words without a slash count if a program could read them as a path.
@@ -39,8 +39,8 @@ const OF_BARE: [&str; 3] = ["commondir", "config", "config.worktree"];
 /// Sections whose values are text of a person's.
 const TEXTS: [&str; 2] = ["branch", "user"];
 
-/// The files of the workspace, and of repositories above the paths that are asked about, that other programs run by another name than
-/// their own; as they were at the first question.
+/// The files of the workspace, and of repositories above the paths that are asked about, that other programs run by another name
+/// than their own; as they were at the first question.
 #[derive(Debug)]
 pub struct Named {
     home: PathBuf,
@@ -99,8 +99,8 @@ impl Named {
         Self { home, workspace, tracked, user: OnceLock::new(), above: Mutex::default(), last: Mutex::default() }
     }
 
-    /// Reason why a change of an absolute path changes what other programs do: the path is named, lies above a named one, or below a
-    /// named directory. The configuration of a bare repository counts as well.
+    /// Reason why a change of an absolute path changes what other programs do: the path is named, lies above a named one, or
+    /// below a named directory. The configuration of a bare repository counts as well.
     #[must_use]
     pub fn reason(&self, path: &Path) -> Option<&'static str> {
         let is_of_bare = |name: &std::ffi::OsStr| OF_BARE.iter().any(|it| name.eq_ignore_ascii_case(it));
@@ -142,8 +142,8 @@ impl Named {
         names
     }
 
-    /// The names of the repository with its top at a directory, and of the workspace. The user's configuration can name any path of
-    /// the machine.
+    /// The names of the repository with its top at a directory, and of the workspace. The user's configuration can name any path
+    /// of the machine.
     fn of(&self, top: &Path) -> Vec<Name> {
         let git = git_directories(top);
         let mut names = Vec::new();
@@ -224,7 +224,7 @@ impl Named {
 }
 
 impl Name {
-    /// The same, if links lead elsewhere.
+    /// Returns the same with its links followed, if they lead elsewhere.
     fn resolved(&self) -> Option<Self> {
         let path = std::fs::canonicalize(&self.path).ok().filter(|path| *path != self.path)?;
         Some(Self { path, by: self.by.clone() })
@@ -332,7 +332,7 @@ fn setting(section: &str, key: &str, value: String) -> Setting {
     Setting { is_path, is_hash, has_plain_names: !is_git_alias && !TEXTS.contains(&section), value, base: None }
 }
 
-/// The name of a section in small letters, without what specifies it, and the text after the header.
+/// Returns the name of a section in lower case, without its subsection, and the text after the header.
 fn header(text: &str) -> (String, &str) {
     let is_of_name = |c: char| c.is_ascii_alphanumeric() || c == '-';
     let name = text.trim_start().split(|c| !is_of_name(c)).next().unwrap_or_default().to_ascii_lowercase();
@@ -419,7 +419,7 @@ mod tests {
             ("[remote \"o\"]\n url = ext::tools/speak %S", "tools/speak"),
             ("[credential]\n helper = !tools/credential", "tools/credential"),
             ("[somebody-elses \"new\"]\n runs = ./it", "it"),
-            // What would replace it by a link.
+            // A link that would replace it.
             ("[filter \"x\"]\n clean = tools/deep/clean", "tools"),
         ] {
             assert_eq!(named(config, "", &[path]), [path], "{config}");
@@ -485,7 +485,7 @@ mod tests {
             assert_eq!(names.reason_below(Path::new(path)), None, "{path}");
         }
     }
-    /// `AGENTS.md` was protected, and the file that it led to wasn't.
+    /// `AGENTS.md` was protected, but its target wasn't.
     #[test]
     fn the_target_of_a_link_with_a_protected_name_is_protected() {
         let top = tempfile::tempdir().expect("a directory");

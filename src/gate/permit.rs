@@ -1,5 +1,5 @@
-//! The permit of a call: only the gate makes one, and a tool reads from it what it may do. Also the calls to which a person may say
-//! "always".
+//! The permit of a call: only the gate makes one, and a tool reads from it what it may do. Also the calls to which a person may
+//! say "always".
 
 use std::path::{Path, PathBuf};
 
@@ -10,12 +10,12 @@ use crate::policy::{self, Context, Rules};
 use crate::proto::action::{Action, Effect, Hold, KeptPaths, Need, PolicyVerdict, Reason, Risk};
 use crate::receipts::Opened;
 
-/// Most paths of changes to which "always" may be said.
+/// Limit on the paths of changes that may be allowed with "always".
 const KEPT_ALWAYS_MAX: usize = 200;
 /// Rules of the policy whose commands may be allowed permanently despite their high risk: the commands are only
 /// unknown.
 const MAY_ALWAYS_RULES: &[&str] = &["unknown-program"];
-/// Longest arguments of a server's tool, in bytes, to which "always" may be said: a person has read them.
+/// Longest arguments of a server's tool, in bytes, for which "always" is possible: a person has read them.
 const SERVED_BYTES_MAX: usize = 4 << 10;
 
 /// Permission to run one call: exactly its contents run. Only the gate makes one.
@@ -82,8 +82,7 @@ impl Permit {
         self.is_by_words
     }
 
-    /// Returns whether a file that the call came upon may be read without asking anybody: for tools that look through
-    /// many.
+    /// Returns whether a file that the call found may be read without a question: for tools that search many files.
     #[must_use]
     pub fn may_read(&self, path: &Path) -> bool {
         let (Some(path), Some(cwd)) = (path.to_str(), self.cwd.to_str()) else { return false };
@@ -103,8 +102,8 @@ impl Permit {
         speaks(&self.verdict) && !needs_network(&self.verdict)
     }
 
-    /// Paths outside the workspace that were part of what was judged and allowed, as far as they can be opened: to be read,
-    /// and to be written. For a file that isn't there yet that is its directory, unless this is a whole home.
+    /// Returns the paths outside the workspace that were part of what was judged and allowed, as far as they can be opened: for
+    /// reading, and for writing. For a missing file that is its directory, unless this is a whole home.
     #[must_use]
     pub fn paths(&self) -> (Vec<PathBuf>, Vec<PathBuf>) {
         let read = self.verdict.needs.iter().filter_map(|need| match need {
@@ -122,7 +121,7 @@ impl Permit {
         paths.partition(|path| path.starts_with(&self.rules.home))
     }
 
-    /// Returns whether nobody knows what the command does, so that it may only look.
+    /// Returns whether the effects of the command are unknown, so that it may only read.
     #[must_use]
     pub fn is_look(&self) -> bool {
         self.is_look
@@ -158,8 +157,8 @@ pub(super) fn filled(call: &Call) -> Vec<String> {
     if is_only { written } else { Vec::new() }
 }
 
-/// The call of a server's tool in a line, with the mark of what was allowed of the tool; `None` for another action, and if the config
-/// wants the question each time.
+/// The call of a server's tool in a line, with the mark of what was allowed of the tool; `None` for another action, and if the
+/// config wants the question each time.
 pub(super) fn served_call(call: &Call) -> Option<(String, &str)> {
     let Action::Served { server, tool, pin, is_asked: false, .. } = &call.action else { return None };
     let arguments = call.arguments.to_string();
@@ -167,9 +166,9 @@ pub(super) fn served_call(call: &Call) -> Option<(String, &str)> {
     may_be.then(|| (format!("{server}.{tool} {arguments}"), pin.as_str()))
 }
 
-/// Returns whether "always" is a possible answer for a call: a call of a server's tool, for the very same arguments; new content and
-/// deletions at some paths, none of them protected; or one plain, understood command that reaches neither the network nor a guarded
-/// place, and whose program isn't one that runs any code in its arguments.
+/// Returns whether "always" is a possible answer for a call: a call of a server's tool, for the very same arguments; new content
+/// and deletions at some paths, none of them protected; or one plain, understood command that reaches neither the network nor a
+/// guarded place, and whose program isn't one that runs any code in its arguments.
 pub(super) fn may_always(call: &Call, verdict: &PolicyVerdict) -> bool {
     let is_plain =
         |effect: &Effect| !matches!(effect, Effect::Net { .. } | Effect::Define { .. } | Effect::Signal { .. });

@@ -1,6 +1,6 @@
-//! The tools of servers that a person has allowed, each by a hash of its whole definition and its server: a tool that
-//! has changed isn't allowed any more. The file is in the state directory, for every project; what a server is has the directory
-//! in which it starts, so one tool is allowed for each of these by itself.
+//! The tools of servers that a person has allowed, each by a hash of its whole definition and its server: a tool that has changed
+//! is no longer allowed. The file is in the state directory, for every project; the identity of a server includes the directory
+//! in which it starts, so a tool is allowed separately for each directory.
 
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -74,7 +74,7 @@ type Content = BTreeMap<String, BTreeMap<String, Vec<Row>>>;
 struct Row {
     /// The directory in which the server starts; empty for one that is reached by an address.
     place: String,
-    /// The hash of what the server is.
+    /// The hash of the server's identity.
     server: String,
     pin: String,
     /// The definition as it was allowed, to show later changes. It is parsed only then.
@@ -242,7 +242,7 @@ impl Pins {
         })
     }
 
-    /// Takes back what was allowed of a server, or of one of its tools, in every directory. Returns how many tools that were.
+    /// Revokes what was allowed of a server, or of one of its tools, in every directory. Returns the number of tools.
     ///
     /// # Errors
     /// The file can't be locked or written: nothing has changed.

@@ -42,7 +42,7 @@ impl CommandList {
             "" => ListedCommand::InRoot(command.clone()),
             _ => ListedCommand::Below(CommandBelow { command: command.clone(), cwd: cwd.clone() }),
         };
-        // Rules about changes contain the paths of one project, and those about servers what one person allowed of them.
+        // Rules about changes contain the paths of one project, and those about servers the permissions of one person.
         let is_command = |rule: &&Rule| !rule.is_about_changes() && !rule.is_about_server();
         Self { commands: rules.iter().filter(is_command).map(listed).collect() }
     }
@@ -55,7 +55,7 @@ impl CommandList {
         serde_json::from_str(text).map_err(|error| format!("it isn't a list {{\"allowedCommands\": […]}}: {error}"))
     }
 
-    /// Writes it, to be read by people too.
+    /// Writes it in a form that people can read, too.
     #[must_use]
     pub fn to_json(&self) -> String {
         serde_json::to_string_pretty(self).unwrap_or_default() + "\n"

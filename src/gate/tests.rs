@@ -85,7 +85,7 @@ fn each_run_has_an_intent_before_and_an_outcome_after() {
     assert_eq!(scene.receipts()[1], ("outcome".to_owned(), "allowed".to_owned()));
 }
 
-/// One file of a directory is judged for all others only where no rule and no link could tell them from each other.
+/// One file of a directory is judged for all others only if no rule and no link could distinguish them.
 #[test]
 fn files_of_a_directory_are_judged_alike_where_nothing_tells_them_apart() {
     let mut scene = scene(Autonomy::Full);
@@ -280,7 +280,7 @@ fn always_means_the_very_same_call_of_the_very_same_tool_of_a_server() {
     assert!(!scene.gate.question(&served(&scene, "x", asked, true)).may_always);
     let long = "x".repeat(5_000);
     assert!(!scene.gate.question(&served(&scene, &long, none, true)).may_always, "nobody reads that");
-    // It answers questions, and nothing that is refused.
+    // It answers questions, but never a refusal.
     scene.gate.options.rules.high = High::Deny;
     assert_eq!(served(&scene, "x", remote, true).verdict().decision, Decision::Deny);
     assert_eq!(served(&scene, "x", none, false).verdict().decision, Decision::Run);
@@ -361,7 +361,7 @@ fn behind_walls_a_command_that_nobody_knows_looks_first() {
             assert_eq!(of(autonomy, line, true), (Decision::Run, true), "{line}");
             assert_eq!(of(autonomy, line, false), (Decision::Run, true), "{line}");
         }
-        // What it does is known, if only of a part of it.
+        // Its effects are known, if only in part.
         for line in ["touch a", "./report.sh >out.txt", "make", "curl https://example.org | ./tool", "rm -rf build"] {
             let (decision, is_look) = of(autonomy, line, true);
             assert!(decision != Decision::Run && !is_look, "{line}: {decision:?}");
@@ -371,7 +371,7 @@ fn behind_walls_a_command_that_nobody_knows_looks_first() {
     }
     // It works on the workspace, as everything does there.
     assert_eq!(of(Autonomy::Full, "./report.sh", false), (Decision::Run, false));
-    // Once it was refused something it may look no more.
+    // Once it was refused something it may no longer look first.
     let supervised = scene(Autonomy::Supervised);
     let workspace = supervised.gate.rules().workspace.clone();
     let again = command_line(&supervised, "./report.sh", vec![Need::Write { path: workspace }], true);
@@ -386,7 +386,7 @@ fn always_covers_whatever_the_same_command_changes_in_a_directory_that_tools_fil
         let deletes = vec!["app/node_modules/old/index.js".to_owned()];
         let [directories, others] = [Vec::new(), Vec::new()];
         let guarded = Vec::new();
-        // Links that tools make there are no exception.
+        // Links that tools make there aren't an exception.
         let special = vec!["app/node_modules/.bin/tool".to_owned()];
         scene.judge(Action::Keep {
             command: command.to_owned(),

@@ -1,5 +1,5 @@
-//! Links with protected names: whoever changes what such a link leads to changes what other programs run. Links are found where they
-//! usually are, and in git's index. Nothing of them is changed.
+//! Links with protected names: changing the target of such a link changes what other programs run. Links are searched at their
+//! usual places, and in git's index. They are never changed.
 
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -14,9 +14,9 @@ use crate::base::git_index::Entries;
 use crate::files::{PATH_BYTES_MAX, end_of, read_plain};
 use crate::proto::known_paths::protected_link;
 
-/// Components of the deepest directory that is looked into: no protected name has more than one more.
+/// Components of the deepest directory that is searched: every protected name has at most one more.
 const DEPTH_MAX: usize = 2;
-/// Entries of one directory that are looked at.
+/// Limit on the entries of one directory that are examined.
 const ENTRIES_MAX: usize = 10_000;
 /// Longest index that is read, in bytes: that of some million files.
 const INDEX_BYTES_MAX: u64 = 512 * 1024 * 1024;
@@ -32,7 +32,7 @@ pub(super) struct Link {
     pub(super) target: PathBuf,
 }
 
-/// The links with protected names in git's indices, as far as somebody has asked: a large one takes some milliseconds.
+/// The links with protected names in git's indices, as far as they were queried: a large index takes some milliseconds.
 #[derive(Debug, Default)]
 pub struct Tracked(Mutex<Known>);
 
@@ -66,7 +66,7 @@ impl Tracked {
 fn read(index: &Path, id_bytes: usize) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let Ok((_, bytes)) = read_plain(index, INDEX_BYTES_MAX) else { return found };
-    // What comes after a damaged entry can't be read by git either. It isn't mapped into memory: a job may shorten it meanwhile.
+    // Git can't read the entries after a damaged one either. The index isn't mapped into memory: a job may shorten it meanwhile.
     let Some(mut entries) = Entries::of(&bytes, id_bytes) else { return found };
     while let Some(entry) = entries.next_entry() {
         let is_link = entry.mode == LINK_MODE && entry.path.len() <= PATH_BYTES_MAX;
@@ -91,14 +91,14 @@ pub(super) fn links(top: &Path, index: Option<(&Path, usize)>, tracked: &Tracked
     let link = |name: PathBuf| {
         let target = end_of(real.clone(), &name)?;
         let below = target.strip_prefix(&real).ok().filter(|below| *below != name)?;
-        // As whoever asks names it.
+        // In the spelling of the caller.
         Some(Link { target: top.join(below), name })
     };
     names.into_iter().filter_map(link).collect()
 }
 
-/// Collects the links in a directory, and in those of its directories that hold protected files. `name` is its path below the top,
-/// which may lead through such a link.
+/// Collects the links in a directory, and in those of its directories that hold protected files. `name` is its path below the
+/// top, which may lead through such a link.
 fn near(top: &Path, directory: &Path, name: &Path, found: &mut Vec<PathBuf>) {
     let Ok(entries) = fs::read_dir(directory) else { return };
     for entry in entries.take(ENTRIES_MAX).flatten() {
@@ -141,7 +141,7 @@ mod tests {
             ("ci/workflows", "flows"),
             (".vscode/tasks.json", "../none"),
             ("deep/er/CLAUDE.md", "../../scripts/text.md"),
-            // Not below the top, nowhere, and names that nobody protects.
+            // Not below the top, dangling, and names that aren't protected.
             (".envrc", "/etc/hostname"),
             (".npmrc", ".npmrc"),
             ("other", "scripts"),
