@@ -12,7 +12,7 @@ pub enum ReceiptErrorKind {
     Access,
     /// The disk is full.
     Full,
-    /// Another program has held the lock for too long.
+    /// Another program holds the lock for too long.
     Locked,
     /// The log's last line was changed.
     Broken,

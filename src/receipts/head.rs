@@ -12,7 +12,7 @@ use super::wire::Head;
 use super::{Options, ReceiptError};
 use crate::files::{replace_for_now, replace_private};
 
-/// The system's log takes datagrams here.
+/// Socket at which the system's log accepts datagrams.
 const SYSLOG_SOCKET: &str = "/dev/log";
 /// Facility `authpriv` (10), severity `notice` (5): RFC 3164, section 4.1.1.
 const SYSLOG_PRIORITY: u8 = 10 * 8 + 5;
@@ -21,7 +21,7 @@ const HEAD_NUMBER_MAX: usize = 20;
 /// Bytes of the newest anchors that are read; some 300,000 anchors.
 const ANCHORS_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
-/// Writes the head file, whole or not at all, and waits until the disk has it.
+/// Writes the head file atomically, and waits until it is on the disk.
 pub(super) fn write(options: &Options, head: &Head) -> Result<(), ReceiptError> {
     let path = options.head_path();
     padded(head)
@@ -29,8 +29,8 @@ pub(super) fn write(options: &Options, head: &Head) -> Result<(), ReceiptError> 
         .map_err(|problem| ReceiptError::io("write the head file", &path, &problem))
 }
 
-/// Updates the head file in its place without waiting for the disk: after a power failure it may name an older record,
-/// which is no sign of a cut. A file that is missing or has another length is written anew.
+/// Updates the head file in place without waiting for the disk: after a power failure it may name an older record, which isn't a
+/// sign of a cut. A missing file, or one with another length, is written completely.
 pub(super) fn update(options: &Options, head: &Head) -> Result<(), ReceiptError> {
     let path = options.head_path();
     let updated = padded(head).is_ok_and(|bytes| {
@@ -42,7 +42,7 @@ pub(super) fn update(options: &Options, head: &Head) -> Result<(), ReceiptError>
     if updated { Ok(()) } else { write(options, head) }
 }
 
-/// The bytes of the head file. Spaces at the end let it keep its length while the number grows.
+/// Returns the bytes of the head file. With spaces at the end its length stays the same while the number grows.
 fn padded(head: &Head) -> io::Result<Vec<u8>> {
     let mut bytes = serde_json::to_vec(head)?;
     bytes.resize(bytes.len() + HEAD_NUMBER_MAX - head.seq.to_string().len(), b' ');

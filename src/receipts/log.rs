@@ -1,4 +1,4 @@
-//! The only writer of a log, among threads and processes: each record follows from the last line, read anew under the
+//! The only writer of a log, among threads and processes: each record follows from the last line, which is read again under the
 //! lock, and is written with one call. It must not trust its memory of the log's end.
 
 use parking_lot::{Mutex, MutexGuard};
@@ -412,7 +412,7 @@ impl End<'_> {
             return self.finish(true);
         };
         let what = match &self.last {
-            // It was announced, and its first receipt never came.
+            // The log was announced, but its first receipt was never written.
             None if head.seq == 0 => return Ok(()),
             None => "log-missing",
             Some(last) if last.log_id != head.log_id => "log-replaced",

@@ -48,9 +48,9 @@ pub use verify::{Check, Report, Tally, Verdict, tally, verify};
 
 /// The name of the log in the state directory, unless the config names another file.
 pub const FILE_NAME: &str = "receipts.jsonl";
-/// Receipts between two anchors at most, as long as the program runs.
+/// Maximum number of receipts between two anchors while the program runs.
 pub const ANCHOR_EVERY: u64 = 64;
-/// Milliseconds between two anchors at most, as long as receipts are written.
+/// Maximum number of milliseconds between two anchors while receipts are written.
 pub const ANCHOR_EVERY_MS: i64 = 600_000;
 /// Limit for the text of a field, in bytes; a longer one is cut, so that a line is never longer than a reader accepts.
 pub const TEXT_BYTES_MAX: usize = 512;
@@ -73,7 +73,7 @@ pub struct Options {
     pub state: PathBuf,
     /// Seal each receipt with a key. A log that was sealed once stays sealed.
     pub hmac: bool,
-    /// Tell anchors to the system's log as well.
+    /// True to send anchors to the system's log as well.
     pub syslog: bool,
     /// Returns the time, in Unix milliseconds.
     pub clock: fn() -> i64,

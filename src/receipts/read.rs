@@ -94,13 +94,13 @@ pub(super) struct Last {
 pub(super) struct Tail {
     /// The end of the last whole line.
     pub(super) end: u64,
-    /// The bytes after it: a line that was not written to its end.
+    /// The bytes after it: an incomplete line.
     pub(super) torn: Vec<u8>,
     /// The last receipt; none in an empty log.
     pub(super) last: Option<Last>,
 }
 
-/// Reason why an end can't be gone on from.
+/// Reason why a log can't be continued from its end.
 pub(super) enum TailProblem {
     Io(io::Error),
     /// The last line ends like one of ours, but isn't a receipt.
@@ -174,7 +174,7 @@ fn each_line(options: &Options, mut each: impl FnMut(u64, &[u8])) -> Result<(), 
 pub fn newest(options: &Options, limit: usize) -> Result<Vec<Stored>, ReceiptError> {
     let mut newest_lines: VecDeque<(u64, Vec<u8>)> = VecDeque::new();
     each_line(options, |number, line| {
-        // The buffer of the line that leaves is used for the one that comes.
+        // The buffer of the line that is dropped is used for the new one.
         let mut buffer =
             if newest_lines.len() < limit { Vec::new() } else { newest_lines.pop_front().unwrap_or_default().1 };
         buffer.clear();

@@ -29,7 +29,7 @@ pub enum Kind {
     Denied,
     /// Seals with a key begin.
     Anchor,
-    /// Something was wrong with the log, and it goes on.
+    /// Something was wrong with the log, and it continues.
     Recovery,
 }
 
@@ -38,7 +38,7 @@ pub enum Kind {
 pub enum Status {
     /// Let run, and did not fail.
     Allowed,
-    /// Not let run.
+    /// Refused.
     Denied,
     /// Let run, and failed.
     Failed,
@@ -154,7 +154,7 @@ impl Record<'_> {
         }
     }
 
-    /// Writes the record without its hash, and without the seal's code where `with_mac` says so.
+    /// Writes the record without its hash, and without the seal's code unless `with_mac` is set.
     fn canonical(&self, with_mac: bool, receipt_hash: Option<&str>) -> Vec<u8> {
         let mut out = Writer { bytes: Vec::with_capacity(900) };
         out.text("approver", self.approver.as_deref());

@@ -186,7 +186,7 @@ fn an_intent_updates_the_head_file_in_its_place() {
         let _ = log.intent(&Entry { risk: "high".into(), ..entry(number) }).unwrap();
         assert_eq!(head(), number);
     }
-    // An older head file, as after a power failure, is no sign of a cut.
+    // An older head file, as after a power failure, isn't a sign of a cut.
     let older = fs::read(options.head_path()).unwrap();
     let _ = log.intent(&Entry { risk: "high".into(), ..entry(16) }).unwrap();
     fs::write(options.head_path(), older).unwrap();

@@ -1,5 +1,4 @@
-//! Checks a log: every hash, number and seal, the head file, the anchors, and a head that somebody noted. Changes
-//! nothing.
+//! Checks a log: every hash, number and seal, the head file, the anchors, and a head that a person noted. Changes nothing.
 
 use std::collections::HashMap;
 use std::fs::OpenOptions;
@@ -14,7 +13,7 @@ use super::record::{Kind, NO_HASH, Parsed, Record};
 use super::wire::{Counted, Head};
 use super::{Options, ReceiptError, head};
 
-/// Bytes that a writer of receipts counts at most: some 1,000 receipts.
+/// Limit on the bytes that a writer of receipts counts: some 1,000 receipts.
 const KEPT_BYTES_MAX: u64 = 1024 * 1024;
 
 /// The sources to check besides the log and its files.
@@ -33,7 +32,7 @@ pub enum Verdict {
     Whole,
     /// A receipt was changed, removed, added or moved.
     Broken {
-        /// The number of the first that doesn't hold.
+        /// The number of the first invalid one.
         receipt: u64,
         /// Its problem.
         why: String,
@@ -47,7 +46,7 @@ pub enum Verdict {
     Cut {
         /// The source that remembers more, and the part that it remembers.
         why: String,
-        /// Another log was at this place; perhaps somebody moved it away.
+        /// Another log was at this place; a person may have moved it away.
         is_other_log: bool,
     },
     /// All receipts hold, but the head file or the anchors are missing, so a cut end can't be noticed; or the key named for the
@@ -76,11 +75,11 @@ impl Verdict {
 pub struct Report {
     /// The result.
     pub verdict: Verdict,
-    /// Receipts that hold.
+    /// Number of valid receipts.
     pub receipts: u64,
-    /// Those of them that say that a call runs.
+    /// Number of those that record the start of a call.
     pub calls: u64,
-    /// Those of them that say that a call was refused.
+    /// Number of those that record a refusal.
     pub denials: u64,
     /// The log's id; none if it is empty.
     pub log_id: Option<String>,
@@ -102,9 +101,9 @@ pub struct Report {
 pub struct Tally {
     /// Receipts that are linked to those before them.
     pub receipts: u64,
-    /// Those of them that say that a call runs.
+    /// Number of those that record the start of a call.
     pub calls: u64,
-    /// Those of them that say that a call was refused.
+    /// Number of those that record a refusal.
     pub denials: u64,
     /// Reason why the chain doesn't hold.
     pub broken: Option<String>,
@@ -126,7 +125,7 @@ pub(super) fn keep_count(options: &Options) {
     let _ = count(options, KEPT_BYTES_MAX);
 }
 
-/// Counts if no more bytes than these weren't counted before.
+/// Counts the new part of the log if it has at most this number of bytes.
 fn count(options: &Options, most: u64) -> Result<Tally, ReceiptError> {
     let place = options.state.join("receipts-counted.json");
     let stored = std::fs::read(&place).ok().and_then(|bytes| serde_json::from_slice::<Counted>(&bytes).ok());
@@ -398,7 +397,7 @@ impl<'a> Walk<'a> {
         record.timestamp.as_ref().clone_into(&mut self.timestamp);
     }
 
-    /// Says what remembers more than the log has. A line that is torn may be the one that is remembered.
+    /// Returns the evidence that remembers more than the log has. A torn line may be the one that is remembered.
     fn missing(&self, is_torn: bool) -> Option<Verdict> {
         let cut = |why| Some(Verdict::Cut { why, is_other_log: false });
         let have = self.receipts + u64::from(is_torn);

@@ -1,4 +1,4 @@
-//! The small files beside the log, as they are written: head, anchors, keys.
+//! The formats of the small files beside the log: head, anchors, keys.
 
 use serde::{Deserialize, Serialize};
 
