@@ -2,7 +2,7 @@
 
 use super::syntax::Part;
 
-/// Words that one brace expansion gives.
+/// Limit on the words from one brace expansion.
 const BRACES_MAX: usize = 1000;
 /// Numbers of a sequence that are followed one by one.
 const SEQUENCE_MAX: usize = 256;
@@ -14,7 +14,7 @@ enum Unit<'a> {
     Part(&'a Part),
 }
 
-/// Expands braces. `None` if there are none, `Some(None)` if they give too much.
+/// Expands braces. `None` if there are none, `Some(None)` if there are too many results.
 pub(crate) fn braces(parts: &[Part]) -> Option<Option<Vec<Vec<Part>>>> {
     let has = |c: char| parts.iter().any(|part| matches!(part, Part::Plain(text) if text.contains(c)));
     if !has('{') || !has('}') {

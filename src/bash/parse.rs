@@ -75,7 +75,7 @@ impl<'a> Parser<'a> {
             let before = self.at;
             script.items.append(&mut self.list().items);
             if self.at < self.text.len() {
-                // Something that ends what never began.
+                // An end without a beginning.
                 self.wrong(Trouble::Syntax);
                 if self.at == before {
                     self.bump();
@@ -129,12 +129,12 @@ impl<'a> Parser<'a> {
         self.wrong(Trouble::Syntax);
     }
 
-    /// Notes what is wrong, if it is the first thing: that the text ends too early, or something else.
+    /// Notes the first mistake: that the text ends too early, or something else.
     pub(super) fn note(&mut self, ends_early: bool) {
         self.ends_early.get_or_insert(ends_early);
     }
 
-    /// Goes one construct deeper; where that is too deep, the rest isn't read and the trouble says so.
+    /// Reads one construct deeper; if that is too deep, the rest isn't read and this is noted as trouble.
     pub(super) fn deeper<T: Default>(&mut self, read: impl FnOnce(&mut Self) -> T) -> T {
         if self.depth >= DEPTH_MAX {
             self.wrong(Trouble::Depth);
@@ -147,7 +147,7 @@ impl<'a> Parser<'a> {
         value
     }
 
-    /// Takes in what a parser for a piece of this text found wrong.
+    /// Adopts the trouble that a parser for a piece of this text found.
     pub(super) fn adopt(&mut self, trouble: Option<Trouble>) {
         if trouble.is_some() {
             self.note(false);
@@ -240,7 +240,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Reads commands where bash wants one at least.
+    /// Reads commands at a place that requires at least one.
     fn filled_list(&mut self) -> Script {
         let script = self.list();
         if script.items.is_empty() {
@@ -482,7 +482,7 @@ impl<'a> Parser<'a> {
                 }
             }
             if !self.eat(")") {
-                // No pattern, then: perhaps commands.
+                // It isn't a pattern then, but perhaps commands.
                 self.wrong(Trouble::Syntax);
                 self.at = before;
             }

@@ -182,6 +182,6 @@ pub(crate) enum Change {
 pub(crate) enum Trouble {
     /// Not a whole script, or bash would not read it so.
     Syntax,
-    /// Nested deeper than is looked at.
+    /// Nested deeper than the limit.
     Depth,
 }

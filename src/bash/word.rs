@@ -108,7 +108,7 @@ impl Parser<'_> {
         rest[..length].to_owned()
     }
 
-    /// Reads the inside of double quotes and the quote that ends it; all of the text where nothing does.
+    /// Reads the inside of double quotes and the closing quote; all of the text if there is none.
     pub(super) fn double(&mut self, end: Option<char>) -> Vec<Part> {
         let mut parts = Vec::new();
         let mut text = String::new();
@@ -421,7 +421,7 @@ pub(crate) fn unquoted(word: &Word) -> String {
     text
 }
 
-/// The length up to the `))` that ends an expression; `None` where the brackets are those of a subshell.
+/// Returns the length up to the `))` that ends an expression; `None` if the brackets are those of a subshell.
 pub(super) fn arithmetic_length(text: &str) -> Option<usize> {
     let end = bracket_end(text, '(', ')')?;
     text[end + 1..].starts_with(')').then_some(end)
@@ -468,6 +468,6 @@ fn bracket_end(text: &str, open: char, close: char) -> Option<usize> {
 /// The length of the rest of a line, line ends in quotes and substitutions passed over.
 pub(super) fn line_length(text: &str) -> Option<usize> {
     let end = unquoted_chars(text).find(|(_, c)| *c == '\n').map(|(at, _)| at);
-    // A quote that only the body closes, as an apostrophe in a comment: the line ends where it ends.
+    // A quote that only the body closes, such as an apostrophe in a comment: the line ends at its own end.
     end.or_else(|| text.find('\n'))
 }
