@@ -97,7 +97,7 @@ pub struct Limit {
     pub actor: Option<String>,
     /// The span of time.
     pub span: Span,
-    /// The most.
+    /// The maximum.
     pub limit: i64,
     /// Used so far in the span.
     pub spent: i64,

@@ -1,5 +1,5 @@
-//! The six gates in front of an action, as one pure function over facts: kill switch, licence for what is dangerous, strategy
-//! lock, budget, measured figures, heat. Where the facts come from is another room's business.
+//! The six gates before an action, as one pure function over facts: kill switch, licence for dangerous actions, strategy lock,
+//! budget, measured figures, heat. The sources of the facts are another room's concern.
 
 mod budget;
 
@@ -70,7 +70,7 @@ pub struct Stop {
     pub since: Option<String>,
     /// Its author.
     pub by: String,
-    /// The reason in words, if the rest doesn't tell all.
+    /// The reason in words, if the rest doesn't explain it.
     pub why: Option<String>,
 }
 
@@ -110,7 +110,7 @@ pub struct Lock {
     pub is_in_time: bool,
 }
 
-/// A rule over a measured figure, and what is measured now. Values are whole thousandths, so that every machine gets the same.
+/// A rule about a measured figure, and its present value. Values are whole thousandths, so that every machine computes the same.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rule {
     /// The figure's name.
@@ -139,7 +139,7 @@ impl Rule {
         format!("{word} {}", of_thousandths(self.threshold))
     }
 
-    /// Returns whether the figure doesn't keep the rule.
+    /// Returns whether the figure breaks the rule.
     #[must_use]
     pub fn is_broken(&self) -> bool {
         self.value.is_some_and(|value| match self.op.as_str() {
