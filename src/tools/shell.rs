@@ -106,7 +106,7 @@ struct Carried {
     state: State,
     /// The same, but only from commands that a person agreed to.
     agreed: State,
-    /// The directory where it ended.
+    /// The directory in which it ended.
     cwd: Option<PathBuf>,
 }
 

@@ -1,6 +1,6 @@
-//! Arguments as small models write them, made to fit a tool's schema where only one thing can be meant: names in another
-//! style, numbers and booleans as text, empty optional values, arguments within `arguments`. Unknown names are left out, and
-//! that is reported. The schema refuses what still doesn't fit; the policy judges the result.
+//! Arguments as small models write them, made to fit a tool's schema if only one thing can be meant: names in another style,
+//! numbers and booleans as text, empty optional values, arguments within `arguments`. Unknown names are left out, and that is
+//! reported. The schema refuses what still doesn't fit; the policy judges the result.
 
 use serde_json::{Map, Value, json};
 

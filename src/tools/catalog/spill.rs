@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Prefix of a number.
 const PREFIX: &str = "output:";
-/// Most outputs of one session.
+/// Maximum number of outputs of one session.
 const OUTPUTS_MAX: usize = 1_000;
 /// Longest output that is stored, in bytes.
 const OUTPUT_BYTES_MAX: usize = 64 * 1024 * 1024;

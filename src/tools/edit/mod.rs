@@ -1,6 +1,6 @@
 //! `edit_replace_exact`, `edit_insert_at_line`, `edit_create_file`, `edit_delete_file`, `edit_apply_batch` and `file_write`:
-//! exact edits of files of the workspace, shown as a difference first, and applied all or none. What was shown is what is
-//! done; where the person made something else of a proposal, that is shown and done.
+//! exact edits of files of the workspace, shown as a difference first, and applied all or none. What was shown is what is done;
+//! if the person revises a proposal, the revision is shown and done.
 
 mod draft;
 mod revise;

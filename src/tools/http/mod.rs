@@ -230,9 +230,9 @@ impl Http {
     }
 }
 
-/// Makes a client for an address that a server of tools names: a public one only, unless the server's own address is on this
-/// machine or in a private network. The machine that answers is looked at again. If the environment names a proxy for a public
-/// address, that one looks the name up and connects.
+/// Makes a client for an address that a server of tools names: only a public one, unless the server's own address is on this
+/// machine or in a private network. The machine that answers is checked again. If the environment names a proxy for a public
+/// address, the proxy looks the name up and connects.
 ///
 /// # Errors
 /// Why there is none, in words.

@@ -1,4 +1,4 @@
-//! The http tool against servers of the tests' own, and names that lead where an attacker wants.
+//! The http tool against servers of the tests' own, and names that lead to an attacker's target.
 
 use parking_lot::Mutex;
 use std::io::{BufRead, BufReader, Write};

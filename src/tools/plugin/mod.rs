@@ -83,7 +83,7 @@ impl Tool for PluginTool {
     }
 
     fn run(&mut self, permit: &Permit, work: &mut Work<'_>) -> Outcome {
-        // What the person allowed, and not what lies there now.
+        // The plugin that the person allowed, and not the one that may be there now.
         match Bundle::read(&self.directory) {
             Ok(bundle) if bundle.sha256() == self.sha256 => {}
             _ => {

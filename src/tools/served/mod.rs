@@ -536,9 +536,9 @@ impl Servers {
     /// The tools that a model is offered now, if they differ from those of the last time: all that a person allowed, or, if
     /// these are too many, a search and those that were found.
     ///
-    /// What was found comes last, in the order of finding, and nothing before it changes: a server that keeps the beginning of a
-    /// request needs to read only what was added. What doesn't fit any more goes in the same order, the oldest first, and is
-    /// found again when it is needed.
+    /// Tools that were found come last, in the order of finding, and nothing before them changes: a server that caches the
+    /// beginning of a request needs to read only the new part. Tools that no longer fit are removed in the same order, the oldest
+    /// first, and are found again when they are needed.
     pub fn changed_tools(self: &Arc<Self>) -> Option<Vec<Box<dyn Tool>>> {
         let (offered, tokens_max, mut loaded) = (self.offered(), self.tokens_max(), self.loaded.lock());
         let source = Source { tokens_max, listed: Arc::clone(&offered), loaded: loaded.clone() };
