@@ -559,7 +559,7 @@ impl Agent {
         self.secrets.note(hidden.into_iter().map(|(place, hidden)| Finding { place, hidden }), true);
     }
 
-    /// Lets another model answer from now on; the conversation goes on.
+    /// Lets another model answer from now on; the conversation continues.
     ///
     /// # Errors
     /// A failure of kind `User` if no model has that name.

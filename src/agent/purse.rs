@@ -210,7 +210,7 @@ impl Purse {
         if !self.options.budget.is_set() {
             return Vec::new();
         }
-        // The next request reports an unknown sum, which keeps it from being sent.
+        // The next request reports an unknown sum, which prevents it from being sent.
         let Ok(spending) = recorder.spending() else { return Vec::new() };
         let warnings = self.options.budget.warnings(&Spending { turn: self.turn, ..spending });
         let keys = warnings.iter().map(|warning| warning.key).collect();

@@ -39,7 +39,7 @@ pub struct PastCall {
 /// Records a conversation as it happens, so that a crash loses nothing. Called in order: one `question`, any number of
 /// `answer_piece` and `spent`, one `finished`.
 ///
-/// A failure is reported to the user once per question, and the answer goes on.
+/// A failure is reported to the user once per question, and the answer continues.
 pub trait Recorder: Send {
     /// Begins a conversation for a question of this model, if none has begun.
     fn begin(&mut self, _: Option<&str>) -> Option<ConversationId> {

@@ -163,7 +163,7 @@ impl ToolRunner {
             Need::Write { .. } => " It can't be undone.",
             _ => "",
         };
-        // What it printed mustn't look like the words of the question.
+        // Printed text mustn't look like the words of the question.
         let line = match refusal.is_printed {
             true => format!("; it printed:\n{PRINTED}{}", refusal.line.replace('\n', " ")),
             false => format!(": {}", refusal.line),
@@ -802,7 +802,7 @@ mod tests {
         assert_eq!(names(&others), "c c/file e e/empty file");
     }
 
-    /// A rebase couldn't go on without the one file that was dropped.
+    /// A rebase couldn't continue without the one file that was dropped.
     #[test]
     fn changes_of_a_started_git_operation_are_kept_together() {
         let change = |(path, is_new, protected): &(&str, bool, Option<&'static str>)| Change {

@@ -64,7 +64,7 @@ pub struct ToolRunnerOptions {
     pub has_undo: bool,
     /// The tools that a model is offered.
     pub tool_set: ToolSet,
-    /// The directories where commands find programs; the gate has the same.
+    /// The directories in which commands find programs; the gate has the same.
     pub path: SearchPath,
 }
 

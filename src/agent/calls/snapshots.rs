@@ -19,13 +19,13 @@ use crate::sandbox::MadeInHome;
 use crate::steps::{Adopted, Before, Incoming, Job, Open, OpenOutside, Record, State, StepReport, Steps, StepsError};
 use crate::tools::Jobs;
 
-/// The answer that lets a command run that can't be taken back.
+/// The answer that lets a command run although it can't be reverted.
 const RUN: &str = "run it all the same";
 
 /// Names that are reported because a character hides what they are.
 const NAMES_MAX: usize = 20;
 
-/// Paths of one step of what was set aside.
+/// Maximum number of paths in one step of what was set aside.
 const SET_ASIDE_AT_ONCE: usize = 1000;
 
 /// Tools that wait for a job: the second one did so before there was the first.

@@ -436,7 +436,7 @@ impl Reader<'_> {
         let is_name = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
         if is_name {
             let known = self.variables.entry(name.to_owned()).or_insert_with(|| value.to_owned());
-            // Which of two values it has isn't known.
+            // It isn't known which of two values it has.
             if known != value {
                 *known = UNKNOWN_TEXT.to_owned();
             }

@@ -349,7 +349,7 @@ impl Driver<'_> {
                 }
                 return Ok(Some(outcome));
             }
-            // It has no result: it runs again if the run goes on.
+            // It has no result: it runs again if the run continues.
             BY_ESTOP => {
                 self.cancel.rearm();
                 self.add(&norris::Event::Estop)?;

@@ -64,7 +64,7 @@ pub trait Journal: Sync {
     /// It may not run, or can't be stored.
     fn inner(&self, order: &Order<'_>) -> Result<InnerRun, Failure>;
 
-    /// Returns the reason why the run may not go on: the files that its steps use aren't those that a person trusted.
+    /// Returns the reason why the run may not continue: the files that its steps use differ from those that a person trusted.
     ///
     /// # Errors
     /// They can't be known.

@@ -1,5 +1,5 @@
-//! Replaces the older part of a conversation by a summary, written by the small model if there is one. It must not lose
-//! a question: without a summary the conversation goes on all the same.
+//! Replaces the older part of a conversation by a summary, written by the small model if there is one. It must not lose a
+//! question: without a summary the conversation continues anyway.
 
 use crate::agent::texts::scribe::Scribe;
 use crate::agent::{Agent, Cancel, Learnt, choose};
@@ -16,7 +16,7 @@ pub struct ContextReport {
     pub parts: Vec<Part>,
     /// The parts are scaled to the server's count of the last request.
     pub is_counted: bool,
-    /// The most tokens of a request.
+    /// Maximum number of tokens of a request.
     pub window_tokens: usize,
     /// From this size on the older part is summarised; `None` if it never is.
     pub compact_at_tokens: Option<usize>,

@@ -12,7 +12,7 @@ use crate::model::{Fault, Metadata, Models, Provider, Reach, Request, Task};
 use crate::proto::{Event, Failure};
 use crate::turn::{PastTurn, memory_request, written_memory};
 
-/// Most tokens of a memory: 120 words are asked for, and some models think before they write.
+/// Maximum number of tokens of a memory: 120 words are asked for, and some models think before they write.
 pub(in crate::agent) const MEMORY_TOKENS_MAX: u64 = 4096;
 
 /// A memory that is being written.

@@ -1,5 +1,5 @@
-//! Lets a model write a text that isn't shown: the summary of a conversation's older part, a memory. It must not lose a
-//! question: without a summary the conversation goes on, or its oldest turns leave.
+//! Lets a model write a text that isn't shown: the summary of a conversation's older part, a memory. It must not lose a question:
+//! without a summary the conversation continues, or its oldest turns are dropped.
 
 use crate::agent::asked::{Asked, Quiet};
 use crate::agent::purse::{Purse, Settled};
@@ -11,7 +11,7 @@ use crate::model::{Cancel, Fault, Item, Metadata, Models, Provider, Request, Tas
 use crate::proto::{Event, Failure, Message};
 use crate::turn::{Conversation, Older, Scale};
 
-/// Most tokens of a summary: some 300 words are asked for, and some models think before they write.
+/// Maximum number of tokens of a summary: some 300 words are asked for, and some models think before they write.
 const SUMMARY_TOKENS_MAX: u64 = 4096;
 
 /// All that is needed for a text that isn't shown.
