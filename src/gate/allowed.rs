@@ -15,9 +15,9 @@ use crate::proto::action::KeptPaths;
 
 /// Longest file of rules that is read, in bytes.
 const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
-/// Most rules of a project.
+/// Maximum number of rules of a project.
 const RULES_MAX: usize = 1_000;
-/// Most paths of a rule.
+/// Maximum number of paths of a rule.
 const KEPT_MAX: usize = 200;
 /// Longest wait for another session that changes the rules: it takes one write.
 const LOCK_WAIT: Duration = Duration::from_secs(5);

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use crate::proto::action::Autonomy;
 
-/// The most autonomy for now; without a limit at first. Clones share it.
+/// The highest autonomy for now; without a limit at first. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Ceiling(Arc<AtomicU8>);
 

@@ -147,7 +147,7 @@ pub type Stop = Arc<dyn Fn() -> Option<String> + Send + Sync>;
 pub struct Options {
     /// The user's rules.
     pub rules: Rules,
-    /// The most autonomy for now; it lowers that of the rules and never raises it.
+    /// The highest autonomy for now; it lowers that of the rules and never raises it.
     pub ceiling: Ceiling,
     /// The name of the sandbox, for the receipts, and how it holds a command. Asked only if a program is to be started.
     pub sandbox: Box<dyn Fn() -> (&'static str, Hold) + Send>,
@@ -261,7 +261,7 @@ impl Gate {
         writable(&ticket.verdict, &self.options.rules)
     }
 
-    /// The most autonomy for now.
+    /// Returns the highest autonomy for now.
     #[must_use]
     pub fn ceiling(&self) -> &Ceiling {
         &self.options.ceiling
