@@ -1,5 +1,5 @@
-//! One command's words → what it does, as a list of acts: the table's rows applied, and functions for programs whose words
-//! are a language of their own. Pure: must not know what a path means, nor the shell that runs the command.
+//! One command's words → its effects, as a list of acts: the table's rows applied, and functions for programs whose words are a
+//! language of their own. Pure: must not know the meaning of a path, nor the shell that runs the command.
 
 mod develop;
 mod files;
