@@ -119,7 +119,7 @@ pub struct Change {
 pub struct Changes {
     /// The changes, sorted by path.
     pub items: Vec<Change>,
-    /// Pipes and sockets, which aren't made real.
+    /// Pipes and sockets, which aren't applied.
     pub left_out: Vec<PathBuf>,
 }
 

@@ -170,7 +170,7 @@ fn identical_files_are_no_change_and_a_new_mode_is_one() {
         write(&scene.upper(name), "x");
     }
     fs::set_permissions(scene.upper("mode"), fs::Permissions::from_mode(0o755)).unwrap();
-    // Bits that make it run as its owner aren't made real.
+    // Bits by which it would run as its owner aren't applied.
     fs::set_permissions(scene.upper("setuid"), fs::Permissions::from_mode(0o4644)).unwrap();
     for (name, mode) in [("dir", 0o755), ("closed", 0o700)] {
         fs::create_dir(scene.upper(name)).unwrap();

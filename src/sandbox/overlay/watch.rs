@@ -1,9 +1,9 @@
-//! Sees what a program tries to reach and to change. The kernel holds each `connect`, each datagram with an address, each call
+//! Watches what a program tries to reach and to change. The kernel holds each `connect`, each datagram with an address, each call
 //! that opens a file for writing, and each that makes, names, moves, removes or alters one by its path, until this thread has
-//! read what it is about, and lets it go on: nothing is decided by that, since a program can change the memory in which an
-//! address or a path lies. Names are asked for at a server of our own, which knows none.
+//! read its arguments and lets it continue: nothing is decided by that, since a program can change the memory that has an address
+//! or a path. Names are looked up at a server of our own, which knows none.
 //!
-//! Process 1 of the jail has all this; it makes none of the held calls itself.
+//! Process 1 of the jail runs all this; it makes none of the held calls itself.
 
 use std::io::{self, IoSliceMut};
 use std::net::UdpSocket;
