@@ -58,7 +58,7 @@ pub enum NewContent {
     Nothing,
 }
 
-/// One change that is to be made real.
+/// One change to apply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Incoming {
     /// Relative to the workspace.

@@ -291,7 +291,7 @@ fn a_new_directory_is_moved_as_a_whole_if_it_holds_nothing_else() {
 }
 
 /// The first rename of a file was one of two even if all files of its directory had changed. A directory of the workspace gets
-/// nothing of the copy's but the files that are made real.
+/// nothing from the copy but the applied files.
 #[test]
 fn a_directory_of_changed_files_is_moved_as_a_whole_and_each_file_of_it_by_itself() {
     let set_mode = |path: PathBuf, mode| {

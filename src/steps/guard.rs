@@ -1,6 +1,6 @@
-//! Files that make other programs run what they say: git's config, hooks and attributes in every `.git` below the workspace,
-//! and the files of a project that are protected by name, such as `.envrc`, recipes of CI and tasks of editors. They are
-//! compared by content around a command, and put back on request. It doesn't know what was run, nor who is asked.
+//! Files that determine what other programs run: git's config, hooks and attributes in every `.git` below the workspace, and the
+//! files of a project that are protected by name, such as `.envrc`, recipes of CI and tasks of editors. They are compared by
+//! content before and after a command, and restored on request. It doesn't know what was run, nor who is asked.
 
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
@@ -103,7 +103,7 @@ impl Guard {
         }
     }
 
-    /// Returns whether all of the workspace was looked at, within the limits of entries and time.
+    /// Returns whether all of the workspace was covered, within the limits of entries and time.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.is_whole

@@ -17,7 +17,7 @@ use crate::base::text::counted;
 /// The folder of the notes, in the store.
 const NOTES: &str = "jobs";
 
-/// A command that goes on after its call.
+/// A command that continues as a job after its call.
 #[must_use]
 pub struct Job {
     text: String,

@@ -1,5 +1,5 @@
-//! Changes that a command made outside the workspace, at paths that it was granted: each such place has steps of its own, and
-//! a step of the workspace names them, so that they are taken back with it.
+//! Changes that a command made outside the workspace, at paths that it was granted: each such place has steps of its own, and a
+//! step of the workspace names them, so that they are reverted together with it.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;

@@ -210,7 +210,7 @@ fn redo_leaves_out_what_a_newer_step_stands_for() {
     let texts = || ["a", "b", "c"].map(|name| scene.read(name));
     let again = steps.redo(1, false).expect("made again");
     assert_eq!((texts(), again.steps[0].number), (["1", "0", "1"].map(str::to_owned), 3));
-    // Also if the one before both is taken back; the order is that in which they were made.
+    // The same if the one before both is reverted; the order is that in which they were made.
     let _ = steps.undo(2, false).expect("taken back");
     assert_eq!(texts(), ["0", "0", "0"]);
     let none = steps.undo(1, false).expect_err("all are taken back").to_string();

@@ -15,7 +15,7 @@ use crate::steps::store::table::Change;
 
 /// Maximum number of copying threads.
 const THREADS_MAX: usize = 8;
-/// So many contents go into packs; fewer get a file each.
+/// Number of contents from which they go into packs; fewer get a file each.
 const PACKED_MIN: usize = 64;
 
 /// Copies the contents that these changes name and the store doesn't have, the earlier ones first, up to `bytes_max`; a state

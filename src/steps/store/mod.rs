@@ -1,5 +1,5 @@
-//! The store of steps: below the state directory, a folder for each workspace with a bare git object database, the
-//! records of steps, the table of what was there when last looked at, and a lock. Nothing of it is in the workspace.
+//! The store of steps: below the state directory, a folder for each workspace with a bare git object database, the records of
+//! steps, the table of entries at the last snapshot, and a lock. Nothing of it is in the workspace.
 
 pub(super) mod error;
 pub(super) mod packs;
