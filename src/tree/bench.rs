@@ -1,9 +1,9 @@
 //! The bench: the files of a draft as a directory, shown to commands in place of the workspace. It is a cache: only what a draft
 //! adopts from it counts, and it can be made again at any time. Files that git ignores stay on it.
 //!
-//! A bench has what differs from a tree that all sessions of the repository share ([`super::lower`]); both are shown over each
-//! other. Where a directory can't hide what lies below it, and if that is wanted, a bench has all files itself. For a sandbox
-//! that can't show layers there is a directory with all files beside it, in which commands write ([`whole`]).
+//! A bench has the differences from a tree that all sessions of the repository share ([`super::lower`]); both are shown as
+//! layers. If a directory can't hide the layer below it, or if that is wanted, a bench has all files itself. For a sandbox that
+//! can't show layers there is a directory with all files beside it, in which commands write ([`whole`]).
 
 mod note;
 mod whole;
@@ -283,7 +283,7 @@ impl Bench {
         }
     }
 
-    /// Brings it to the draft if a command has used it, so that another process takes it up as it is.
+    /// Brings it to the draft if a command has used it, so that another process can use it as it is.
     pub fn settle(&self) {
         let is_used = self.known.lock().is_some();
         if is_used && let Err(why) = self.ready() {
@@ -601,7 +601,7 @@ struct Others<'a> {
     new: BTreeSet<PathBuf>,
     /// The directory of the last path, and the repository in which it lies.
     last: Option<(PathBuf, Option<PathBuf>)>,
-    /// Those with changes that no commit takes.
+    /// Those with changes that no commit accepts.
     left_out: BTreeSet<PathBuf>,
 }
 

@@ -24,7 +24,7 @@ pub(super) const RULES_BYTES_MAX: u64 = 1024 * 1024;
 /// A pointer is shorter than that, as the specification says.
 const POINTER_BYTES_MAX: u64 = 1024;
 
-/// A path and what is to be there; `None` for nothing.
+/// A path and its new entry; `None` for no entry.
 type Put = (PathBuf, Option<(Mode, Content)>);
 
 impl Draft {

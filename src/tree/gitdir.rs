@@ -214,7 +214,7 @@ mod tests {
             fs::write(bench.dir().join("new"), "n").expect("a file");
             fs::write(bench.dir().join("mine"), "n").expect("a file");
             assert_eq!(there(&["status", "--porcelain"]), " M a.txt\n D z\n?? new");
-            // The session goes on: a commit with a record, whose files the bench doesn't have.
+            // The session continues: a commit with a record, whose files the bench doesn't have.
             let record = ws.join(RECORDS).join("id");
             fs::create_dir_all(&record).expect("a directory");
             fs::write(record.join("session.json"), "{}").expect("a file");

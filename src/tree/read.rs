@@ -181,7 +181,7 @@ impl Draft {
     }
 }
 
-/// Lists the files of a node without keeping what is read for that.
+/// Lists the files of a node without caching what is read for that.
 fn collect(objects: &dyn Objects, node: &Node, at: &Path, all: &mut Vec<(PathBuf, Content)>) {
     let is_hidden = |name: &[u8]| name.starts_with(b".");
     match node {

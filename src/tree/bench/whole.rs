@@ -403,7 +403,7 @@ mod tests {
         let (bench, draft) = bench_at(dir.path(), &[("a", "a"), ("d/e", "e")]);
         bench.ready().expect("ready");
         let (whole, table) = bench.in_whole().expect("a directory");
-        // Only a bench that is as a commit has it is written down.
+        // Only a bench in the state of a commit is recorded.
         let file = dir.path().join("bench.stamps");
         assert!(!file.exists());
         assert_eq!(Table::read(&table.bytes()).as_ref(), Some(&*table));
