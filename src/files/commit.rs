@@ -17,7 +17,7 @@ use super::*;
 use crate::base::hash::{path_name, sha256_hex};
 use crate::base::hex;
 
-/// Longest file that is looked at for a recovery, in bytes.
+/// Longest file that is read for a recovery, in bytes.
 const FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// Longest journal, in bytes: some thousand paths.
 const JOURNAL_BYTES_MAX: u64 = 32 * 1024 * 1024;
@@ -350,7 +350,7 @@ fn journal(root: &Root, changes: &[Change<'_>]) -> Result<Journal, CommitError> 
     Ok(journal)
 }
 
-/// Writes every new content beside its file, onto the disk; every old one is looked at before and after.
+/// Writes every new content beside its file, onto the disk; every old one is checked before and after.
 fn stage(
     root: &Root,
     journal: &Journal,

@@ -360,7 +360,7 @@ impl Stage<'_> {
                 let present = acl(&named(dir, name), ACL);
                 (present.clone(), present)
             }
-            // A directory that is made real first.
+            // A directory that is applied first.
             Err(PathError::Missing) => (None, None),
             Err(error) => return Err(error),
         };

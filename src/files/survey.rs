@@ -126,7 +126,7 @@ pub enum SurveyEnd {
     Time,
 }
 
-/// Directories that wait, and how many are being looked at.
+/// Directories that wait, and the number of those being examined.
 #[derive(Default)]
 struct Queue {
     waiting: VecDeque<PathBuf>,
