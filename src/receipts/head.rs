@@ -16,7 +16,7 @@ use crate::files::{replace_for_now, replace_private};
 const SYSLOG_SOCKET: &str = "/dev/log";
 /// Facility `authpriv` (10), severity `notice` (5): RFC 3164, section 4.1.1.
 const SYSLOG_PRIORITY: u8 = 10 * 8 + 5;
-/// Most digits of a record's number.
+/// Maximum number of digits of a record's number.
 const HEAD_NUMBER_MAX: usize = 20;
 /// Bytes of the newest anchors that are read; some 300,000 anchors.
 const ANCHORS_BYTES_MAX: u64 = 64 * 1024 * 1024;

@@ -118,8 +118,8 @@ pub fn tally(options: &Options) -> Result<Tally, ReceiptError> {
     count(options, u64::MAX)
 }
 
-/// Counts what was written since the last count, so that [`tally`] has little to read. A long log that was never counted is
-/// left to that.
+/// Counts the records since the last count, so that [`tally`] has little to read. A long log that was never counted is left to
+/// that.
 pub(super) fn keep_count(options: &Options) {
     // Without it the next count takes longer.
     let _ = count(options, KEPT_BYTES_MAX);
