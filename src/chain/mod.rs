@@ -14,7 +14,7 @@ pub use budget::{Limit, Span};
 pub const DANGEROUS_ACTIONS: &[(&str, &str)] = &[("canvas_purge", "canvas_purge"), ("payment", "money")];
 /// The classes of dangerous actions.
 pub const CLASSES: &[&str] = &["exec", "delete", "network", "money", "canvas_purge"];
-/// The most heat of a surface, in thousandths.
+/// Maximum heat of a surface, in thousandths.
 pub const HEAT_MAX: i64 = 50_000;
 /// Heat halves in this time.
 const HALF_LIFE_MS: i64 = 10 * 60 * 1_000;
