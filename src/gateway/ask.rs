@@ -1,4 +1,4 @@
-//! A look at a gateway from outside: the figures that it shows without a token.
+//! The public figures of a running gateway, which it shows without a token.
 
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};

@@ -1,4 +1,4 @@
-//! The database that the settings name: its address, how it is opened, and what is said when that fails.
+//! The database that the settings name: its address, how to open it, and the messages if that fails.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ const HINT_SERVER: &str =
 /// or `env:NAME` for a variable of `env` that has one of these.
 ///
 /// # Errors
-/// It is none of these, or an address with a password, which every user of this machine could read among the arguments.
+/// The text is none of these, or it is an address with a password, which every user of this machine could read in the arguments.
 pub fn database_target(database: &str, origin: &str, env: &Env) -> Result<Target, Failure> {
     if let Some(name) = database.strip_prefix("env:") {
         let value = env.get(OsStr::new(name)).and_then(|value| value.to_str());
@@ -26,7 +26,7 @@ pub fn database_target(database: &str, origin: &str, env: &Env) -> Result<Target
         return target(value).ok_or_else(|| Failure::user(format!("the variable {name} names no database")).hint(HINT));
     }
     let found = target(database);
-    // What isn't an address may still have a password.
+    // A text that isn't an address may still have a password.
     let shown = if database.contains('@') { "its value".to_owned() } else { format!("{database:?}") };
     let found = found.ok_or_else(|| Failure::user(format!("{origin}: {shown} isn't a database")).hint(HINT))?;
     if found.has_password() {
@@ -41,7 +41,7 @@ pub fn database_target(database: &str, origin: &str, env: &Env) -> Result<Target
 /// Returns the address of a server that a setting names beside the database, if it does.
 ///
 /// # Errors
-/// It is no address of a server, or its variable isn't set.
+/// The text isn't the address of a server, or its variable isn't set.
 pub fn server_address(setting: &str, text: &str, env: &Env) -> Result<Option<String>, Failure> {
     if text.is_empty() {
         return Ok(None);
@@ -72,10 +72,10 @@ pub fn open(target: &Target) -> Result<Ledger, Failure> {
     Ledger::open_at(target.clone()).map_err(|error| unusable(target, &error))
 }
 
-/// Opens a database that is there already.
+/// Opens an existing database.
 ///
 /// # Errors
-/// Those of [`open`]; or there is none.
+/// The errors of [`open`], or the database doesn't exist.
 pub fn open_existing(target: &Target) -> Result<Ledger, Failure> {
     match target {
         Target::File(path) if !path.exists() => Err(absent(path)),
@@ -83,7 +83,7 @@ pub fn open_existing(target: &Target) -> Result<Ledger, Failure> {
     }
 }
 
-/// Brings the schema up to date, or with `is_dry`, only looks. Returns the versions that it had and has then.
+/// Updates the schema, or with `is_dry`, only checks it. Returns the versions before and after.
 ///
 /// # Errors
 /// It can't be made or reached, belongs to another program, or a newer program has written it.
@@ -119,7 +119,7 @@ fn unusable(target: &Target, error: &LedgerError) -> Failure {
     }
 }
 
-/// A failure of the stores at the command line: something that the file's state forbids is a refusal.
+/// Turns an error of the stores into a failure of the command line: something that the file's state forbids is a refusal.
 #[must_use]
 pub fn of_ledger(error: &LedgerError) -> Failure {
     let kind = match error {

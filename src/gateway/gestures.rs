@@ -16,7 +16,7 @@ const PASSED: Duration = Duration::from_secs(1);
 /// Passes that are remembered.
 const PASSES_MAX: usize = 10_000;
 
-/// Those who look at canvases, and the passes of the gates.
+/// The streams that show canvases, and the passes of the gates.
 #[derive(Default)]
 pub struct Gestures {
     seen: Mutex<Seen>,
@@ -33,12 +33,12 @@ struct Seen {
 struct Hearer {
     tenant: String,
     project: String,
-    /// The streams that it names; none if it has everything.
+    /// The streams of events in its filter; none if it follows everything.
     streams: Vec<String>,
     frames: Sender<Bytes>,
 }
 
-/// A stream hears gestures for as long as this lives.
+/// A registration: the stream receives gestures until this is dropped.
 pub struct Hearing(Arc<Gestures>, u64);
 
 impl Drop for Hearing {
@@ -51,7 +51,7 @@ impl Gestures {
     /// Lets a stream hear the gestures of the canvases in its filter.
     pub fn hear(self: &Arc<Self>, who: &Identity, filter: &Filter, frames: &Sender<Bytes>) -> Hearing {
         let streams: Vec<String> = filter.stream.iter().chain(&filter.any_streams).cloned().collect();
-        // Types and no streams: those of the inbox, or decisions.
+        // A filter with types and without streams is an inbox's or one of decisions: it matches no canvas.
         let streams = if filter.any_types.is_empty() || !streams.is_empty() { streams } else { vec![String::new()] };
         let mut seen = self.seen.lock();
         seen.next += 1;
@@ -61,7 +61,7 @@ impl Gestures {
         Hearing(Arc::clone(self), id)
     }
 
-    /// Gives a frame to all clients that show a canvas; one without room for it misses it.
+    /// Sends a frame to all clients that show a canvas; a client without room for it misses it.
     pub fn show(&self, who: &Identity, stream: &str, frame: &str) {
         let seen = self.seen.lock();
         let frame = Bytes::from(frame.to_owned());

@@ -1,8 +1,8 @@
 //! The home of each project's agents: its conversations, its receipts and its workspace.
 //!
-//! The project `default` of the tenant `local` is this machine's own user, so a chat that begins here goes on in the shell. Every
-//! other project has directories of its own, named after the database, the tenant and the project: no project sees another's
-//! conversations, and gateways with different databases don't share any. It must not know requests and routes.
+//! The project `default` of the tenant `local` belongs to this machine's own user, so a chat that begins here continues in the
+//! shell. Every other project has directories of its own, named after the database, the tenant and the project: no project sees
+//! another's conversations, and gateways with different databases don't share any. It must not know requests and routes.
 //!
 //! Each machine counts its conversations from one. Machines that share a database have numbers of their own, and the id of a
 //! conversation has that of its machine in front, so that it never means another one's. The first machine's ids are those that its
@@ -29,15 +29,15 @@ use crate::store::{ConversationId, Store};
 
 /// Unused homes that stay open: each holds a database.
 const OPEN_MAX: usize = 32;
-/// Projects of a tenant that have a home. A project is any name in a header, so something must end their number.
+/// Limit on the projects of a tenant that have a home: a project is any name in a header.
 const PROJECTS_MAX: usize = 1_000;
 /// The directory of the homes in the state directory.
 const DIRECTORY: &str = "tenants";
 /// The beginning of the name of the file with the number of a machine, which ends with the database's id.
 const MACHINE: &str = "gateway-machine-";
-/// The number that stands for all machines where they share the workspaces.
+/// The number that means all machines, if they share the workspaces.
 const ALL_MACHINES: i64 = -1;
-/// Conversations of a machine: the ids of the next machine's begin above.
+/// Limit on the conversations of a machine: the next machine's ids begin here.
 const CONVERSATIONS_MAX: i64 = 1_000_000_000;
 
 /// The parts of a runtime that requests use.
@@ -74,7 +74,7 @@ pub struct Home {
     pub workspace: PathBuf,
     /// `true` if it is that of this machine's user.
     pub is_machines: bool,
-    /// Cached: when the receipts were checked, whether they hold, and how many do.
+    /// Cached result of the last check of the receipts: its time, whether the chain is valid, and the number of receipts.
     pub checked: Mutex<Option<(Instant, bool, u64)>>,
     /// The time when the end of the receipts was written into a log, and its number.
     pub anchored: Mutex<Option<(Instant, u64)>>,
@@ -135,7 +135,7 @@ impl Homes {
         fs::read_to_string(self.machine_file()?).ok()?.trim().parse::<u32>().ok().map(i64::from)
     }
 
-    /// Takes a number for this machine if it has none yet, and says that this gateway is there.
+    /// Assigns a number to this machine if it has none yet, and registers this gateway.
     ///
     /// # Errors
     /// The database fails, or the number can't be written down.
@@ -160,14 +160,14 @@ impl Homes {
     /// The conversation of this machine that has such an id.
     ///
     /// # Errors
-    /// The number of the machine that has it, if that is another one.
+    /// The number of the machine that has the conversation, if it is another machine.
     pub fn id_here(&self, id: i64) -> Result<i64, i64> {
         let (machine, conversation) = (id / CONVERSATIONS_MAX, id % CONVERSATIONS_MAX);
         if machine == self.machine { Ok(conversation) } else { Err(machine) }
     }
 
-    /// The number of the machine that has the workspace of the caller's project, or the one that stands for all. The workspace of a
-    /// machine's own user is always its own.
+    /// Returns the number of the machine that has the workspace of the caller's project, or the number that means all machines.
+    /// The workspace of a machine's own user is always on that machine.
     #[must_use]
     pub fn machine_of(&self, who: &Identity) -> i64 {
         match self.shares_workspaces && !is_machines((&who.tenant, &who.project)) {
@@ -176,7 +176,7 @@ impl Homes {
         }
     }
 
-    /// The home of the caller's project, which is made if it isn't there.
+    /// Returns the home of the caller's project, and makes it if it doesn't exist.
     ///
     /// # Errors
     /// It can't be made or opened, or the tenant has too many.
@@ -217,8 +217,8 @@ impl Homes {
         }
     }
 
-    /// Deletes the conversations on this machine in which a user of a tenant has asked; returns how many. Several machines that share
-    /// a database each count from one, so only a conversation that has the question is meant.
+    /// Deletes the conversations on this machine in which a user of a tenant asked something, and returns their number. An id may
+    /// belong to another machine that shares the database, so only a conversation that has the question is deleted.
     ///
     /// # Errors
     /// The database fails, or a home can't be opened.
@@ -248,8 +248,8 @@ impl Homes {
         Ok(count)
     }
 
-    /// Writes what the agents of a tenant's projects have on this machine: conversations and memories. Those of this machine's own
-    /// user are no tenant's.
+    /// Exports the data of a tenant's agents on this machine: conversations and memories. The data of this machine's own user
+    /// belongs to no tenant.
     ///
     /// # Errors
     /// A home can't be opened, or `put` fails.
@@ -279,7 +279,7 @@ impl Homes {
         Ok(())
     }
 
-    /// The workspace of the caller's project, whether it is there or not.
+    /// Returns the workspace of the caller's project, whether it exists or not.
     ///
     /// # Errors
     /// There is no home directory.
@@ -299,7 +299,7 @@ impl Homes {
 
     fn places_of(&self, (tenant, project): (&str, &str)) -> Answered<(PathBuf, PathBuf)> {
         let (tenants, workspaces) = self.places.as_ref().ok_or_else(|| failed("no HOME is set"))?;
-        // All workspaces lie beside each other, so that a sandbox can cover those of others one by one.
+        // All workspaces are in one directory, so that a sandbox can hide those of others one by one.
         let name = hash::sha256_hex(format!("{}\0{tenant}\0{project}", self.database).as_bytes());
         let directory = tenants.join(name_of(tenant)).join(name_of(project));
         Ok((directory, workspaces.join(&name[..32])))
@@ -333,7 +333,7 @@ fn is_machines(place: (&str, &str)) -> bool {
     place == ("local", "default")
 }
 
-/// The name of a directory for an id: an id may be `..`, and begins with `%` never.
+/// Returns the name of the directory for an id. An id may be `..`, and never begins with `%`.
 fn name_of(id: &str) -> String {
     match id.strip_prefix('.') {
         Some(rest) => format!("%2E{rest}"),

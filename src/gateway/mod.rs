@@ -1,8 +1,8 @@
 //! The team gateway: HTTP in front of the same gate, tools and receipts as the shell's, on one machine with SQLite or on several
 //! with PostgreSQL.
 //!
-//! It owns the listener, the checks in front of routing, who asks, the table of routes, and streams. It must not know the
-//! terminal or the line editor. Nothing of it exists until [`serve`] is called: no thread, socket or table.
+//! It owns the listener, the checks before routing, the identity of callers, the table of routes, and streams. It must not know
+//! the terminal or the line editor. None of it exists before [`serve`] is called: no thread, socket or table.
 //!
 //! ```text
 //! gw-http   sockets, checks, streams: one thread at a time, and the next one while it does the synchronous side of a request
@@ -81,7 +81,7 @@ use traces::Traces;
 pub const LISTEN: &str = "127.0.0.1:4117";
 /// Threads for requests, and places in their queue.
 const WORK: (usize, usize) = (8, 256);
-/// The same for streams, so that none waits for a request.
+/// Threads for the reads of streams, and the size of their queue, so that no stream waits for a request.
 const READ: (usize, usize) = (2, 1_024);
 /// Wait for running requests at the end.
 const END_WAIT: Duration = Duration::from_secs(10);
@@ -112,8 +112,8 @@ pub struct Listening {
     pub database: String,
 }
 
-/// Returns the address of the console: the one that the settings have for people, that of the gateway that serves the database
-/// now, or the one at which a gateway would listen.
+/// Returns the address of the console: the public address of the settings, the address of the gateway that serves the database
+/// now, or the address at which a gateway would listen.
 ///
 /// # Errors
 /// The database fails.
@@ -126,7 +126,7 @@ pub fn console_at(settings: &GatewaySettings, ledger: &Ledger) -> Result<String,
     Ok(format!("http://{}", serving.as_ref().unwrap_or(&settings.listen)))
 }
 
-/// Serves until `ended` says so. `begun` is called once, when clients can connect.
+/// Serves until `ended` reports the end. `begun` is called once, when clients can connect.
 ///
 /// # Errors
 /// The options are refused (a mode without its database, an address that others reach without encryption), another gateway
@@ -188,7 +188,7 @@ pub fn serve(
     Ok(())
 }
 
-/// Puts the parts of a gateway together; nobody can connect yet.
+/// Assembles a gateway, without accepting connections yet.
 fn assembled(
     ledger: Arc<Ledger>,
     parts: Parts,
@@ -242,7 +242,8 @@ fn near(address: SocketAddr) -> SocketAddr {
     }
 }
 
-/// Ends shared sessions and waits for requests. The thread of HTTP ends when it has answered the last one; one that hangs is left.
+/// Ends shared sessions and waits for requests. The HTTP thread ends when it has answered the last one; a thread that hangs is
+/// abandoned.
 fn end_requests(gateway: &Gateway, done: &Receiver<()>) {
     gateway.shares.end_all(GATEWAY_ENDED);
     if done.recv_timeout(END_WAIT).is_err() {
@@ -251,7 +252,8 @@ fn end_requests(gateway: &Gateway, done: &Receiver<()>) {
     }
 }
 
-/// The socket for sessions of the same user, where one user has the tenant. Without it the gateway works, and no session is shared.
+/// Opens the socket for sessions of the same user, if the tenant has only one user. Without it the gateway works, but no session
+/// can be shared.
 fn own_socket(gateway: &Gateway) -> Option<(UnixListener, Socket)> {
     if gateway.mode != Mode::Lab {
         return None;
@@ -285,11 +287,11 @@ fn meet_neighbours(gateway: &Arc<Gateway>, listen_at: Option<String>) -> std::io
     Ok(neighbours)
 }
 
-/// Finds the tenants whose routes name other back-ends than this program has, each with those routes. Only they aren't served:
-/// what the admin of one tenant sets must not end the service of the others.
+/// Finds the tenants whose routes name back-ends that this program doesn't have, each with those routes. Only these tenants
+/// aren't served: the settings of one tenant's admin must not end the service of the others.
 ///
 /// # Errors
-/// No tenant is left, or the database fails.
+/// Every tenant has such routes, or the database fails.
 fn unserved(ledger: &Ledger) -> Result<BTreeMap<String, Vec<String>>, Failure> {
     let here = ledger.engine();
     let tenants = ledger.accounts().tenants().map_err(|error| of_ledger(&error))?;
@@ -323,10 +325,10 @@ fn allowed_mode(word: &str) -> Result<Mode, Failure> {
     }
 }
 
-/// Refuses modes with tenants that don't trust each other where the database doesn't keep them apart.
+/// Refuses modes with tenants that don't trust each other, unless the database separates them.
 ///
 /// # Errors
-/// As said.
+/// The database doesn't separate tenants.
 pub fn check_mode(mode: Mode, target: &Target) -> Result<(), Failure> {
     if mode == Mode::Lab || target.is_server() {
         return Ok(());
@@ -340,7 +342,7 @@ pub fn check_mode(mode: Mode, target: &Target) -> Result<(), Failure> {
     ))
 }
 
-/// Refuses a class of actions that isn't there: the rule that it means would be missing.
+/// Refuses an unknown class of actions: otherwise the intended rule would have no effect.
 fn check_dangerous(named: &[String]) -> Result<(), Failure> {
     let is_known =
         |it: &&String| it.split_once('=').is_some_and(|(name, class)| !name.is_empty() && CLASSES.contains(&class));
@@ -349,7 +351,7 @@ fn check_dangerous(named: &[String]) -> Result<(), Failure> {
         .hint(format!("such as \"shop__pay=money\"; the classes are {}", CLASSES.join(", "))))
 }
 
-/// Programs of tenants that don't trust each other need a sandbox of namespaces.
+/// Checks that a sandbox with namespaces is available if tenants don't trust each other.
 fn check_sandbox(mode: Mode, parts: &Parts) -> Result<(), Failure> {
     if mode == Mode::Lab {
         return Ok(());

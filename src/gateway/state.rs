@@ -80,7 +80,7 @@ impl Gateway {
     /// Refuses the requests of a tenant whose routes can't be served.
     ///
     /// # Errors
-    /// They can't.
+    /// The tenant has such routes.
     pub(super) fn check_served(&self, tenant: &str) -> Answered<()> {
         let Some(routes) = self.unserved.get(tenant) else { return Ok(()) };
         let message =
@@ -88,8 +88,8 @@ impl Gateway {
         Err(Problem::new(503, "backend_unavailable", message).context(json!({"routes": routes})))
     }
 
-    /// Returns whether a tenant's personal data stays here. Without an answer of the database it does: what has left can't be called
-    /// back.
+    /// Returns whether a tenant's personal data must stay here. If the database doesn't answer, it must: data that was sent can't
+    /// be called back.
     pub(super) fn hides_personal(&self, tenant: &str) -> bool {
         self.ledger.safety().flag(tenant, PERSONAL).map_or(true, |flag| flag == Some(true))
     }
@@ -99,12 +99,12 @@ impl Gateway {
         i64::try_from(self.parts.settings.gateway.question_timeout_s).unwrap_or(i64::MAX / 1_000).saturating_mul(1_000)
     }
 
-    /// The emergency stop of this machine, as a reason.
+    /// Returns the reason of this machine's emergency stop, if it is on.
     pub(super) fn stopped(&self) -> Option<String> {
         estop::reason(&self.parts.env).unwrap_or_else(|failure| Some(failure.message))
     }
 
-    /// Since when the emergency stop of this machine is on, and by what, as far as that is known.
+    /// Returns the time since which the emergency stop of this machine is on, and its cause, as far as they are known.
     pub(super) fn stop_noted(&self) -> Option<(String, String)> {
         let (since, by) = estop::noted(&self.parts.env)?;
         Some((time_text("since", &since).ok()?, by))

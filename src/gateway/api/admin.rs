@@ -33,7 +33,7 @@ pub fn set_member(call: &Call<'_>) -> Answered<Reply> {
     Ok(Reply::ok(json!({"user": user, "role": role})))
 }
 
-/// `DELETE /admin/members`: ends a membership, but not one's own, so that somebody stays.
+/// `DELETE /admin/members`: ends a membership, but not the caller's own, so that at least one member remains.
 pub fn remove_member(call: &Call<'_>) -> Answered<Reply> {
     let who = call.who()?;
     let user = call.asked("user").ok_or_else(|| Problem::body("user is missing in the query"))?;
@@ -99,7 +99,7 @@ pub fn set_flag(call: &Call<'_>) -> Answered<Reply> {
     Ok(Reply::ok(json!({"flag": flag, "on": is_on})))
 }
 
-/// `DELETE /admin/flags`: from now on the tenant has the usual value again.
+/// `DELETE /admin/flags`: resets a flag of the tenant to its default.
 pub fn forget_flag(call: &Call<'_>) -> Answered<Reply> {
     let flag = call.asked("flag").ok_or_else(|| Problem::body("flag is missing in the query"))?;
     let who = call.who()?;
@@ -130,7 +130,7 @@ pub fn nodes(call: &Call<'_>) -> Answered<Reply> {
     Ok(Reply::ok(json!({"items": items, "next": null})))
 }
 
-/// Bytes of an archive that is given over HTTP; the command has no limit.
+/// Limit on an archive over HTTP, in bytes; the command has no limit.
 const ARCHIVE_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// The body of `POST /admin/erasures`.
 pub const ERASURE: &str = r#"{"type": "object", "additionalProperties": false, "required": ["user", "reason"], "properties": {
@@ -185,7 +185,7 @@ impl std::io::Write for Bounded {
     }
 }
 
-/// `POST /admin/erasures`: erases what a person has written. The chain of the log holds without it.
+/// `POST /admin/erasures`: erases everything that a person has written. The chain of the log stays valid.
 pub fn erase(call: &Call<'_>) -> Answered<Reply> {
     let user = call.text("user").unwrap_or_default();
     if !is_id(&user) {
@@ -193,7 +193,7 @@ pub fn erase(call: &Call<'_>) -> Answered<Reply> {
     }
     let who = call.who()?;
     let gateway = call.gateway;
-    // The conversations are found by the questions in the database, so these go last.
+    // The questions in the database are needed to find the conversations, so they are erased last.
     let conversations = gateway.homes.erase(&gateway.parts, &gateway.ledger, &who.tenant, &user)?;
     let erased = gateway.ledger.archive().erase(&who.tenant, Some(who), &user)?;
     tracing::info!(event = "texts_erased", erased, conversations, request_id = call.sent.request_id.as_str());

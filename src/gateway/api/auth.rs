@@ -67,7 +67,7 @@ pub fn me(call: &Call<'_>) -> Answered<Reply> {
 fn begun(call: &Call<'_>, paired: &Paired) -> Answered<Reply> {
     let accounts = call.gateway.ledger.accounts();
     let mode = accounts.mode(&paired.tenant)?.unwrap_or(call.gateway.mode);
-    // A code for more than the member may do gives no more, and the page shows what counts.
+    // A code for a higher role than the member's doesn't raise it, and the page shows the role that applies.
     let member = accounts.member(&paired.tenant, &paired.user)?;
     let role = TeamRole::of(&paired.role).zip(member).map_or(TeamRole::Viewer, |(code, member)| code.min(member));
     let memberships = json!([{"tenant": paired.tenant, "role": role.word(), "mode": mode.word()}]);

@@ -1,5 +1,5 @@
-//! Webhooks: a signed request of another program starts an unattended run of a question or of a procedure. The signature covers the time and the body,
-//! and each counts once.
+//! Webhooks: a signed request of another program starts an unattended run of a question or of a procedure. The signature covers
+//! the time and the body, and each signature is accepted once.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -27,7 +27,7 @@ pub const BYTES_MAX: usize = 256 * 1024;
 pub const ANY: &str = "{}";
 /// The header with the signature: `t=SECONDS,v1=HEX`.
 const SIGNATURE: &str = "x-reedclaw-signature";
-/// Most seconds between the signature's time and now.
+/// Largest difference between the signature's time and now, in seconds.
 const WINDOW_S: i64 = 300;
 
 /// The thing that a webhook begins.
@@ -55,7 +55,7 @@ fn hooked(call: &Call<'_>, name: &str) -> Option<(Hooked, String)> {
 /// `POST /hooks/{name}`.
 pub fn receive(call: &Call<'_>) -> Answered<Reply> {
     let (gateway, name) = (call.gateway, call.param("name"));
-    // A name that isn't there and a wrong signature give the same answer.
+    // An unknown name and a wrong signature get the same answer.
     let found = hooked(call, name);
     let secret = found.as_ref().map(|(_, secret)| secret.as_str());
     let signature = signed(call, secret.unwrap_or_default())?;
@@ -71,7 +71,7 @@ pub fn receive(call: &Call<'_>) -> Answered<Reply> {
     if !gateway.rates.take(format!("hook {name}"), rates::HOOK, Instant::now()) {
         return Err(Problem::rate_limited(rates::HOOK));
     }
-    // A procedure is this machine's user's.
+    // A procedure belongs to this machine's user.
     let (tenant, project) = match &hook {
         Hooked::Question(hook) => (hook.tenant.clone(), hook.project.clone()),
         Hooked::Procedure(_) => ("local".into(), "default".into()),
@@ -123,7 +123,7 @@ pub fn receive(call: &Call<'_>) -> Answered<Reply> {
     }
 }
 
-/// Begins a run of a procedure; it is stored before the answer says so, and works on a thread of its own.
+/// Begins a run of a procedure, which is stored before the answer and works on a thread of its own.
 fn begin(call: &Call<'_>, who: &Identity, procedure: &Procedure, body: String, signature: &str) -> Answered<Reply> {
     let parts = &call.gateway.parts;
     let place = call.gateway.running.take(who, None).ok_or_else(Problem::overloaded)?;
@@ -142,7 +142,7 @@ fn begin(call: &Call<'_>, who: &Identity, procedure: &Procedure, body: String, s
     let request = Request { config: parts.config.clone(), store: Some(Arc::clone(&parts.store)), ..Request::default() };
     let work = move || {
         if let Err(failure) = app::work_procedure(request, &journal, &place.cancel, &AtomicBool::new(false)) {
-            // What it did is kept; reedclaw sop status shows where it stopped.
+            // Its steps are stored; reedclaw sop status shows the one at which it stopped.
             tracing::warn!(event = "sop_failed", run = journal.run(), why = failure.message.as_str());
         }
     };

@@ -24,9 +24,9 @@ pub const ESTOP: &str = r#"{"type": "object", "additionalProperties": false, "pr
     "scope": {"enum": ["node", "tenant", "project", "action"]},
     "action": {"type": "string", "minLength": 1, "maxLength": 128},
     "reason": {"type": "string", "maxLength": 500}}}"#;
-/// Newest receipts that are looked through.
+/// Limit on the newest receipts that are searched.
 const RECEIPTS_MAX: usize = 10_000;
-/// A difference between this machine's clock and the database's that is worth a word.
+/// Difference between the clocks of this machine and the database above which it is reported.
 const SKEW_MS: i64 = 2_000;
 /// Time for which a check of the receipts counts.
 const CHECKED: Duration = Duration::from_secs(10);
@@ -50,10 +50,10 @@ pub fn status(call: &Call<'_>) -> Answered<Reply> {
     let began = Instant::now();
     let is_well = gateway.ledger.is_well();
     let lag_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
-    // Only this line is about the machine's clock: what ends, ends by the database's.
+    // Only this field uses the machine's clock: deadlines follow the database's.
     let skew_ms = gateway.ledger.now_ms().ok().map(|now| host::now_unix_ms() - now);
     let streams = gateway.streams.count();
-    // That of this machine's user is nothing to other tenants, and where theirs lie, neither.
+    // Other tenants don't see the workspace of this machine's user, or the directory of their own.
     let workspace = (who.tenant == "local").then(|| app::workspace_dir(&gateway.parts.settings, &gateway.parts.env));
     let leases = (who.role == TeamRole::Admin).then(|| {
         let lease = |(project, fence): (String, i64)| json!({"project": project, "fence": fence});
@@ -86,7 +86,7 @@ pub fn metrics(call: &Call<'_>) -> Answered<Reply> {
     Ok(Reply::text("text/plain; version=0.0.4", gateway.metrics.text(now)))
 }
 
-/// Returns whether a home's receipts hold, and how many there are; looked at anew after some seconds.
+/// Returns whether a home's receipts are valid, and their number; checks again after some seconds.
 fn receipts_state(gateway: &Gateway, home: &Home) -> (bool, u64) {
     let mut known = home.checked.lock();
     if let Some((_, is_valid, last)) = known.filter(|(at, ..)| at.elapsed() < CHECKED) {
@@ -141,7 +141,7 @@ pub fn search(call: &Call<'_>) -> Answered<Reply> {
     Ok(Reply::ok(json!({"items": hits.iter().map(item).collect::<Vec<Value>>()})))
 }
 
-/// `GET /receipts`: oldest first, after a number.
+/// `GET /receipts`: the receipts after a number, oldest first.
 pub fn receipts(call: &Call<'_>) -> Answered<Reply> {
     let (after, limit) = (call.number("after")?.unwrap_or(0), call.limit()?);
     let (tool, status) = (call.asked("tool"), call.asked("status"));
@@ -169,8 +169,8 @@ pub fn receipts(call: &Call<'_>) -> Answered<Reply> {
     Ok(Reply::ok(json!({"items": items, "next": next, "verified_to": receipts_state(call.gateway, &home).1})))
 }
 
-/// `POST /estop`: stops all tools of this machine (the file that every session looks at), or of a tenant, a project, or one
-/// action. Where a machine serves several tenants, none of them stops it. There is no clearing over HTTP.
+/// `POST /estop`: stops all tools of this machine (by the file that every session checks), or those of a tenant, a project, or
+/// one action. On a machine that serves several tenants, none of them can stop the machine. A stop can't be cleared over HTTP.
 pub fn estop(call: &Call<'_>) -> Answered<Reply> {
     call.gateway.gestures.forget();
     let who = call.who()?;
@@ -195,7 +195,7 @@ pub fn estop(call: &Call<'_>) -> Answered<Reply> {
     let was_stopped = call.gateway.stopped().is_some();
     let failed = |message: String| Problem::new(500, "internal", message);
     ops::estop::stop(&call.gateway.parts.env, "gateway").map_err(|failure| failed(failure.message))?;
-    // What stops is the file; the row and its event tell by whom.
+    // The file is what stops the tools; the row and its event record who set it.
     let since = call.gateway.ledger.safety().kill_node(who, &reason, !was_stopped)?;
     let since = call.gateway.stop_noted().map_or(since, |(since, _)| since);
     Ok(Reply::ok(json!({"stopped": true, "since": since})))

@@ -1,4 +1,4 @@
-//! The console's files over HTTP, with the policy that keeps scripts of others out.
+//! The console's files over HTTP, with the policy that blocks foreign scripts.
 
 use crate::gateway::http::call::{Call, Content, Reply};
 use crate::gateway::http::problem::{Answered, Problem};
@@ -25,13 +25,13 @@ pub fn root(_: &Call<'_>) -> Answered<Reply> {
     Ok(Reply { status: 302, headers: vec![("Location", "/ui/".to_owned())], content: Content::Empty })
 }
 
-/// `GET /ui/…`: a file. It holds nothing of anybody's, so it needs no token.
+/// `GET /ui/…`: a file. It contains no user's data, so it needs no token.
 pub fn file(call: &Call<'_>) -> Answered<Reply> {
     let file = web::file(call.param("path")).ok_or_else(Problem::not_found)?;
     let tag = format!("\"{}\"", &file.hash()[..32]);
     let is_of_frame = file.path.starts_with("terminal/") || file.path.starts_with("vendor/xterm");
     let policy = if is_of_frame { frame_policy(call) } else { POLICY.to_owned() };
-    // The frame has an origin of its own, for which this one is another.
+    // The frame has an opaque origin, which counts as another one.
     let resource = if is_of_frame { "cross-origin" } else { "same-origin" };
     let headers = vec![
         ("ETag", tag.clone()),

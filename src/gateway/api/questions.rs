@@ -84,7 +84,7 @@ fn may_answer(call: &Call<'_>, question: &Value) -> Answered<Result<(), &'static
     })
 }
 
-/// The reason of somebody whom a session isn't shared with.
+/// The reason for a caller with whom a session isn't shared.
 const NOT_SHARED: &str = "the session isn't shared with you for answering";
 
 /// The shared session that a question belongs to.
@@ -118,8 +118,8 @@ pub fn answer(call: &Call<'_>) -> Answered<Reply> {
     Ok(Reply::ok(json!({"accepted": true})))
 }
 
-/// `POST /questions/{question_id}/extend`: for those who may answer it and read slowly. The time of a shared session's question is the
-/// session's own.
+/// `POST /questions/{question_id}/extend`: for those who may answer it and need more time. The session itself sets the time of
+/// its questions.
 pub fn extend(call: &Call<'_>) -> Answered<Reply> {
     let (who, id) = (call.who()?, call.param("question_id"));
     let question = call.gateway.ledger.questions().get(who, id)?;

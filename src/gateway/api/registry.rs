@@ -15,7 +15,7 @@ use crate::gateway::http::problem::{Answered, Problem};
 use crate::ledger::DEPTH_MAX;
 use crate::proto::Task;
 
-/// Comes with the program.
+/// The source of cards that are built in.
 const REGISTRY: &str = "registry";
 /// Comes from this installation: its config, plugins or skills.
 const WORKSPACE: &str = "workspace";
@@ -104,13 +104,13 @@ pub fn flow(call: &Call<'_>) -> Answered<Reply> {
     one(call, "flow", procedures(call)?)
 }
 
-/// `GET /registry/personas`: instructions that open a conversation: those that a question can name, and those of models.
+/// `GET /registry/personas`: instructions that open a conversation: the personas of the config, and the system prompts of models.
 pub fn personas(call: &Call<'_>) -> Answered<Reply> {
     let settings = &call.gateway.parts.settings;
     let mut all = BTreeMap::from([("default".to_owned(), &settings.system_prompt)]);
     all.extend(settings.models.iter().map(|(name, model)| (name.clone(), &model.system_prompt)));
     all.retain(|name, text| name == "default" || !text.is_empty());
-    // Of a persona and a model with one name, a question means the persona.
+    // If a persona and a model have the same name, a question uses the persona.
     all.extend(settings.gateway.personas.iter().map(|(name, text)| (name.clone(), text)));
     let card = |(id, text): (String, &String)| {
         let card =
@@ -120,7 +120,7 @@ pub fn personas(call: &Call<'_>) -> Answered<Reply> {
     list(call, "persona", all.into_iter().map(card).collect())
 }
 
-/// `GET /registry/tasks`: the kinds of questions by which a router chooses, and the models that it chooses.
+/// `GET /registry/tasks`: the kinds of questions that routers distinguish, and the models for each.
 pub fn tasks(call: &Call<'_>) -> Answered<Reply> {
     let models = &call.gateway.parts.settings.models;
     let card = |word: &str| {
@@ -148,7 +148,7 @@ pub fn providers(call: &Call<'_>) -> Answered<Reply> {
     list(call, "provider", all.into_iter().map(card).collect())
 }
 
-/// Kind of place where a model's server is. The address itself stays here, for it may hold a password.
+/// Returns the kind of place of a model's server. The address itself isn't shown, since it may contain a password.
 fn place(endpoint: &str) -> &'static str {
     if endpoint.is_empty() {
         return "none";

@@ -25,7 +25,7 @@ pub const CHAT: &str = r#"{"type": "object", "additionalProperties": false, "req
     "conversation_id": {"type": "integer", "minimum": 1}, "model": {"type": "string", "minLength": 1, "maxLength": 256},
     "persona": {"type": "string", "minLength": 1, "maxLength": 128}, "stream": {"type": "boolean"},
     "output_schema": {"type": "object"}}}"#;
-/// The state of a run that goes on.
+/// The state of a run that hasn't ended.
 const RUNNING: &str = "running";
 /// The persona of a model's own system prompt.
 const PERSONA: &str = "default";
@@ -74,7 +74,7 @@ pub fn chat(call: &Call<'_>) -> Answered<Reply> {
     Ok(Reply::later(received, Duration::ZERO))
 }
 
-/// The conversation of this machine that has an id. That of another one is never looked for here.
+/// Returns the conversation of this machine with an id; another machine's conversation is refused.
 fn here(call: &Call<'_>, id: i64) -> Answered<i64> {
     let machine = match call.gateway.homes.id_here(id) {
         Ok(id) => return Ok(id),
@@ -117,7 +117,7 @@ pub fn get(call: &Call<'_>) -> Answered<Reply> {
     Ok(Reply::ok(call.gateway.ledger.runs().get(call.who()?, call.param("run_id"))?))
 }
 
-/// `POST /runs/{run_id}/cancel`: again changes nothing.
+/// `POST /runs/{run_id}/cancel`: repeating it changes nothing.
 pub fn cancel(call: &Call<'_>) -> Answered<Reply> {
     let (gateway, who, id) = (call.gateway, call.who()?, call.param("run_id"));
     let row = gateway.ledger.runs().get(who, id)?;
@@ -153,7 +153,7 @@ pub fn live(call: &Call<'_>) -> Answered<Reply> {
     Ok(Reply::text("text/event-stream", text))
 }
 
-/// A run that a webhook starts: no person is asked.
+/// Starts a run for a webhook, without a person to ask.
 pub fn start_unattended(
     call: &Call<'_>,
     (who, work): (&Identity, Option<Work>),

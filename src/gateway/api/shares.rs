@@ -28,10 +28,10 @@ pub const BEGIN: &str = r#"{"type": "object", "additionalProperties": false, "re
 const RETURN_MS: i64 = 60_000;
 /// The type of frames.
 pub const FRAMES: &str = "application/x-ndjson";
-/// Bytes of one request with frames; the last of them may begin below the publisher's own limit.
+/// Limit on one request with frames, in bytes; the last frame may begin below the publisher's own limit.
 pub const FRAMES_BYTES_MAX: usize = 512 * 1024;
 
-/// `POST /shares`; with the id of one that a gateway has left, it goes on.
+/// `POST /shares`; with the id of a session that its gateway left, it continues that session.
 pub fn begin(call: &Call<'_>) -> Answered<Reply> {
     let (gateway, who) = (call.gateway, call.who()?);
     let users = |name: &str| -> Vec<String> {
@@ -96,7 +96,7 @@ pub fn control(call: &Call<'_>) -> Answered<Reply> {
     Ok(Reply { status: 200, headers: Vec::new(), content })
 }
 
-/// The row of a session that the caller may watch. What isn't for them is like what doesn't exist.
+/// Returns the row of a session that the caller may watch. Other sessions look as if they didn't exist.
 pub fn watched(call: &Call<'_>, id: &str) -> Answered<Value> {
     let who = call.who()?;
     let row = call.gateway.ledger.shares().get(who, id)?;
@@ -114,7 +114,7 @@ pub fn list(call: &Call<'_>) -> Answered<Reply> {
     Ok(Reply::ok(json!({"items": items, "next": cursor_of(next)})))
 }
 
-/// Adds who watches now.
+/// Adds the current viewers.
 fn complete(call: &Call<'_>, row: &mut Value) -> Answered<()> {
     let id = row["share_id"].as_str().unwrap_or_default();
     let viewers = call.gateway.shares.find(call.who()?, id).map(|share| share.viewers());
@@ -129,7 +129,7 @@ pub fn get(call: &Call<'_>) -> Answered<Reply> {
     Ok(Reply::ok(row))
 }
 
-/// `DELETE /shares/{share_id}`: again changes nothing.
+/// `DELETE /shares/{share_id}`: repeating it changes nothing.
 pub fn end(call: &Call<'_>) -> Answered<Reply> {
     let (who, id) = (call.who()?, call.param("share_id"));
     let row = watched(call, id)?;
@@ -164,13 +164,13 @@ pub fn follow(call: &Call<'_>) -> Answered<Reply> {
     Ok(Reply { status: 200, headers: Vec::new(), content })
 }
 
-/// Returns whether a session was left by its gateway so short a time ago that it may be back soon.
+/// Returns whether its gateway left a session so recently that it may come back.
 fn may_return(row: &Value) -> bool {
     let ended = row["ended_ms"].as_i64().unwrap_or_default();
     row["why"] == GATEWAY_ENDED && now_unix_ms().saturating_sub(ended) < RETURN_MS
 }
 
-/// Another gateway of the same database has the session, or it waits for one.
+/// Returns the problem of a session that another gateway has, or that is between two gateways.
 pub fn elsewhere() -> Problem {
     let message = "the session isn't at this gateway: another one has it, or it comes back in a moment";
     Problem::new(503, "workspace_elsewhere", message).header("Retry-After", "5")

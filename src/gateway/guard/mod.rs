@@ -1,5 +1,4 @@
-//! The checks in front of routing, over every path: a page of another site, or a name that leads here by a trick, reaches
-//! nothing. Pure.
+//! The checks before routing, for every path: they stop a page of another site, and a name that was made to lead here. Pure.
 
 use axum::http::{HeaderMap, Method, header};
 
@@ -9,14 +8,14 @@ mod reach;
 
 pub use reach::{Origin, Reach};
 
-/// The names by which this gateway may be called.
+/// The names of this gateway.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Names {
-    /// Values of `Host` that are meant for it.
+    /// Accepted values of `Host`.
     hosts: Vec<String>,
-    /// Values of `Origin` that belong to it.
+    /// Accepted values of `Origin`.
     origins: Vec<String>,
-    /// Those of `Host` that a proxy serves with encryption.
+    /// Values of `Host` that a proxy serves with encryption.
     encrypted: Vec<String>,
 }
 
@@ -56,8 +55,8 @@ impl Names {
         {
             return Err(Problem::new(421, "misdirected", "the header Host doesn't name this gateway"));
         }
-        // The console's files hold nothing of anybody's: a link elsewhere may lead to them, and the frame of a shared screen,
-        // which has an origin of its own, asks for its scripts with `Origin: null`.
+        // The console's files contain no user's data: links elsewhere may lead to them, and the frame of a shared screen, which
+        // has an opaque origin, requests its scripts with `Origin: null`.
         let is_file = is_page && matches!(*method, Method::GET | Method::HEAD);
         if !is_file && !self.is_by_own_page(headers) {
             return Err(Problem::new(403, "origin_refused", "requests of other sites are refused"));
@@ -68,7 +67,7 @@ impl Names {
         Ok(())
     }
 
-    /// Returns whether a request is by no page, or by one of this gateway.
+    /// Returns whether a request is from a page of this gateway, or from no page at all.
     fn is_by_own_page(&self, headers: &HeaderMap) -> bool {
         let mut origins = headers.get_all(header::ORIGIN).iter();
         let is_ours = origins
@@ -93,7 +92,7 @@ fn check_type(headers: &HeaderMap) -> Answered<()> {
     Err(Problem::new(415, "unsupported_media_type", "a body has the content type application/json"))
 }
 
-/// A file has one type, and none that a page of another site can send without asking first.
+/// Checks that a file has one type, and not one that a page of another site can send without a preflight.
 fn check_no_form(headers: &HeaderMap) -> Answered<()> {
     const SIMPLE: [&str; 3] = ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data"];
     let mut kinds = headers.get_all(header::CONTENT_TYPE).iter();

@@ -13,7 +13,7 @@ use crate::proto::team::Mode;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Network {
     address: IpAddr,
-    /// Bits that count.
+    /// Length of the prefix.
     bits: u32,
 }
 
@@ -24,7 +24,7 @@ pub struct Origin {
     host: String,
 }
 
-/// The way by which clients beyond this machine reach the gateway.
+/// The ways in which clients on other machines reach the gateway.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reach {
     /// The address that people open.
@@ -154,7 +154,7 @@ impl Reach {
         Ok(reach)
     }
 
-    /// The address of the client: that of the connection, or, if it is one of a trusted proxy, the one that the proxy names.
+    /// Returns the address of the client: that of the connection, or, if that is a trusted proxy, the one that the proxy names.
     ///
     /// # Errors
     /// Another machine has connected without a proxy: its token would cross the network in plain text.
@@ -165,7 +165,7 @@ impl Reach {
         }
         let lines = headers.get_all("x-forwarded-for").iter().filter_map(|line| line.to_str().ok());
         let named: Vec<&str> = lines.flat_map(|line| line.split(',')).map(str::trim).collect();
-        // Each proxy adds the one that it was called by at the end; what comes before the first stranger may be made up.
+        // Each proxy appends the address that called it; everything before the first untrusted address may be forged.
         let mut client = peer;
         for text in named.iter().rev() {
             let Some(address) = address_in(text) else { break };

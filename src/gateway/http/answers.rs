@@ -1,5 +1,5 @@
-//! The schemas of answers, for the OpenAPI document. Debug builds hold each answer against its schema, so that the document
-//! can't promise what the handlers don't keep.
+//! The schemas of answers, for the OpenAPI document. Debug builds check each answer against its schema, so that the document and
+//! the handlers agree.
 
 use std::sync::LazyLock;
 
@@ -9,7 +9,7 @@ use super::route::Route;
 
 /// The place of a shape in the file.
 const IN_FILE: &str = "#/$defs/";
-/// Its place in the document.
+/// The path of a shape in the document.
 const IN_DOCUMENT: &str = "#/components/schemas/";
 
 static FILE: LazyLock<Value> = LazyLock::new(|| {

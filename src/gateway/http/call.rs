@@ -21,9 +21,9 @@ use crate::proto::team::Identity;
 
 /// The type of JSON.
 pub const JSON: &str = "application/json";
-/// Most items of a list.
+/// Largest number of items of a list.
 pub const LIMIT_MAX: usize = 500;
-/// Items of a list unless `limit` says otherwise.
+/// Number of items of a list without `limit`.
 const LIMIT: usize = 100;
 
 /// A request whose head was checked.
@@ -32,7 +32,7 @@ pub struct Sent {
     pub route: &'static Route,
     /// The id of the request.
     pub request_id: String,
-    /// Values of the path's names; `None` if one of them is no text.
+    /// Values of the names in the path; `None` if one of them isn't valid text.
     pub params: Option<BTreeMap<String, String>>,
     /// The query, as sent.
     pub query: String,
@@ -103,12 +103,12 @@ pub enum Content {
 pub enum Progress {
     /// A person is asked: the answer for a client that doesn't wait.
     Asked(Value),
-    /// Over.
+    /// The end.
     Done(Box<Answered<Reply>>),
 }
 
 impl Reply {
-    /// The answer comes later.
+    /// Returns a reply that comes later.
     #[must_use]
     pub fn later(steps: mpsc::UnboundedReceiver<Progress>, wait: Duration) -> Self {
         Self { status: 200, headers: Vec::new(), content: Content::Later(steps, wait) }
@@ -156,7 +156,7 @@ impl Call<'_> {
     /// Returns the caller.
     ///
     /// # Errors
-    /// The route is public: nobody is known.
+    /// The route is public, so there is no caller.
     pub fn who(&self) -> Answered<&Identity> {
         self.identity.as_ref().ok_or_else(Problem::unauthenticated)
     }
@@ -173,10 +173,10 @@ impl Call<'_> {
         self.query.get(name).cloned()
     }
 
-    /// A whole number of the query.
+    /// Returns an integer field of the query.
     ///
     /// # Errors
-    /// It is none.
+    /// The field isn't an integer.
     pub fn number(&self, name: &str) -> Answered<Option<i64>> {
         let number = |text: &String| {
             let number = text.parse().ok().filter(|number| *number >= 0);
@@ -185,7 +185,7 @@ impl Call<'_> {
         self.query.get(name).map(number).transpose()
     }
 
-    /// Number of items that are wanted.
+    /// Returns the requested number of items.
     ///
     /// # Errors
     /// `limit` isn't between 1 and 500.
@@ -198,7 +198,7 @@ impl Call<'_> {
     /// The mark of the page before in a list from the newest to older items, by `cursor`.
     ///
     /// # Errors
-    /// The cursor is none of such a list.
+    /// The cursor isn't one of such a list.
     pub fn mark(&self) -> Answered<Mark> {
         let Some(text) = self.asked("cursor") else { return Ok(Mark::newest()) };
         let mark = text.split_once('-').and_then(|(at, id)| {
@@ -214,7 +214,7 @@ impl Call<'_> {
         self.body[name].as_str().map(str::to_owned)
     }
 
-    /// A whole number of the body.
+    /// Returns an integer field of the body.
     #[must_use]
     pub fn whole(&self, name: &str) -> Option<i64> {
         self.body[name].as_i64()

@@ -54,9 +54,9 @@ const HEAD_WAIT: Duration = Duration::from_secs(5);
 const BODY_WAIT: Duration = Duration::from_secs(30);
 /// Bytes of a body that comes without a token.
 const UNKNOWN_BYTES_MAX: usize = 64 * 1024;
-/// Interval at which shared sessions are looked after.
+/// Interval for maintaining shared sessions.
 const TICK: Duration = Duration::from_secs(1);
-/// Interval for removing what is too old.
+/// Interval for removing old data.
 const TIDY: Duration = Duration::from_secs(3_600);
 /// Time after which a client that takes nothing is dropped.
 const STALLED: Duration = Duration::from_secs(30);
@@ -78,17 +78,17 @@ enum Peer {
     Own,
 }
 
-/// The sender of a request: its address, as far as proxies are trusted to name it.
+/// The sender of a request: its address, if necessary as a trusted proxy names it.
 #[derive(Clone, Copy)]
 struct Client {
     address: IpAddr,
     is_own: bool,
 }
 
-/// Starts the thread; the receiver says when it has ended.
+/// Starts the thread; the receiver reports its end.
 pub fn start(gateway: Arc<Gateway>, listeners: Listeners) -> io::Result<(JoinHandle<()>, Receiver<()>)> {
     let (ended, has_ended) = sync_channel(1);
-    // One thread works at a time, and another one goes on with the rest while it stands still for a request.
+    // One thread works at a time, and another one takes over the rest while it blocks in a request.
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).thread_name("gw-http").enable_all().build()?;
     let thread = std::thread::Builder::new().name("gw-http".into()).spawn(move || {
@@ -118,7 +118,7 @@ async fn accept(gateway: Arc<Gateway>, listeners: Listeners) {
                 spawn_connection((gateway, router), Watched { socket, deadline: None }, Peer::Net(address), place);
             }),
             accepted = next(own.as_ref()) => accepted.map(|socket| {
-                // Only the same user can reach it, by the directory's mode; the kernel confirms it.
+                // The directory's mode admits only the same user; the kernel confirms it.
                 if socket.peer_cred().is_ok_and(|peer| peer.uid() == nix::unistd::getuid().as_raw()) {
                     spawn_connection((gateway, router), Watched { socket, deadline: None }, Peer::Own, place);
                 }
@@ -126,7 +126,7 @@ async fn accept(gateway: Arc<Gateway>, listeners: Listeners) {
             _ = stopping.wait_for(|is_stopping| *is_stopping) => break,
         };
         if is_accepted.is_err() {
-            // Usually no descriptors are left: they come back when others end.
+            // Usually the descriptors have run out: some are free again when other connections end.
             sleep(Duration::from_millis(100)).await;
         }
     }
@@ -134,7 +134,7 @@ async fn accept(gateway: Arc<Gateway>, listeners: Listeners) {
     let _ = timeout(END_WAIT + DROP_WAIT, places.acquire_many(most)).await;
 }
 
-/// Removes what is too old, again and again.
+/// Removes old data periodically.
 async fn tidy(gateway: Arc<Gateway>) {
     loop {
         sleep(TIDY).await;
@@ -145,7 +145,7 @@ async fn tidy(gateway: Arc<Gateway>) {
     }
 }
 
-/// The next connection by the Unix socket; never, if there is none.
+/// Accepts the next connection through the Unix socket; never returns if there is none.
 async fn next(own: Option<&UnixListener>) -> io::Result<tokio::net::UnixStream> {
     match own {
         Some(own) => own.accept().await.map(|(socket, _)| socket),
@@ -243,7 +243,7 @@ async fn answer(gateway: &Arc<Gateway>, router: Router, mut request: Request, pe
             Err(Problem::new(403, "forbidden", "other machines come through a trusted proxy only"))
         }
         (Peer::Net(_), Ok(_)) => gateway.names.check(&method, request.headers(), kind),
-        // No page can reach it.
+        // Pages can't reach the socket.
         (Peer::Own, _) => Ok(()),
     };
     let address = client.unwrap_or(HERE);
@@ -275,7 +275,7 @@ async fn answer(gateway: &Arc<Gateway>, router: Router, mut request: Request, pe
     response
 }
 
-/// The request's id, made or taken once.
+/// The request's id, either the client's or a new one.
 #[derive(Clone)]
 struct RequestId(String);
 
@@ -423,7 +423,7 @@ fn respond(gateway: &Arc<Gateway>, reply: Reply) -> Response {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::from_u16(reply.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let (kind, body) = match reply.content {
-        // The last two were dealt with before.
+        // The caller has handled the last two.
         Content::Empty | Content::Later(..) | Content::Passed(_) => (None, Body::empty()),
         Content::Json(value) => (Some(JSON), Body::from(value.to_string())),
         Content::Text(kind, text) => (Some(kind), Body::from(text)),

@@ -11,10 +11,10 @@ use crate::base::percent;
 use crate::base::time::utc_ms;
 use crate::schema::Schema;
 
-/// Reads a query; a name that the route doesn't know is refused, and so is one that comes twice.
+/// Parses a query; refuses an unknown or repeated name.
 ///
 /// # Errors
-/// As said, and a percent code that stands for no character.
+/// A name is unknown or repeated, or a percent code is invalid.
 pub fn query(text: &str, known: &[&str]) -> Answered<BTreeMap<String, String>> {
     let mut fields = BTreeMap::new();
     for pair in text.split('&').filter(|pair| !pair.is_empty()) {
@@ -38,7 +38,7 @@ pub fn query(text: &str, known: &[&str]) -> Answered<BTreeMap<String, String>> {
 /// Reads a time with its offset, in Unix milliseconds; `name` is that of its field.
 ///
 /// # Errors
-/// It is none.
+/// The text isn't a time.
 pub fn time_ms(name: &str, text: &str) -> Answered<i64> {
     let moment: Result<jiff::Timestamp, _> = text.parse();
     let wrong = |_| Problem::body(format!("{name} must be a time such as 2026-12-31T12:00:00Z"));
@@ -48,7 +48,7 @@ pub fn time_ms(name: &str, text: &str) -> Answered<i64> {
 /// The same in the form in which times are stored, so that texts compare as times do.
 ///
 /// # Errors
-/// It is none.
+/// The text isn't a time.
 pub fn time_text(name: &str, text: &str) -> Answered<String> {
     Ok(utc_ms(time_ms(name, text)?))
 }
@@ -89,14 +89,14 @@ impl Schemas {
     /// Reads a body and holds it against the route's schema.
     ///
     /// # Errors
-    /// It is no JSON, or not what the schema says.
+    /// The body isn't JSON, or doesn't match the schema.
     pub fn body(&self, bytes: &[u8], schema: &'static str) -> Answered<Value> {
         let value: Value = if bytes.is_empty() {
             Value::Object(serde_json::Map::new())
         } else {
             serde_json::from_slice(bytes).map_err(|error| Problem::body(format!("the body is no JSON: {error}")))?
         };
-        // The character has no other form in JSON.
+        // JSON has no other form for this character.
         if bytes.windows(5).any(|part| part == b"u0000") && has_nul(&value) {
             return Err(no_nul("body"));
         }

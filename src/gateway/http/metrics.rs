@@ -12,17 +12,17 @@ const BOUNDS_S: [f64; 10] = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 2.5, 10.
 /// The state of the gateway at a moment.
 #[derive(Clone, Copy, Debug)]
 pub struct Gauges {
-    /// The chains of receipts hold.
+    /// True if the chains of receipts are valid.
     pub is_chain_valid: bool,
     /// Streams that are open.
     pub streams: usize,
-    /// Positions by which the slowest of them is behind.
+    /// Number of positions by which the slowest stream lags.
     pub lag: i64,
     /// Requests that wait for a thread.
     pub waiting: usize,
     /// Commits of appended events, and the events.
     pub batches: (u64, u64),
-    /// Workspaces that other gateways leave to this one.
+    /// Number of workspaces that this gateway holds a lease on.
     pub leases: usize,
 }
 
@@ -39,9 +39,9 @@ pub struct Metrics {
     pub provider_errors: AtomicU64,
     /// Requests that the database failed.
     pub database_errors: AtomicU64,
-    /// Pages of logs that a replica gave.
+    /// Number of pages of logs read from a replica.
     pub replica_reads: AtomicU64,
-    /// Those that a replica should have given, and the server itself gave.
+    /// Number of pages meant for a replica that the server itself returned.
     pub replica_misses: AtomicU64,
     /// Questions that calls wait for.
     pub questions_open: AtomicU64,

@@ -1,6 +1,6 @@
-//! The way of a request to the gateway of the same database that has what it is about: once, with the caller's own token, to an
-//! address that the other gateway's own config names. No request, tenant or row of one can name such an address. It must not know
-//! what a request means.
+//! Forwarding of a request to the gateway of the same database that has the workspace, run or session: once, with the caller's
+//! own token, to an address from that gateway's own config. No request, tenant or row of a tenant can name such an address. It
+//! must not know the meaning of a request.
 
 use std::io;
 use std::pin::pin;
@@ -28,16 +28,16 @@ use crate::gateway::Gateway;
 use crate::gateway::guard::Origin;
 use crate::ledger::Node;
 
-/// The header of a request that a gateway has passed on: the id of the gateway that it is meant for.
+/// The header of a forwarded request: the id of the gateway that it is meant for.
 pub const HOP: &str = "x-reedclaw-hop";
 /// Wait for a connection to another gateway.
 const CONNECT: Duration = Duration::from_secs(5);
 /// Interval for looking whether a gateway lives that hasn't answered yet: a run may take long.
 const LOOK: Duration = Duration::from_secs(5);
-/// Silence after which an answer has ended: a stream says something each 15 s.
+/// Silence after which an answer is considered ended: a stream sends something every 15 s.
 const SILENCE: Duration = Duration::from_secs(60);
-/// Headers of a request that go on, beside those that say who asks and for what. The others are about one connection, or are a
-/// browser's or a proxy's, and were looked at here.
+/// Headers of a request that are forwarded, besides those in `HEADERS`. The others concern one connection, or are a browser's or
+/// a proxy's, and were checked here.
 const ASKED: [&str; 6] = ["accept", "authorization", "content-type", "last-event-id", "prefer", "traceparent"];
 /// Headers of an answer that come back.
 const ANSWERED: [&str; 6] =
@@ -47,10 +47,10 @@ const ANSWERED: [&str; 6] =
 trait Wire: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<W: AsyncRead + AsyncWrite + Unpin + Send> Wire for W {}
 
-/// Refuses a request that was passed on to another gateway than this one: its address belongs to somebody else now.
+/// Refuses a request that was forwarded to another gateway than this one, since the address has a new owner.
 ///
 /// # Errors
-/// As said.
+/// The request names another gateway.
 pub fn check(gateway: &Gateway, headers: &HeaderMap) -> Answered<()> {
     match headers.get(HOP) {
         Some(meant) if meant != gateway.node_id.as_str() => {
@@ -61,11 +61,11 @@ pub fn check(gateway: &Gateway, headers: &HeaderMap) -> Answered<()> {
     }
 }
 
-/// Asks the gateway that has what a request is about, if the refusal names one with an address.
+/// Forwards a request to the gateway that can serve it, if the refusal names one with an address.
 ///
 /// # Errors
-/// The refusal, if there is none, it can't be reached, or the request was passed on before. If it was asked, and doesn't answer,
-/// nobody knows whether it has done it, which is another error.
+/// The refusal itself, if it names no gateway, the gateway can't be reached, or the request was forwarded before. If the gateway
+/// was reached and doesn't answer, it is unknown whether it has served the request, which is a different error.
 pub async fn pass(gateway: &Arc<Gateway>, sent: &Sent, refusal: Problem) -> Answered<Reply> {
     // A session of this machine's user has no token that another gateway could check.
     let may_go_on = !sent.is_own && sent.headers.contains_key(header::AUTHORIZATION) && !sent.headers.contains_key(HOP);
@@ -119,21 +119,22 @@ async fn ask(
             Err(_) => {}
         }
     };
-    // Each answer of a gateway has the request's id. One without is by a proxy in front of it, say, if it is down.
+    // Each answer of a gateway has the request's id. One without it is from a proxy in front of the gateway, such as when the
+    // gateway is down.
     match answer.headers().get("x-request-id").is_some_and(|id| id == sent.request_id.as_str()) {
         true => Ok(answer),
         false => Err(io::Error::other(format!("no gateway answers there, but something else: {}", answer.status()))),
     }
 }
 
-/// Returns whether the database knows that a gateway lives no more. Without the database nothing is known.
+/// Returns whether the database records that a gateway is dead. If the database fails, the answer is false.
 async fn is_dead(gateway: &Arc<Gateway>, node: &Node) -> bool {
     let at_work = Arc::clone(gateway);
     let living = gateway.work.run("", move || at_work.ledger.nodes().list()).await;
     matches!(living, Ok(Ok(living)) if !living.iter().any(|it| it.id == node.id))
 }
 
-/// The request as it goes on: the same, but for what is about the connection.
+/// Builds the forwarded request: the same, without the headers of the connection.
 fn request(sent: &Sent, node: &Node, to: &Origin) -> io::Result<Request> {
     let mut request = Request::new(Body::from(sent.body.clone()));
     *request.method_mut() = sent.route.method();
@@ -190,7 +191,7 @@ async fn encrypted(gateway: &Gateway, name: &str, socket: TcpStream) -> io::Resu
     Ok(Box::new(tokio_rustls::TlsConnector::from(settings).connect(name, socket).await?))
 }
 
-/// Without a server for the database no other gateway shares it.
+/// Refuses: without a database server, gateways can't share a database.
 #[cfg(not(feature = "postgres"))]
 async fn encrypted(_: &Gateway, _: &str, _: TcpStream) -> io::Result<Box<dyn Wire>> {
     Err(io::ErrorKind::Unsupported.into())

@@ -1,4 +1,4 @@
-//! The OpenAPI 3.1 document, made from the table of routes: what it says of a body is what a request is held against.
+//! The OpenAPI 3.1 document, made from the table of routes: the schemas of bodies are those that requests are checked against.
 
 use serde_json::{Map, Value, json};
 
@@ -6,7 +6,7 @@ use super::answers;
 use super::route::{Needs, Route};
 use crate::gateway::ROUTES;
 
-/// Headers that say who asks and for what; in `lab` all of them have defaults.
+/// Headers with the caller's identity and the ids of a request; in `lab` all of them have defaults.
 pub(super) const HEADERS: [&str; 10] = [
     "X-Mode",
     "X-Tenant-Id",
@@ -55,7 +55,7 @@ pub fn document() -> Value {
     })
 }
 
-/// Returns whether a route gives the console's files, which are no part of the contract.
+/// Returns whether a route serves the console's files, which aren't part of the contract.
 fn is_page(route: &Route) -> bool {
     route.path == "/" || route.path.starts_with("/ui/")
 }
@@ -95,7 +95,7 @@ fn operation(route: &Route) -> Value {
     };
     responses.extend(errors(route).map(|(status, why)| (status.to_string(), error(why))));
     if route.path == "/health" {
-        // Its word, and no error.
+        // The status of a health check, not an error.
         responses.insert("503".into(), success(route, 503));
     }
     let mut operation = json!({"summary": route.summary, "parameters": parameters, "responses": responses});
@@ -114,7 +114,7 @@ fn operation(route: &Route) -> Value {
     operation
 }
 
-/// The answer with a status that is no error: its types of content.
+/// Returns the answer with a status that isn't an error: its content types.
 fn success(route: &Route, status: u16) -> Value {
     let mut answer = json!({"description": "done"});
     if !matches!(status, 204 | 302 | 304) {
@@ -128,8 +128,7 @@ fn success(route: &Route, status: u16) -> Value {
     answer
 }
 
-/// Returns whether an `Accept` of a request lets a route answer: with one of its own types, or with JSON, which errors
-/// are.
+/// Returns whether a route can answer a request with this `Accept`: with one of its own types, or with JSON, the type of errors.
 pub(super) fn is_acceptable(route: &Route, accept: &str) -> bool {
     let kinds = || types(route).iter().copied().chain([JSON]);
     let names = |range: &str| match range.strip_suffix("/*") {
@@ -163,7 +162,8 @@ fn types(route: &Route) -> &'static [&'static str] {
     }
 }
 
-/// The statuses of errors that a route can answer with. The tests' walk over all routes, and schemathesis, hold answers against them.
+/// Returns the statuses of errors that a route can answer with. The tests' walk over all routes, and schemathesis, check answers
+/// against them.
 fn errors(route: &Route) -> impl Iterator<Item = (u16, &'static str)> {
     let is_write = route.method != "GET";
     let is_health = route.path == "/health";
@@ -191,12 +191,12 @@ fn errors(route: &Route) -> impl Iterator<Item = (u16, &'static str)> {
     all.into_iter().filter(|(.., can_be)| *can_be).map(|(status, why, _)| (status, why))
 }
 
-/// Returns whether another gateway may have what a request is about.
+/// Returns whether a request to a route may be forwarded to another gateway.
 fn is_passed_on(route: &Route) -> bool {
     matches!(route.path, "/chat" | "/sse/runs/{run_id}" | "/runs/{run_id}/cancel")
 }
 
-/// Returns the schema of a name in a path: an id, but a stream is several of them.
+/// Returns the schema of a name in a path: an id, or for a stream, several of them.
 fn path_schema(name: &str) -> Value {
     match name {
         "stream_id" => json!({"type": "string", "pattern": "^[A-Za-z0-9._:/-]{1,200}$"}),

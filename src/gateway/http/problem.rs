@@ -14,7 +14,7 @@ pub struct Problem {
     pub code: &'static str,
     /// The message, for people.
     pub message: String,
-    /// Members that only some errors have, apart so that a result stays small.
+    /// Members that only some errors have, boxed to make results small.
     pub details: Box<Details>,
 }
 
@@ -25,11 +25,11 @@ pub struct Details {
     pub context: Option<Value>,
     /// More fields of the error: `expected_rev`, `details`.
     pub fields: Map<String, Value>,
-    /// Fields beside the error: the recovery of a conflict.
+    /// Fields beside the error: the data to recover from a conflict.
     pub beside: Map<String, Value>,
     /// More headers.
     pub headers: Vec<(&'static str, String)>,
-    /// The gateway that has what the request is about.
+    /// The gateway that can serve the request.
     pub elsewhere: Option<Node>,
 }
 
@@ -49,13 +49,13 @@ impl Problem {
         Self::new(400, "body_invalid", message)
     }
 
-    /// Something that doesn't exist, or belongs to another tenant: both give the same bytes.
+    /// Something that doesn't exist, or belongs to another tenant: both get exactly the same answer.
     #[must_use]
     pub fn not_found() -> Self {
         Self::new(404, "not_found", "there is no such thing here")
     }
 
-    /// Too many requests for a rate: there is place for another one after its time.
+    /// Too many requests for a rate; the header gives the time until the next one is accepted.
     #[must_use]
     pub fn rate_limited(rate: Rate) -> Self {
         let seconds = rate.seconds();
@@ -77,19 +77,20 @@ impl Problem {
         Self::new(503, "overloaded", "the gateway has too much to do; try again in a second").header("Retry-After", "1")
     }
 
-    /// No token, or one that doesn't count: the same answer for all of these.
+    /// A missing or an invalid token: the answer is the same.
     #[must_use]
     pub fn unauthenticated() -> Self {
         Self::unknown("a valid token is needed in the header Authorization: Bearer")
     }
 
-    /// The same about something else than a token.
+    /// An invalid secret other than a token.
     #[must_use]
     pub fn unknown(message: &str) -> Self {
         Self::new(401, "unauthenticated", message).header("WWW-Authenticate", "Bearer")
     }
 
-    /// Another gateway of the same database has `what`: the request goes on there, and if that can't be, this refusal names that one.
+    /// Another gateway of the same database has `what`: the request is forwarded there, or if that fails, this refusal names the
+    /// gateway.
     #[must_use]
     pub fn is_elsewhere(what: &str, node: Option<Node>) -> Self {
         let message = match node.as_ref().and_then(|node| node.address.as_ref()) {
@@ -108,7 +109,7 @@ impl Problem {
         self
     }
 
-    /// Names the gateway that has what the request is about.
+    /// Names the gateway that can serve the request.
     #[must_use]
     pub fn elsewhere(mut self, node: Option<Node>) -> Self {
         self.details.elsewhere = node;

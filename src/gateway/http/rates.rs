@@ -8,10 +8,9 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Buckets that are remembered. One that is full again is as one that was never used; beyond that the ones unused for the
-/// longest are forgotten.
+/// Limit on the buckets. A full bucket is like a new one and is forgotten first; after those, the least recently used ones are.
 const BUCKETS_MAX: usize = 10_000;
-/// Buckets that make room at once, so that not each request has to look at all of them.
+/// Number of buckets that are removed at once, so that not every request has to scan all of them.
 const FORGOTTEN_AT_ONCE: usize = BUCKETS_MAX / 10;
 
 /// Time for which a secret is refused at most without another look.
@@ -19,7 +18,7 @@ const REFUSED_FOR: Duration = Duration::from_millis(50);
 /// Maximum number of secrets that are refused without another look.
 const REFUSED_MAX: usize = 1_000;
 
-/// Speed at which a bucket fills, and the amount that it holds.
+/// The rate at which a bucket fills, and its size.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rate {
     /// Requests a second.
@@ -29,7 +28,7 @@ pub struct Rate {
 }
 
 impl Rate {
-    /// So many requests a second, and for a moment `times` as many.
+    /// Returns a rate of `each_second` requests, with a burst of `times` as many.
     #[must_use]
     pub fn of(each_second: u64, times: u32) -> Self {
         let each_second = f64::from(u32::try_from(each_second).unwrap_or(u32::MAX));
@@ -48,7 +47,7 @@ impl Rate {
 
 /// The burst of a tenant's requests, as a multiple of those in a second.
 pub const TENANT_BURST: u32 = 2;
-/// The same of a user's.
+/// The burst of a user's requests, as the same multiple.
 pub const USER_BURST: u32 = 4;
 /// Wrong secrets of an address: ten a minute.
 pub const WRONG_SECRETS: Rate = Rate { each_second: 10.0 / 60.0, burst: 10.0 };
@@ -73,8 +72,7 @@ pub fn wrong_secrets_of(address: IpAddr) -> String {
 #[derive(Debug, Default)]
 pub struct Rates {
     buckets: Mutex<HashMap<String, Bucket>>,
-    /// Time until which a secret is refused, by its hash: a caller far above a limit must not take the time of others by being
-    /// looked up again and again.
+    /// Time until which a secret is refused, by its hash: look-ups for a caller far above its limit must not slow down others.
     refused: Mutex<HashMap<u64, (Instant, Rate)>>,
     hasher: RandomState,
 }
@@ -104,7 +102,7 @@ fn make_room(buckets: &mut HashMap<String, Bucket>, now: Instant) {
 }
 
 impl Rates {
-    /// Takes one request from a bucket; returns whether there was one.
+    /// Takes one request from a bucket; returns false if it is empty.
     pub fn take(&self, name: String, rate: Rate, now: Instant) -> bool {
         let mut buckets = self.buckets.lock();
         if buckets.len() >= BUCKETS_MAX && !buckets.contains_key(&name) {
@@ -161,7 +159,7 @@ pub struct StreamPlace {
 }
 
 impl Streams {
-    /// So many places for a user in a tenant, and for a tenant.
+    /// Makes `of_user` slots for each user in a tenant, and `of_tenant` for each tenant.
     #[must_use]
     pub fn new(of_user: usize, of_tenant: usize) -> Self {
         Self { open: Arc::default(), of_user, of_tenant }
@@ -171,7 +169,7 @@ impl Streams {
         self.open.lock()
     }
 
-    /// Takes a place; none if the user or the tenant has too many streams.
+    /// Takes a slot; `None` if the user or the tenant has too many streams.
     #[must_use]
     pub fn take(&self, tenant: &str, user: &str) -> Option<StreamPlace> {
         let of = (tenant.to_owned(), user.to_owned());

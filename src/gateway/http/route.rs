@@ -1,4 +1,4 @@
-//! A route: its path, the right that it needs, what it takes, and who answers. One row of the tables of `api`.
+//! A route: its path, the right that it needs, its input, and its handler. One row of the tables of `api`.
 
 use axum::http::Method;
 
@@ -14,11 +14,11 @@ pub const JSON_BYTES_MAX: usize = 1024 * 1024;
 pub enum Needs {
     /// Anybody.
     Nothing,
-    /// A service's token, where others than this machine's user could ask.
+    /// A service's token, unless only this machine's user could ask.
     Service,
-    /// A token; the role is the least one.
+    /// A token with at least this role.
     Role(TeamRole),
-    /// A token that is a person's.
+    /// A token of a person, with at least this role.
     Person(TeamRole),
 }
 
@@ -90,5 +90,5 @@ pub(in crate::gateway) const fn delete(
     Route { method: "DELETE", statuses: &[204], ..get(path, needs, query, summary, handler) }
 }
 
-/// A body with nothing in it.
+/// The schema of an empty body.
 pub const NOTHING: &str = r#"{"type": "object", "additionalProperties": false}"#;

@@ -1,4 +1,4 @@
-//! A route: who may call it, what it takes, and the checks in front of its handler.
+//! The checks before a route's handler: who may call it, and its input.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -29,7 +29,7 @@ pub fn is_raw(path: &str) -> bool {
 /// Answers a request on a thread of a pool: sender, rights, limits, query, body, handler.
 ///
 /// # Errors
-/// Whatever of these refuses it.
+/// Any of these steps refuses the request.
 pub fn answer(gateway: &Arc<Gateway>, sent: &Sent) -> Answered<Reply> {
     let route = sent.route;
     let (holder, identity) = match route.needs {
@@ -62,7 +62,7 @@ fn actor_mismatch() -> Problem {
     Problem::new(403, "actor_mismatch", "the actor is the token's user, and the request names another")
 }
 
-/// The secret that a request shows.
+/// Returns the secret in a request's header.
 #[must_use]
 pub fn secret(sent: &Sent) -> Option<&str> {
     let mut values = sent.headers.get_all(header::AUTHORIZATION).iter();
@@ -71,7 +71,7 @@ pub fn secret(sent: &Sent) -> Option<&str> {
     values.next().is_none().then_some(secret)
 }
 
-/// Finds out who asks and whether they may.
+/// Identifies the caller and checks their rights.
 fn known(
     gateway: &Gateway,
     sent: &Sent,
@@ -85,7 +85,7 @@ fn known(
     if ids.user.as_ref().is_some_and(|user| *user != holder.user) {
         return Err(actor_mismatch());
     }
-    // A tenant that doesn't exist and one of others give the same answer.
+    // A tenant that doesn't exist and one without this member get the same answer.
     let not_a_member = || Problem::new(403, "not_a_member", "the token's user isn't a member of this tenant");
     if ids.tenant != holder.tenant {
         return Err(not_a_member());
@@ -101,12 +101,12 @@ fn known(
     if only_person && holder.kind != TokenKind::Person {
         return Err(Problem::new(403, "forbidden", "only a person's token may do this"));
     }
-    // What makes it right again is set there.
+    // The tenant needs this path to repair its routes.
     if sent.route.path != "/routing/routes" {
         gateway.check_served(&ids.tenant)?;
     }
     let now = Instant::now();
-    // The user first: what is refused there takes nothing from others of the tenant.
+    // The user's limit comes first: a request that it refuses doesn't count for the tenant.
     let limits = gateway.parts.settings.gateway.limits;
     let of_user = Rate::of(limits.user_requests, rates::USER_BURST);
     let of_tenant = Rate::of(limits.tenant_requests, rates::TENANT_BURST);
@@ -139,7 +139,7 @@ fn known(
     Ok((Some(holder), Some(identity)))
 }
 
-/// Allows this machine, and elsewhere a service with a token. A request that a proxy has passed on isn't this machine's.
+/// Allows this machine, and from other machines a service with a token. A request that a proxy forwarded isn't from this machine.
 fn allow_service(gateway: &Gateway, sent: &Sent) -> Answered<()> {
     let is_passed_on = ["x-forwarded-for", "forwarded", "via"].iter().any(|name| sent.headers.contains_key(*name));
     if sent.address.is_loopback() && !is_passed_on {

@@ -12,20 +12,20 @@ use crate::ledger::{Caller, Ledger, LedgerError, Who};
 use crate::proto::Failure;
 use crate::proto::team::{TeamRole, TokenKind};
 
-/// Time after which the keys of another sign-in are read again.
+/// Time after which the keys of an external sign-in are read again.
 const KEYS_FOR: Duration = Duration::from_secs(10 * 60);
 /// The same for a token with an unknown key, since keys change.
 const KEYS_ANEW: Duration = Duration::from_secs(10);
 /// Bytes of the file with the keys.
 const KEYS_BYTES_MAX: u64 = 1024 * 1024;
 
-/// Finds out who asks.
+/// Identifies callers by their secrets.
 pub struct Callers {
     ledger: Arc<Ledger>,
     foreign: Option<Foreign>,
 }
 
-/// Another sign-in.
+/// An external sign-in.
 struct Foreign {
     terms: Terms,
     file: PathBuf,
@@ -53,7 +53,7 @@ impl Foreign {
         let mut keys = self.keys.lock();
         let age = keys.1.elapsed();
         if age >= KEYS_FOR || age >= KEYS_ANEW && !keys.0.know(token) {
-            // A file that can't be read now doesn't take the keys away that are known.
+            // If the file can't be read now, the known keys stay valid.
             let read = read(&self.file).unwrap_or_else(|| std::mem::take(&mut keys.0));
             *keys = (read, Instant::now());
         }
@@ -70,16 +70,16 @@ fn read(file: &Path) -> Option<Keys> {
 }
 
 impl Callers {
-    /// Callers with tokens of these stores, and of another sign-in if one is set up.
+    /// Makes a value for the tokens of these stores, and of an external sign-in if one is set up.
     ///
     /// # Errors
-    /// The other sign-in can't be used.
+    /// The external sign-in can't be used.
     pub fn new(ledger: &Arc<Ledger>, settings: &AuthSettings) -> Result<Self, Failure> {
         let foreign = (!settings.jwks.is_empty()).then(|| Foreign::new(settings)).transpose()?;
         Ok(Self { ledger: Arc::clone(ledger), foreign })
     }
 
-    /// The holder of a secret in a tenant; `None` if it counts no more, or never did.
+    /// Returns the holder of a secret in a tenant; `None` if it isn't valid, or no longer.
     ///
     /// # Errors
     /// The database fails.
@@ -88,14 +88,14 @@ impl Callers {
             return self.ledger.accounts().caller(secret, tenant);
         };
         let Some(user) = foreign.user_of(secret) else { return Ok(None) };
-        // What it may do is said by the members here, and by nothing in the token.
+        // The members here decide about rights, and nothing in the token does.
         let (member, mode) = (self.ledger.accounts().member(tenant, &user)?, self.ledger.accounts().mode(tenant)?);
         let holder =
             Who { token_id: "jwt".into(), kind: TokenKind::Person, user, tenant: tenant.into(), role: TeamRole::Admin };
         Ok(Some(Caller { holder, member, mode }))
     }
 
-    /// Says for each secret and tenant whether its holder may still read there.
+    /// Returns for each secret and tenant whether its holder may still read there.
     ///
     /// # Errors
     /// The database fails.

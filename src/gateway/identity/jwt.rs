@@ -1,5 +1,5 @@
-//! Tokens of another sign-in: JSON Web Tokens (RFC 7519) with the signatures RS256 and ES256 (RFC 7518), whose keys are a JWK set
-//! (RFC 7517). Only the user's name is taken from them; rights come from the tenant's members. Pure.
+//! Tokens of an external sign-in: JSON Web Tokens (RFC 7519) with the signatures RS256 and ES256 (RFC 7518), whose keys are a JWK
+//! set (RFC 7517). Only the user's name is used; rights come from the tenant's members. Pure.
 
 use ring::signature::{ECDSA_P256_SHA256_FIXED, RSA_PKCS1_2048_8192_SHA256, RsaPublicKeyComponents, UnparsedPublicKey};
 use serde_json::Value;
@@ -36,9 +36,9 @@ pub struct Keys(Vec<Key>);
 /// The terms under which a token counts here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Terms {
-    /// Its maker.
+    /// The issuer.
     pub issuer: String,
-    /// The party that it is made for.
+    /// The audience.
     pub audience: String,
 }
 
@@ -50,14 +50,14 @@ impl Keys {
         Self(keys.filter_map(Key::read).collect())
     }
 
-    /// Says whether a set has a key of the token's name, or one without a name.
+    /// Returns whether the set has a key with the name in the token, or a key without a name.
     #[must_use]
     pub fn know(&self, token: &str) -> bool {
         let id = head(token).and_then(|head| head["kid"].as_str().map(str::to_owned));
         self.0.iter().any(|key| key.id.is_none() || id.is_none() || key.id == id)
     }
 
-    /// The user that a token names, if it is signed by one of the keys, in force at `now_s`, and made for us.
+    /// Returns the user of a token, if one of the keys signed it, and it is valid at `now_s` and meant for us.
     #[must_use]
     pub fn user_of(&self, token: &str, terms: &Terms, now_s: i64) -> Option<String> {
         if token.len() > BYTES_MAX {
@@ -127,7 +127,7 @@ impl Key {
         Some(Self { id: value["kid"].as_str().map(str::to_owned), public })
     }
 
-    /// Says whether a signature of an algorithm is this key's. A key serves its own algorithm only.
+    /// Returns whether this key made a signature of an algorithm. A key is used for its own algorithm only.
     fn holds(&self, algorithm: &str, signed: &[u8], signature: &[u8]) -> bool {
         match (&self.public, algorithm) {
             (Public::Rsa(n, e), "RS256") => {
@@ -172,7 +172,7 @@ mod tests {
         ] {
             assert_eq!(user(name, now), None, "{name}");
         }
-        // Each byte counts, of the head, the claims and the signature.
+        // Changing any byte must fail: of the head, the claims and the signature.
         let token = text(&all["tokens"]["es256"]);
         for at in (0..token.len()).filter(|at| token.as_bytes()[*at] != b'.') {
             let mut bytes = token.clone().into_bytes();

@@ -1,4 +1,4 @@
-//! The caller: the token says which user, the headers say in which tenant and for what.
+//! The caller: the token names the user, the headers name the tenant and further ids.
 
 mod callers;
 mod jwt;
@@ -25,9 +25,9 @@ pub struct Ids {
     pub tenant: String,
     /// The project.
     pub project: String,
-    /// The trace; that of `traceparent` if `X-Trace-Id` is absent, else a new one.
+    /// The trace: from `X-Trace-Id`, else from `traceparent`, else a new one.
     pub trace_id: String,
-    /// W3C's header for what the request causes.
+    /// The value of W3C's `traceparent` for requests that this one causes.
     pub span: Option<String>,
     /// The run.
     pub run_id: Option<String>,
@@ -37,7 +37,7 @@ pub struct Ids {
     pub surface_id: Option<String>,
     /// The application.
     pub app_id: Option<String>,
-    /// The user that the client believes to be.
+    /// The user name that the client claims.
     pub user: Option<String>,
 }
 
@@ -107,12 +107,12 @@ pub fn ids(headers: &HeaderMap, mode: Mode) -> Answered<Ids> {
     })
 }
 
-/// The span in whose trace a request is.
+/// Returns the span that the request belongs to.
 fn traced(headers: &HeaderMap) -> Option<Context> {
     Context::read(headers.get(TRACEPARENT)?.to_str().ok()?)
 }
 
-/// The trace of a request whose span has begun, by its id and by W3C's header for what it causes.
+/// Returns the trace of a request whose span has begun: its id, and W3C's header for requests that it causes.
 pub fn trace(headers: &HeaderMap) -> Answered<(String, Option<String>)> {
     let context = traced(headers);
     let named = id(headers, "X-Trace-Id")?;
@@ -120,7 +120,7 @@ pub fn trace(headers: &HeaderMap) -> Answered<(String, Option<String>)> {
     Ok((trace_id, context.map(|context| context.to_string())))
 }
 
-/// The span of the log in which a call or a run happens: each line in it has the ids.
+/// Returns the log span of a call or a run, which adds the ids to each line.
 pub fn log_span(who: &Identity) -> tracing::Span {
     let (run_id, request_id, trace_id) = (who.run_id.as_deref(), who.request_id.as_str(), who.trace_id.as_str());
     tracing::info_span!("run", run_id, request_id, trace_id)
@@ -154,7 +154,7 @@ mod tests {
             let mut lines = WHOLE.to_vec();
             lines.remove(at);
             assert_eq!(refused(&lines, Mode::Saas), Some(("identity_missing", (*name).into())), "without {name}");
-            // A gateway in lab gives no defaults to a request that isn't.
+            // A gateway in lab has no defaults for a request in another mode.
             let expected = (*name != "X-Mode").then(|| ("identity_missing", (*name).into()));
             assert_eq!(refused(&lines, Mode::Lab), expected, "without {name} in lab");
             for wrong in ["", long.as_str(), "a b", "a/b", "a\tb"] {

@@ -1,6 +1,6 @@
-//! Events that are passed on to a stream of NATS JetStream, for programs elsewhere. The log is the queue: each tenant's events go
-//! out in its order, one after the other, and a row says how far. Nothing here ever decides about a call, and requests don't wait
-//! for it.
+//! Forwarding of events to a stream of NATS JetStream, for programs elsewhere. The log is the queue: each tenant's events are
+//! sent in order, one after the other, and a row stores the position. Nothing here decides about a call, and no request waits for
+//! it.
 
 mod nats;
 
@@ -23,7 +23,7 @@ use nats::{Address, Connection};
 const SUBJECT: &str = "reedclaw.events";
 /// Events that are read at once.
 const PAGE: usize = 200;
-/// Time after which the log is read again without new events.
+/// Interval for reading the log if there are no new events.
 const LOOK: Duration = Duration::from_millis(250);
 /// Time after which an idle connection is checked.
 const IDLE: Duration = Duration::from_secs(20);
@@ -37,7 +37,7 @@ pub struct Target {
     stream: String,
 }
 
-/// True if events are passed on at the moment.
+/// The state of the connection: true if events are being forwarded.
 #[derive(Debug, Default)]
 pub struct Passing(Mutex<Option<bool>>);
 
@@ -59,7 +59,7 @@ impl Passing {
 /// Reads the settings; `None` if they name no server.
 ///
 /// # Errors
-/// They name something that can't be used.
+/// A setting can't be used.
 pub fn wanted(settings: &NatsSettings, env: &Env) -> Result<Option<Target>, Failure> {
     let url = match settings.url.strip_prefix("env:") {
         None => settings.url.as_str(),
@@ -82,7 +82,7 @@ pub fn wanted(settings: &NatsSettings, env: &Env) -> Result<Option<Target>, Fail
     Ok(Some(Target { address, authorities: Authorities::of(env), stream: settings.stream.clone() }))
 }
 
-/// The thread that passes events on. It ends with the value.
+/// The forwarding thread, which ends when this is dropped.
 pub struct Relay {
     life: Option<SyncSender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -97,10 +97,10 @@ impl Drop for Relay {
     }
 }
 
-/// Begins to pass events on.
+/// Starts forwarding events.
 ///
 /// # Errors
-/// There are no more threads.
+/// The system has no more threads.
 pub fn start(ledger: &Arc<Ledger>, target: Target, passing: &Arc<Passing>) -> io::Result<Relay> {
     let (life, ends) = sync_channel(0);
     passing.set(false);
@@ -117,7 +117,7 @@ struct Line {
 }
 
 impl Line {
-    /// Connects again and again until the end.
+    /// Connects repeatedly until the end.
     fn pass_on(&self) {
         let (mut pause, mut reported) = (AGAIN.0, String::new());
         loop {
@@ -145,7 +145,7 @@ impl Line {
         !matches!(self.ends.recv_timeout(wait), Err(RecvTimeoutError::Timeout))
     }
 
-    /// Passes on what comes until the end, or until something fails.
+    /// Forwards events until the end, or until something fails.
     fn drain(&self, connection: &mut Connection) -> io::Result<()> {
         let (mut known, mut checked) = (BTreeSet::new(), Instant::now());
         loop {
@@ -157,7 +157,7 @@ impl Line {
                 }
                 has_passed |= self.page(connection, tenant)?;
             }
-            // A tenant whose events retention has removed since has nothing left to pass on.
+            // If retention has removed a tenant's events, there is nothing left to forward.
             if self.has_ended(if has_passed { Duration::ZERO } else { LOOK }) {
                 return Ok(());
             }
@@ -168,7 +168,7 @@ impl Line {
         }
     }
 
-    /// Goes on after the newest event that the stream has: it may be unknown whether the last one was stored.
+    /// Continues after the newest event that the stream has, since it may be unknown whether the last one was stored.
     fn meet(&self, connection: &mut Connection, tenant: &str) -> io::Result<()> {
         let Some(last) = connection.last_id(&self.target.stream, &subject(tenant))? else { return Ok(()) };
         let epoch = self.ledger.relay().next(tenant, 1).map_err(of_ledger)?.0;
@@ -176,7 +176,7 @@ impl Line {
         position.map_or(Ok(()), |position| self.ledger.relay().passed(tenant, position)).map_err(of_ledger)
     }
 
-    /// Passes on a page of a tenant's log, in order. Returns whether there was anything.
+    /// Forwards a page of a tenant's log, in order. Returns whether there was anything.
     fn page(&self, connection: &mut Connection, tenant: &str) -> io::Result<bool> {
         let (epoch, events) = self.ledger.relay().next(tenant, PAGE).map_err(of_ledger)?;
         let (subject, mut last, mut done) = (subject(tenant), None, Ok(()));
@@ -196,7 +196,8 @@ impl Line {
     }
 }
 
-/// The subject of a tenant. A dot would begin another part of it, and who may read one tenant's subjects could read another's.
+/// Returns the subject of a tenant. A dot is escaped: it would begin another part, so that readers of one tenant's subjects could
+/// read another's.
 fn subject(tenant: &str) -> String {
     format!("{SUBJECT}.{}", tenant.replace('.', "%2E"))
 }

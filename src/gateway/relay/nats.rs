@@ -1,5 +1,5 @@
-//! A client of NATS JetStream, as far as passing on events needs one: it publishes a message and waits for the stream's word, and asks
-//! for the last message of a subject. It knows neither events nor tenants. The protocol is that of docs.nats.io/reference/reference-protocols.
+//! A minimal client of NATS JetStream: it publishes a message and waits for the stream's acknowledgement, and requests the last
+//! message of a subject. It knows neither events nor tenants. The protocol is that of docs.nats.io/reference/reference-protocols.
 
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::net::IpAddr;
@@ -11,11 +11,11 @@ use crate::base::base64;
 use crate::host::{Authorities, Wire};
 use crate::ledger::uuid_v7;
 
-/// The port without one in the address.
+/// The default port.
 const PORT: u16 = 4222;
 /// The longest wait for the server.
 const WAIT: Duration = Duration::from_secs(5);
-/// Bytes of a line; that of `INFO` is the longest.
+/// Limit on a line, in bytes; that of `INFO` is the longest.
 const LINE_BYTES_MAX: u64 = 64 * 1024;
 /// Bytes of an answer.
 const ANSWER_BYTES_MAX: usize = 1024 * 1024;
@@ -29,7 +29,7 @@ pub struct Address {
     login: Option<Login>,
 }
 
-// No log shows a password, so only tests print it.
+// Logs must not contain a password, so only tests can print it.
 #[cfg_attr(test, derive(Debug))]
 #[derive(Clone, PartialEq, Eq)]
 enum Login {
@@ -41,7 +41,7 @@ impl Address {
     /// Reads `nats://[TOKEN@|USER:PASSWORD@]HOST[:PORT]`, or the same with `tls://`, which encrypts the connection.
     ///
     /// # Errors
-    /// It is no such address, or that of another machine without encryption.
+    /// The text isn't such an address, or names another machine without encryption.
     pub fn read(text: &str) -> Result<Self, String> {
         let (scheme, rest) = text.split_once("://").ok_or("the address must begin with nats:// or tls://")?;
         let is_encrypted = match scheme {
@@ -69,7 +69,7 @@ impl Address {
 /// A connection.
 pub struct Connection {
     wire: BufReader<Wire>,
-    /// The beginning of the subjects to which answers come.
+    /// The prefix of the subjects for answers.
     inbox: String,
     asked: u64,
 }
@@ -87,7 +87,7 @@ enum Operation {
 /// An answer.
 struct Message {
     subject: String,
-    /// The status of its headers, such as 503 if nobody takes the subject.
+    /// The status in its headers, such as 503 if the subject has no subscriber.
     status: String,
     payload: Vec<u8>,
 }
@@ -106,7 +106,7 @@ impl Connection {
             return Err(io::Error::other("it isn't a server of NATS"));
         };
         if address.is_encrypted {
-            // Nothing is lost with the reader's buffer: the server waits for the handshake after its first line.
+            // The reader's buffer is empty: the server waits for the handshake after its first line.
             let wire = connection.wire.into_inner().encrypt(&address.host, authorities)?;
             connection = Self { wire: BufReader::new(wire), ..connection };
         } else if info["tls_required"] == true {
@@ -128,10 +128,10 @@ impl Connection {
         Ok(connection)
     }
 
-    /// Asks whether the server is there; what it has asked meanwhile is answered.
+    /// Checks that the server responds, and answers the server's own pings meanwhile.
     ///
     /// # Errors
-    /// It isn't, or has refused something.
+    /// The server doesn't respond, or has refused something.
     pub fn check(&mut self) -> io::Result<()> {
         self.write(b"PING\r\n")?;
         loop {
@@ -162,7 +162,7 @@ impl Connection {
     /// Returns the id of the newest message of a subject, if the stream has any.
     ///
     /// # Errors
-    /// The stream doesn't say, or the connection breaks.
+    /// The stream doesn't answer, or the connection breaks.
     pub fn last_id(&mut self, stream: &str, subject: &str) -> io::Result<Option<String>> {
         let wanted = json!({"last_by_subj": subject}).to_string();
         let answer = self.ask(&format!("$JS.API.STREAM.MSG.GET.{stream}"), "", wanted.as_bytes())?;
@@ -224,7 +224,7 @@ impl Connection {
         })
     }
 
-    /// Reads the message of which a line tells: its subject, the subscription, perhaps a reply, and its lengths.
+    /// Reads the message that a line announces: its subject, the subscription, possibly a reply subject, and its lengths.
     fn message(&mut self, words: &[&str], has_headers: bool) -> io::Result<Message> {
         let wrong = || io::Error::other("the server's answer can't be read");
         let number = |word: Option<&&str>| word.and_then(|word| word.parse::<usize>().ok()).ok_or_else(wrong);
@@ -254,7 +254,7 @@ impl Message {
     }
 }
 
-/// The code and the words of an answer that refuses something.
+/// Returns the code and the text of an answer that refuses something.
 fn refusal(answer: &Value) -> Option<(i64, String)> {
     let error = answer.get("error")?;
     let why = error["description"].as_str().unwrap_or("it was refused").to_owned();

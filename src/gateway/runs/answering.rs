@@ -49,14 +49,14 @@ fn check_training(gateway: &Gateway, who: &Identity) -> Answered<()> {
     Err(Problem::new(403, "train_ok", message).context(json!({"model": name})))
 }
 
-/// Makes a run and gives it to its conversation's thread.
+/// Makes a run and hands it to its conversation's thread.
 ///
 /// # Errors
-/// The tenant's texts would train a model, a limit of its costs is used up, the conversation answers another question, or there
-/// are no more threads.
+/// The tenant's texts would train a model, a limit on its costs is reached, the conversation is answering another question, or
+/// there are no more threads.
 pub fn begin(gateway: &Arc<Gateway>, conversation: Option<i64>, job: Job) -> Answered<()> {
     check_training(gateway, &job.run.who)?;
-    // The gates stop calls of tools. A model that may cost nothing more isn't asked at all.
+    // The gates only stop calls of tools. If the budget is used up, no model is asked either.
     if let Some(limit) = gateway.ledger.safety().used_up(&job.run.who)? {
         gateway.metrics.blocked("budget");
         return Err(Problem::new(403, "budget", limit.used_up()).context(limit.to_value()));
@@ -142,7 +142,7 @@ fn started(gateway: &Gateway, who: &Identity, conversation: Option<i64>) -> Resu
     if !home.is_machines {
         let settings = runtime.settings().clone();
         runtime.replace_settings(Settings { receipts: home.settings.receipts.clone(), ..settings });
-        // Around the workspace lie directories of this machine's user, which are nothing to other projects.
+        // The directories around the workspace belong to this machine's user and are no concern of other projects.
         runtime.carry_project(false);
     }
     runtime.take_tools(workspace);
@@ -225,7 +225,7 @@ fn answer(gateway: &Arc<Gateway>, http: &Http, runtime: &mut Runtime, job: Job) 
     end(gateway, &job);
 }
 
-/// The turns that there are. In the mode `lab` a user is usually alone, and may have all of them.
+/// Returns the limits on turns. In the mode `lab` a user is usually alone, and may use all of them.
 fn turns_of(gateway: &Gateway, mode: Mode) -> Most {
     let settings = &gateway.parts.settings.gateway;
     let whole = |number: u64| usize::try_from(number).unwrap_or(1);
@@ -266,8 +266,8 @@ fn end(gateway: &Gateway, job: &Job) {
     let _ = job.steps.send(Progress::Done(Box::new(done)));
 }
 
-/// Stores the end of a run. If another gateway may work in its workspace by now, it is interrupted, which is returned, and its end is
-/// no more of the workspace's work.
+/// Stores the end of a run. If another gateway may already work in its workspace, the run counts as interrupted, which is
+/// returned, and its end isn't part of the workspace's work.
 fn store_end(gateway: &Gateway, run: &LiveRun, row: RunEnd) -> Option<Problem> {
     let (ledger, who) = (&gateway.ledger, &run.who);
     let ended = ledger.leases().check(who).and_then(|()| ledger.runs().end(who, &run.run_id, &row));
@@ -367,7 +367,7 @@ impl Channel for Http {
                 }
                 Step::Approved | Step::Denied { .. } => {}
             },
-            // The answer of a model has come: what it wants is called in the same step.
+            // A model has answered: the calls that it requests belong to the same step.
             Event::Usage(spent) => {
                 chain.next_step();
                 note_cost(&self.gateway, run, chain, spent);
@@ -382,7 +382,7 @@ impl Channel for Http {
     }
 }
 
-/// The end of a run with an answer: its JSON alone if it must match a schema, or that it doesn't.
+/// Returns the event that ends a run with an answer: only the JSON if a schema is set, or a failure if it doesn't match.
 fn held(schema: Option<&Schema>, text: String, shortfall: Option<Shortfall>) -> Event {
     let Some(schema) = schema else { return Event::Answered { text, shortfall } };
     let problems = match schema.read(&text) {
@@ -394,7 +394,7 @@ fn held(schema: Option<&Schema>, text: String, shortfall: Option<Shortfall>) -> 
     Event::Failed { text, failure: Failure::unavailable(message).hint(hint) }
 }
 
-/// Shows an event to those who follow the run.
+/// Sends an event to the clients that follow the run.
 fn show(gateway: &Gateway, run: &LiveRun, event: &Event) {
     {
         let mut shown = run.shown();
@@ -422,7 +422,7 @@ fn show(gateway: &Gateway, run: &LiveRun, event: &Event) {
     run.push(&line);
 }
 
-/// Writes down what a request to a model cost.
+/// Records the cost of a request to a model.
 fn note_cost(gateway: &Gateway, run: &LiveRun, chain: &TeamChain, spent: &Spent) {
     let (read, written) = (spent.usage.total_in(), spent.usage.total_out());
     let pico = spent.cost.map_or(0, |cost| cost.pico());

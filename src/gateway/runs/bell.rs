@@ -14,13 +14,13 @@ pub struct Bell {
 }
 
 impl Bell {
-    /// Says that a question was answered.
+    /// Signals that a question was answered.
     pub fn ring(&self) {
         *self.rung.lock() += 1;
         self.changed.notify_all();
     }
 
-    /// The number of times that it has rung.
+    /// Returns the number of rings so far.
     pub fn count(&self) -> u64 {
         *self.rung.lock()
     }

@@ -1,5 +1,5 @@
-//! The gates of a team in front of a caller's tool calls and commands on canvases, and the events that tell how each call ended:
-//! for one action, or for a run with many calls.
+//! The team's gates for a caller's tool calls and commands on canvases, and the events that record the end of each call: for one
+//! action, or for a run with many calls.
 
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -26,14 +26,14 @@ use crate::receipts;
 use crate::redact;
 use crate::tools::{Boards, Canvases};
 
-/// Longest time after which new receipts' end is written into the log.
+/// Interval for writing the end of new receipts into the log.
 const ANCHOR_EVERY: Duration = Duration::from_millis(receipts::ANCHOR_EVERY_MS.unsigned_abs());
 /// The gate that blocks a call whose workspace another gateway may work in.
 const WORKSPACE: &str = "workspace_elsewhere";
-/// Bytes of the operations that a model reads of a conflict; of more it reads the canvas again.
+/// Limit on the operations of a conflict that are shown to a model, in bytes; beyond it, the model must read the canvas again.
 const SINCE_BYTES_MAX: usize = 8 * 1024;
 
-/// A call as the gates see it.
+/// Describes a call for the gates.
 pub fn wish(gateway: &Gateway, who: &Identity, name: &str, verdict: Option<&PolicyVerdict>) -> Wish {
     let risk = verdict.map_or(Risk::Low, |verdict| verdict.risk);
     let named = class_named(&gateway.parts.settings.gateway, name);
@@ -56,9 +56,9 @@ pub fn class_named(settings: &GatewaySettings, name: &str) -> Option<&'static st
     chain::CLASSES.iter().find(|it| **it == class).copied()
 }
 
-/// Reason why a call may not be made for a tenant that hides personal data: it would send some to another server. What it sends is
-/// what was asked for, so nothing can be hidden in it as in a request to a model. A command isn't looked at: what it sends isn't
-/// known, and `git@example.com` in it is no person.
+/// Returns the reason why a tenant that hides personal data may not make a call: it would send some to another server. Its
+/// arguments are the requested ones, so nothing can be hidden in them as in a request to a model. A command isn't checked: it
+/// isn't known which data it sends, and `git@example.com` in it is no person.
 pub fn personal(gateway: &Gateway, who: &Identity, action: &Action, sent: &str) -> Option<Blocked> {
     let goes_out = match action {
         Action::Http { .. } => true,
@@ -82,7 +82,7 @@ pub struct TeamChain {
     state: Mutex<Under>,
 }
 
-/// The state of the call that is under way.
+/// The state of the current call.
 #[derive(Default)]
 struct Under {
     /// Events that come before the decision's.
@@ -116,12 +116,12 @@ impl TeamChain {
         }
     }
 
-    /// The caller, in the step that goes on.
+    /// Returns the caller, in the current step.
     pub fn who(&self) -> Identity {
         Identity { step_id: self.step.lock().clone(), ..self.who.clone() }
     }
 
-    /// The caller, for what is to be written down whether the gateway still has the workspace or not.
+    /// Returns the caller for records that are written whether or not the gateway still has the workspace.
     pub fn who_at_end(&self) -> Identity {
         let is_lost = self.gateway.ledger.leases().is_lost(&self.who);
         let who = self.who();
@@ -166,7 +166,7 @@ impl TeamChain {
         *self.state() = Under { first: vec![draft], span, ..Under::default() };
     }
 
-    /// Looks whether a call would send personal data; such a one is blocked from now on.
+    /// Checks whether a call would send personal data; if so, it is blocked from now on.
     pub fn holds_personal(&self, action: &Action, sent: &str) -> Option<Blocked> {
         let blocked = personal(&self.gateway, &self.who, action, sent)?;
         self.gateway.metrics.blocked(blocked.gate);
@@ -174,7 +174,7 @@ impl TeamChain {
         Some(blocked)
     }
 
-    /// Asks the gates without reserving anything; a block is written down, and counts from now on.
+    /// Asks the gates without reserving anything; a block is recorded, and remains in force.
     ///
     /// # Errors
     /// A gate blocks, or the database fails.
@@ -205,7 +205,7 @@ impl TeamChain {
         gates(&self.gateway, &who, &wish, &self.subject, (record, &first))
     }
 
-    /// Writes down how a call ended.
+    /// Records the end of a call.
     ///
     /// # Errors
     /// It was refused: by a gate, the policy or a person; another gateway works in the workspace now; or the database fails.
@@ -228,7 +228,7 @@ impl TeamChain {
             Ok(()) if is_denied => Err(self.denied(name, verdict, judged, outcome)),
             Ok(()) => self.settled(name, judged, began, outcome),
         };
-        // Also if only the database knew that when the end was to be written.
+        // The database may have noticed the loss only while the end was written.
         if ended.is_err() && self.gateway.ledger.leases().is_lost(&self.who) {
             self.settle_unknown(name, reservation.as_deref());
             self.check_lease()?;
@@ -237,12 +237,12 @@ impl TeamChain {
         ended
     }
 
-    /// Refuses to go on without the workspace.
+    /// Refuses to continue without the workspace.
     fn check_lease(&self) -> Answered<()> {
         Ok(self.gateway.ledger.leases().check(&self.who)?)
     }
 
-    /// Settles a call that another gateway's work has overtaken: nobody knows what it has done.
+    /// Settles a call in a workspace that another gateway may have by now: its effects are unknown.
     fn settle_unknown(&self, name: &str, reservation: Option<&str>) {
         let why = "another gateway may work in the workspace since it ran";
         let draft = self.draft("action.unknown", json!({"action_name": name, "why": why}));
@@ -304,7 +304,7 @@ impl TeamChain {
                 if let Some(problem) = blocked(&judged) {
                     return problem;
                 }
-                // The gates let it through, and it was refused after that: it never ran.
+                // The gates admitted it, and it was refused afterwards: it never ran.
                 let draft = self.draft(
                     "action.failed",
                     json!({"action_name": name, "success": false, "error": "denied",
@@ -320,7 +320,7 @@ impl TeamChain {
         }
         let mut context = json!({"receipt_id": outcome.receipt_id, "risk": outcome.metadata.get("risk")});
         if let Ok(judged) = self.ask(name, verdict, Record::Refused(code)) {
-            // The emergency stop is looked at before any gate is asked.
+            // The emergency stop is checked before any gate.
             if let Some(problem) = blocked(&judged) {
                 return problem;
             }
@@ -331,8 +331,8 @@ impl TeamChain {
     }
 }
 
-/// Writes the end of a project's chain of receipts into its tenant's log, as a witness that somebody who changes the chain here can't
-/// change: once in a number of receipts or minutes, with the call that finds it due.
+/// Writes the end of a project's chain of receipts into its tenant's log, as a witness that cannot be altered by changing the
+/// chain here. This happens every so many receipts or minutes, at the call that finds it due.
 fn anchor_receipts(gateway: &Gateway, who: &Identity) {
     let Ok(Some(home)) = gateway.known_home(who) else { return };
     let Some((seq, hash)) = home.receipts(&gateway.parts).ok().flatten().and_then(|options| receipts::end(&options))
@@ -417,7 +417,7 @@ pub fn blocked(judged: &Judged) -> Option<Problem> {
     Some(Problem::new(403, gate.word(), reason).context(context))
 }
 
-/// Asks the gates about something that isn't a tool and takes nothing: only a block is written down.
+/// Asks the gates about something that isn't a tool, without reserving anything: only a block is recorded.
 ///
 /// # Errors
 /// A gate blocks, or the database fails.
@@ -497,7 +497,7 @@ impl Canvases for CallersBoards {
     fn check(&self, canvas: &str, base_rev: i64, ops: &[Value]) -> Result<(), ToolError> {
         let state = match self.state(canvas) {
             Ok(state) => state,
-            // The first command makes it, unless it is another project's.
+            // The first command makes the canvas, unless it belongs to another project.
             Err(problem) if problem.code == "not_found" && is_id(canvas) => {
                 self.gateway
                     .ledger
@@ -522,7 +522,7 @@ impl Canvases for CallersBoards {
     }
 }
 
-/// A problem as a model reads it; of a conflict it reads what has changed.
+/// Returns a problem as the text for a model; for a conflict it includes the changes.
 fn of_problem(problem: Problem) -> ToolError {
     let hint = match problem.code {
         "conflict" if problem.details.beside.contains_key("head_rev") => {

@@ -1,4 +1,5 @@
-//! Runs that outlive their connection: the events of each, kept for those who come back, and the conversations that are live.
+//! Runs that outlive their connection: the events of each, stored for clients that reconnect, and the conversations that are
+//! live.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, VecDeque};
@@ -18,14 +19,15 @@ use crate::ledger::{Work, uuid_v7};
 use crate::proto::Failure;
 use crate::proto::team::Identity;
 
-/// Lines of a run that are kept for those who come back, and their bytes. Older ones are replaced by the text so far.
+/// Limit on the lines of a run in memory for clients that reconnect, and on their bytes. Older ones are replaced by the text so
+/// far.
 const LINES_MAX: (usize, usize) = (4_000, 2 * 1024 * 1024);
 /// The agent, as traces name it.
 const AGENT: &str = "reedclaw";
 /// Ended runs whose events are still in memory.
 const ENDED_MAX: usize = 64;
 
-/// A run as those see it who follow it.
+/// A run as its followers see it.
 pub struct LiveRun {
     /// Its id.
     pub run_id: String,
@@ -40,7 +42,7 @@ pub struct LiveRun {
     pub grown: watch::Sender<u64>,
 }
 
-/// The events of a run so far, and what is known of it.
+/// The events of a run so far, and its current state.
 #[derive(Default)]
 pub(super) struct Shown {
     pub(super) lines: VecDeque<(u64, String)>,
@@ -60,7 +62,7 @@ impl LiveRun {
         Arc::new(Self { run_id, who, cancel, shown: Mutex::default(), span, grown })
     }
 
-    /// Says in its span how it ended.
+    /// Records in its span how it ended.
     pub(super) fn trace_end(&self, state: &str, failure: Option<&Failure>) {
         let Some(mut span) = self.span.lock().take() else { return };
         let ([read, written, _], conversation) = {
@@ -115,20 +117,20 @@ impl LiveRun {
     }
 }
 
-/// A question on its way to its conversation.
+/// A question for its conversation's thread.
 pub struct Job {
     pub run: Arc<LiveRun>,
     pub message: String,
     pub model: Option<String>,
-    /// The system prompt, in the place of the model's own.
+    /// The system prompt that replaces the model's own.
     pub persona: Option<String>,
     pub schema: Option<String>,
     /// Source of the question.
     pub origin: String,
-    /// True if somebody may be asked.
+    /// True if a person may be asked.
     pub can_ask: bool,
     pub steps: UnboundedSender<Progress>,
-    /// True if the client wants no more than to know that it began.
+    /// True if the client only wants to know that it began.
     pub is_async: bool,
     #[expect(dead_code, reason = "the place is free again when the job is dropped")]
     pub place: Place,

@@ -1,4 +1,4 @@
-//! The work for requests: threads, calls and runs that go on, the gates in front of tools, and the persons who are asked.
+//! The work for requests: threads, running calls and runs, the gates before tools, and questions to persons.
 
 pub mod answering;
 pub mod bell;

@@ -10,7 +10,7 @@ use crate::ledger::{Asked, LedgerError, uuid_v7};
 use crate::proto::tool::{Answer, Question};
 use crate::share::card;
 
-/// Bytes of what a question shows. More than a person reads through isn't asked at all.
+/// Limit on the content of a question, in bytes. A person wouldn't read more, so a longer question isn't asked at all.
 const CARD_BYTES_MAX: usize = 512 * 1024;
 
 /// Called with the id of a question that was asked.
@@ -20,7 +20,7 @@ pub type OnAsked = Box<dyn FnMut(&str) + Send>;
 pub struct Remote {
     /// The gateway.
     pub gateway: Arc<Gateway>,
-    /// The gates, which are looked at before anybody is asked.
+    /// The gates, which are asked before any person is.
     pub chain: Arc<TeamChain>,
     /// Ends the wait.
     pub cancel: Cancel,

@@ -16,13 +16,13 @@ const ALL_MAX: usize = 16;
 pub struct Runners(Mutex<BTreeMap<(String, String), Vec<ToolRunner>>>);
 
 impl Runners {
-    /// Takes one that waits for a project.
+    /// Takes an idle runner of a project.
     pub fn take(&self, who: &Identity) -> Option<ToolRunner> {
         let mut idle = self.0.lock();
         idle.get_mut(&(who.tenant.clone(), who.project.clone()))?.pop()
     }
 
-    /// Keeps a runner for the next call of its project, if there is a place.
+    /// Stores a runner for the next call of its project, if there is room.
     pub fn keep(&self, who: &Identity, mut runner: ToolRunner) {
         // The next call has another caller.
         runner.lend_boards(None);

@@ -1,4 +1,4 @@
-//! Calls and runs that go on: how many there may be, and who stops them. A kill switch ends those that it covers at once.
+//! Running calls and runs: their limit, and how they are stopped. A kill switch stops those that it covers at once.
 
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -29,7 +29,7 @@ struct Entry {
     cancel: Cancel,
 }
 
-/// A place among them, until it is dropped.
+/// A slot among the running ones, until it is dropped.
 #[derive(Debug)]
 pub struct Place {
     running: Arc<Running>,
@@ -45,7 +45,7 @@ impl Drop for Place {
 }
 
 impl Running {
-    /// Takes a place; `None` if all are taken.
+    /// Takes a slot; `None` if all are in use.
     pub fn take(self: &Arc<Self>, who: &Identity, action: Option<&str>) -> Option<Place> {
         let mut entries = self.entries.lock();
         if entries.len() >= RUNNING_MAX {
@@ -64,12 +64,12 @@ impl Running {
         Some(Place { running: Arc::clone(self), number, cancel })
     }
 
-    /// Number of actions and runs that go on.
+    /// Returns the number of running actions and runs.
     pub fn count(&self) -> usize {
         self.entries.lock().len()
     }
 
-    /// Stops the actions that a kill switch covers. Runs go on with text: their next call meets the switch.
+    /// Stops the actions that a kill switch covers. Runs continue with text: their next call meets the switch.
     pub fn stop(&self, who: &Identity, scope: &str, subject: &str) {
         self.stop_where(|entry| {
             let is_covered = match scope {

@@ -1,5 +1,5 @@
-//! Turns of runs: the number that goes on at once is limited, in all and for each user. Of the tenants that wait, the one with the fewest runs comes
-//! first, so that one with many doesn't hold up the others.
+//! Turns of runs: the number of concurrent runs is limited, in all and for each user. Among waiting tenants, the one with the
+//! fewest runs comes first, so that one with many doesn't hold up the others.
 
 use parking_lot::{Condvar, Mutex};
 use std::collections::BTreeMap;
@@ -7,22 +7,22 @@ use std::time::Duration;
 
 use crate::agent::Cancel;
 
-/// Interval at which a run that waits looks whether it was cancelled.
+/// Interval at which a waiting run checks whether it was cancelled.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// The turns that are taken, and the runs that wait for one.
+/// The turns in use, and the runs that wait for one.
 #[derive(Default)]
 pub struct Turns {
     state: Mutex<State>,
     freed: Condvar,
 }
 
-/// Number of turns that there are.
+/// The limits on turns.
 #[derive(Clone, Copy, Debug)]
 pub struct Most {
-    /// Those of all.
+    /// Limit on all users together.
     pub all: usize,
-    /// Those of one user.
+    /// Limit on one user.
     pub of_user: usize,
 }
 
@@ -48,7 +48,7 @@ impl State {
 }
 
 impl Turns {
-    /// Takes one of the turns for a run of a tenant's user, or waits for one. False if the run was cancelled meanwhile.
+    /// Takes a turn for a run of a tenant's user, or waits for one. Returns false if the run was cancelled meanwhile.
     pub fn take(&self, user: (&str, &str), most: Most, cancel: &Cancel) -> bool {
         let user = named(user);
         let mut state = self.state.lock();
@@ -68,7 +68,7 @@ impl Turns {
         true
     }
 
-    /// Gives the turn of a run back.
+    /// Returns the turn of a run.
     pub fn end(&self, user: (&str, &str)) {
         remove(&mut self.state.lock().running, &named(user));
         self.freed.notify_all();

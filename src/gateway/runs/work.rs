@@ -1,9 +1,9 @@
-//! Threads for the synchronous side of requests: a bounded queue and a fixed number of threads. A full queue is an answer, and
-//! a panic ends its request only. Tenants take turns, so that one that asks for much doesn't hold up the others. Of the threads
-//! that wait, the one that has worked last takes the next job: its memory is still in the processor's cache.
+//! Threads for the synchronous side of requests: a bounded queue and a fixed number of threads. If the queue is full, the request
+//! is refused, and a panic ends its request only. Tenants take turns, so that one with many requests doesn't hold up the others.
+//! Of the idle threads, the one that worked last takes the next job: its memory is still in the processor's cache.
 //!
-//! While a thread of the pool is free, whoever has a job does it in its place: the runtime goes on in another thread meanwhile, and
-//! nobody has to wake two threads, one for the job and one for its result.
+//! While a thread of the pool is idle, the caller may do its job itself in that thread's place: the runtime continues in another
+//! thread meanwhile, and it saves waking two threads, one for the job and one for its result.
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::{HashMap, VecDeque};
@@ -36,7 +36,7 @@ struct Waiting {
     /// The lanes with jobs, the next one first.
     turns: VecDeque<String>,
     count: usize,
-    /// Threads that wait for a job, the one that has worked last at the end.
+    /// Idle threads, the one that worked last at the end.
     idle: Vec<usize>,
     is_closed: bool,
 }
@@ -51,7 +51,7 @@ impl Shared {
         self.waiting.lock()
     }
 
-    /// Takes a job in; false if there is no place. One lane alone doesn't get all places.
+    /// Adds a job; returns false if the queue is full. A single lane can't fill the whole queue.
     fn put(&self, lane: &str, job: Job) -> bool {
         let mut waiting = self.waiting();
         let own = waiting.lanes.get(lane).map_or(0, VecDeque::len);
@@ -69,7 +69,7 @@ impl Shared {
         true
     }
 
-    /// Takes the place of a thread that waits for a job; `None` if all of them work.
+    /// Takes the place of an idle thread; `None` if all are working.
     fn place(&self) -> Option<Place<'_>> {
         let thread = self.waiting().idle.pop()?;
         Some(Place { shared: self, thread })
@@ -95,13 +95,13 @@ impl Shared {
             }
             waiting.idle.push(thread);
             self.bells[thread].wait(&mut waiting);
-            // Also if it woke by itself.
+            // This covers spurious wake-ups, too.
             waiting.idle.retain(|it| *it != thread);
         }
     }
 }
 
-/// The place of a thread of the pool, which waits for this long.
+/// The place of an idle thread of the pool, which stays idle until this is dropped.
 struct Place<'s> {
     shared: &'s Shared,
     thread: usize,
@@ -111,7 +111,7 @@ impl Drop for Place<'_> {
     fn drop(&mut self) {
         let mut waiting = self.shared.waiting();
         if waiting.count > 0 || waiting.is_closed {
-            // It has waited without being counted among those that do.
+            // It was idle but not in the list of idle threads, so it must be woken here.
             self.shared.bells[self.thread].notify_one();
         } else {
             waiting.idle.push(self.thread);
@@ -119,7 +119,7 @@ impl Drop for Place<'_> {
     }
 }
 
-/// Says whether the caller may stand still while a job is done: its runtime goes on in another thread.
+/// Returns whether the caller may block while a job is done: its runtime then continues in another thread.
 fn may_stand_still() -> bool {
     Handle::try_current().is_ok_and(|runtime| runtime.runtime_flavor() == RuntimeFlavor::MultiThread)
 }
@@ -281,7 +281,7 @@ mod tests {
         let accepted = (0..300).filter(|_| shared.put("busy", job("busy"))).count();
         assert_eq!(accepted, places * 3 / 4, "the rest of the queue is for others");
         assert!((0..10).all(|_| shared.put("quiet", job("quiet"))));
-        // One thread takes what all threads take, in the same order.
+        // One thread takes the jobs in the same order as all threads would.
         (0..accepted + 10).for_each(|_| shared.next(0).expect("a job")());
         let order = done.lock().clone();
         let quiet: Vec<usize> = (0..order.len()).filter(|at| order[*at] == "quiet").collect();

@@ -1,4 +1,4 @@
-//! Streams of a shared session: to its publisher, who hears who watches and what they answer, and to viewers.
+//! Streams of a shared session: to its publisher, who receives the viewers and their answers, and to viewers.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -25,10 +25,10 @@ const CHECK: Duration = Duration::from_secs(2);
 /// Time after which a client that takes no frame is dropped, and for which a right that can't be checked counts.
 const SLOW: Duration = Duration::from_secs(30);
 
-/// Looks whether the viewer may still watch; `None` if that can't be known now.
+/// Checks whether the viewer may still watch; returns `None` if that is unknown now.
 pub type MayWatch = Box<dyn Fn() -> Pin<Box<dyn Future<Output = Option<bool>> + Send>> + Send + Sync>;
 
-/// A shared session that somebody follows.
+/// The stream of a shared session that a client follows.
 pub enum ShareStream {
     /// Its publisher.
     Publisher(Arc<LiveShare>),
@@ -76,7 +76,7 @@ fn event(name: &str, data: &Value) -> String {
     format!("event: {name}\ndata: {data}\n\n")
 }
 
-/// Tells the publisher of a session who watches and what they answer.
+/// Reports the viewers and their answers to the publisher of a session.
 async fn control(
     share: &LiveShare,
     mut stopping: watch::Receiver<bool>,
@@ -105,7 +105,7 @@ async fn control(
     }
 }
 
-/// Shows a session to a viewer: what it is now, then each frame. One who falls too far behind begins anew.
+/// Shows a session to a viewer: its current state, then each frame. A viewer who is too slow starts over.
 async fn show(
     share: &LiveShare,
     mut after: Option<u64>,
@@ -119,7 +119,7 @@ async fn show(
     let mut watching = None;
     loop {
         grown.borrow_and_update();
-        // Before the news: frames that come in between are in them, and the end is the last.
+        // This is read before the news: the news then includes all frames up to the end.
         let over = share.over();
         match share.news(after) {
             News::Anew => {
@@ -142,7 +142,7 @@ async fn show(
         if let Some(why) = over.as_ref().filter(|why| *why != GATEWAY_ENDED) {
             return send(frames, event("ended", &json!({"why": why}))).await;
         }
-        // The next gateway may go on with the session.
+        // The session may continue at the next gateway.
         if over.is_some() || *stopping.borrow() {
             return send(frames, event("system", &json!({"kind": "shutting_down"}))).await;
         }

@@ -1,5 +1,5 @@
-//! One shared session: it takes the frames of its publisher, keeps the screen and the list of lines for late viewers, and carries
-//! answers to the publisher, who alone decides which one counts.
+//! One shared session: it receives the frames of its publisher, stores the screen and the list of lines for late viewers, and
+//! passes answers to the publisher, who alone decides which one is valid.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, VecDeque};
@@ -18,29 +18,29 @@ use crate::proto::team::Identity;
 use crate::share::ELSEWHERE_WAIT;
 use crate::turn::plain_text;
 
-/// Bytes of frames that viewers may still want; one that is further behind begins anew.
+/// Limit on the frames in memory, in bytes; a viewer who misses more starts over with a snapshot.
 const RING_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Entries of the list for late viewers, and their bytes.
 const ITEMS_MAX: (usize, usize) = (1_000, 1024 * 1024);
-/// Bytes of a command's output that are kept for the list.
+/// Limit on a command's output in the list, in bytes.
 const OUTPUT_BYTES_MAX: usize = 32 * 1024;
 /// Bytes of a text in the list.
 const TEXT_BYTES_MAX: usize = 64 * 1024;
-/// Bytes of a recording, and of one piece of it. What isn't a whole piece is stored at each look, so that a gateway that is killed
-/// loses no more than a second.
+/// Limits on a recording and on one piece of it, in bytes. An incomplete piece is stored at each tick, so that a gateway that is
+/// killed loses at most a second.
 const RECORDING_BYTES_MAX: usize = 64 * 1024 * 1024;
 const PIECE_BYTES: usize = 64 * 1024;
-/// The last pieces and bytes of a recording that are played for a session that goes on.
+/// Limit on the last pieces and bytes of a recording that are replayed for a session that continues.
 const PLAYED_MAX: (i64, usize) = (640, 8 * 1024 * 1024);
 /// Time after which a silent session has gone.
 const SILENCE: Duration = Duration::from_secs(30);
 /// Time after which an answer that the session hasn't decided about gets an error.
 const DECISION_WAIT: Duration = Duration::from_secs(5);
 
-/// Reports to the person who answered what became of the answer.
+/// Reports the fate of an answer to the person who gave it.
 type Report = Box<dyn FnOnce(Answered<()>) + Send>;
 
-/// Somebody's answer to a question, on its way to the session.
+/// A person's answer to a question, on its way to the session.
 pub struct Attempt {
     /// The person.
     pub who: Identity,
@@ -50,7 +50,7 @@ pub struct Attempt {
     pub note: String,
     /// The fingerprint of the call that was shown.
     pub digest: String,
-    /// Called once, with what became of it.
+    /// Called once, with the result.
     pub report: Report,
 }
 
@@ -58,7 +58,7 @@ pub struct Attempt {
 pub enum News {
     /// These frames, with their numbers.
     Frames(Vec<(u64, String)>),
-    /// Too much: it begins anew, with a snapshot.
+    /// Too many: the viewer starts over with a snapshot.
     Anew,
 }
 
@@ -76,7 +76,7 @@ pub struct LiveShare {
     inner: Mutex<Inner>,
     /// Changes with each frame, and at the end.
     pub grown: watch::Sender<u64>,
-    /// Changes when the publisher has something to hear.
+    /// Changes when there is a message for the publisher.
     pub called: watch::Sender<u64>,
 }
 
@@ -86,11 +86,11 @@ struct Inner {
     picture: Picture,
     ring: VecDeque<(u64, String)>,
     ring_bytes: usize,
-    /// The last frame after which viewers begin anew.
+    /// The last frame that marks a gap: viewers who are before it start over.
     gap: u64,
     items: VecDeque<Value>,
     items_bytes: usize,
-    /// The output of the last line, as far as it is kept, and the bytes before it.
+    /// The output of the last line, as far as it is stored, and the number of bytes dropped before it.
     output: String,
     output_lost: u64,
     question: Option<OpenQuestion>,
@@ -160,12 +160,12 @@ impl LiveShare {
         Self { id: new.share_id, owner, token, secret_hash, row, ledger, inner: Mutex::new(inner), grown, called }
     }
 
-    /// The same session with the picture and the lines of its recording, for one that goes on: its next frame comes after `last`,
-    /// its recording has this number of `pieces` and bytes, and its screen has `size` now.
+    /// Restores the picture and the lines of its recording, for a session that continues: its next frame comes after `last`, its
+    /// recording has this number of `pieces` and bytes, and its screen now has `size`.
     pub(super) fn played(self, last: u64, (pieces, bytes): (i64, i64), size: (u16, u16)) -> Self {
         {
             let mut inner = self.inner();
-            // Viewers of the gateway before begin anew.
+            // Viewers of the previous gateway start over.
             (inner.last, inner.gap, inner.piece_number) = (last, last, pieces);
             let (mut played, mut length) = (Vec::new(), 0);
             for number in ((pieces - PLAYED_MAX.0).max(0)..pieces).rev() {
@@ -198,7 +198,7 @@ impl LiveShare {
     }
 
     pub(super) fn is_published_with(&self, secret_hash: &str) -> bool {
-        // Hashes are compared, so that time says nothing about the secret.
+        // Hashes are compared, so that timing reveals nothing about the secret.
         self.secret_hash == secret_hash
     }
 
@@ -212,11 +212,11 @@ impl LiveShare {
         self.inner().over.clone()
     }
 
-    /// Takes frames of the publisher, a line each; returns the number of the last one that is known. Those that are known
-    /// already change nothing.
+    /// Accepts frames of the publisher, one per line; returns the number of the last one received. Repeated frames change
+    /// nothing.
     ///
     /// # Errors
-    /// A frame is none, or one before it is missing (409 with `expected_seq`).
+    /// A line isn't a frame, or a frame before it is missing (409 with `expected_seq`).
     pub fn publish(&self, lines: &[u8]) -> Answered<u64> {
         let wrong = || Problem::body("a frame is a line of JSON with seq and k");
         let lines = std::str::from_utf8(lines).map_err(|_| wrong())?;
@@ -300,7 +300,7 @@ impl LiveShare {
             "a" => self.answered(inner, &mut shown, chores),
             "x" => return inner.refuse(&shown),
             "end" => return self.close(inner, "the person who shared it has ended it", chores),
-            // A newer session may tell more.
+            // A newer session may send other kinds.
             _ => return,
         }
         inner.show(&shown);
@@ -324,7 +324,7 @@ impl LiveShare {
         inner.keep(frame);
     }
 
-    /// An answer counts: that of the person at the terminal, or somebody's here.
+    /// Handles the answer that counts: that of the person at the terminal, or of a viewer.
     fn answered(&self, inner: &mut Inner, frame: &mut Value, chores: &mut Vec<Chore>) {
         let by = frame["by"].as_str().unwrap_or(&self.owner.user).to_owned();
         if frame["by"].is_null() {
@@ -351,7 +351,7 @@ impl LiveShare {
         }
     }
 
-    /// Carries somebody's answer to the session, which decides whether it counts.
+    /// Passes a person's answer to the session, which decides whether it counts.
     ///
     /// # Errors
     /// The question isn't open here any more.
@@ -375,7 +375,7 @@ impl LiveShare {
         self.called.send_modify(|count| *count = count.wrapping_add(1));
     }
 
-    /// Takes what the publisher is to get; an answer that it hasn't fetched in time doesn't count.
+    /// Takes the messages for the publisher; an answer that wasn't fetched in time is dropped.
     pub fn calls(&self) -> Vec<(&'static str, Value)> {
         let mut inner = self.inner();
         let fresh = inner.calls.drain(..).filter(|(_, _, at)| at.elapsed() < DECISION_WAIT);
@@ -492,7 +492,7 @@ impl LiveShare {
     }
 }
 
-/// The answer to somebody who was too late.
+/// Returns the answer to a person who was too late.
 fn already_answered(by: &str) -> Problem {
     let message = format!("the question was answered by {by}");
     Problem::new(409, "already_answered", message).context(json!({"by": by}))
@@ -542,7 +542,7 @@ impl Inner {
         }
     }
 
-    /// Puts a frame where viewers find it.
+    /// Appends a frame to those for viewers.
     fn show(&mut self, frame: &Value) {
         let text = frame.to_string();
         self.ring_bytes += text.len();
@@ -602,7 +602,7 @@ impl Inner {
         }
     }
 
-    /// The session doesn't take somebody's answer.
+    /// Handles the session's refusal of a person's answer.
     fn refuse(&mut self, frame: &Value) {
         let is_other = frame["why"] == "other_call";
         let (refused, waiting): (Vec<_>, Vec<_>) =
@@ -620,7 +620,7 @@ impl Inner {
     }
 }
 
-/// Somebody who watches, until this is dropped.
+/// A viewer, until this is dropped.
 pub struct Viewer {
     share: Arc<LiveShare>,
     user: String,

@@ -1,4 +1,5 @@
-//! Sessions that are shared now: each with its screen, the frames that viewers still may want, and what its publisher has to hear.
+//! Sessions that are shared now: each with its screen, the frames that viewers may still need, and the messages for its
+//! publisher.
 //!
 //! It must not know routes and rights: a session publishes and a viewer reads by values, and streams wait for `grown`.
 
@@ -28,10 +29,10 @@ pub use picture::Picture;
 const ID_LETTERS: usize = 8;
 /// Letters of a publisher's secret: 130 bits.
 const SECRET_LETTERS: usize = 26;
-/// Sessions at once, of all tenants and of one that isn't alone.
+/// Limit on concurrent sessions, of all tenants and of one tenant among several.
 const LIVE_MAX: usize = 64;
 const LIVE_TENANT_MAX: usize = 32;
-/// Time after which the right of those who share a session is checked again.
+/// Interval for checking the right of those who share a session.
 const CHECK: Duration = Duration::from_secs(2);
 
 /// Answer to a request to share a session.
@@ -43,7 +44,7 @@ pub enum Begun {
         /// The publisher's secret.
         secret: String,
     },
-    /// There are too many.
+    /// The limit on sessions is reached.
     Full,
     /// Another gateway has it.
     Elsewhere,
@@ -81,8 +82,8 @@ impl Shares {
         Ok(self.insert(owner, |of_owner, secret| LiveShare::new(Arc::clone(ledger), of_owner, new, secret)))
     }
 
-    /// Shares a session on that another gateway has left, or this one before it was started anew, for whoever shared it. `after` is
-    /// the number of the last frame that viewers may have; `size` is its screen's now.
+    /// Continues a session that another gateway has left, or this one before its restart, for the person who shared it. `after`
+    /// is the number of the last frame that viewers may have; `size` is the current size of its screen.
     ///
     /// # Errors
     /// They have shared none with this id, or the database fails.
@@ -111,7 +112,7 @@ impl Shares {
         live.len() >= LIVE_MAX || owner.mode != Mode::Lab && of_tenant >= LIVE_TENANT_MAX
     }
 
-    /// Puts a session in that `make` makes of its owner and the hash of a new secret.
+    /// Adds the session that `make` makes from its owner and the hash of a new secret.
     fn insert(
         &self,
         (owner, token): (&Identity, Option<&str>),
@@ -124,13 +125,13 @@ impl Shares {
         Begun::Live { id, secret }
     }
 
-    /// A session that goes on, for the caller with its publisher's secret.
+    /// Returns a live session, if the publisher's secret is right.
     pub fn published(&self, id: &str, secret: &str) -> Option<Arc<LiveShare>> {
         let found = self.live().get(id).cloned()?;
         found.is_published_with(&hash::sha256_hex(secret.as_bytes())).then_some(found)
     }
 
-    /// A session of a tenant that goes on.
+    /// Returns a live session of a tenant.
     pub fn find(&self, who: &Identity, id: &str) -> Option<Arc<LiveShare>> {
         self.live().get(id).filter(|share| share.owner.tenant == who.tenant).cloned()
     }
@@ -140,7 +141,7 @@ impl Shares {
         !self.live().is_empty()
     }
 
-    /// Ends what is silent, and what somebody shares whose token counts no more; answers those who have waited too long.
+    /// Ends silent sessions and those of persons whose token isn't valid any more; answers those who have waited too long.
     pub fn tick(&self, callers: &Callers, now: Instant) {
         let all: Vec<Arc<LiveShare>> = self.live().values().cloned().collect();
         all.iter().for_each(|share| share.tick(now));
@@ -153,14 +154,14 @@ impl Shares {
         self.live().retain(|_, share| !share.is_over());
     }
 
-    /// Ends all of them.
+    /// Ends all sessions.
     pub fn end_all(&self, why: &str) {
         let all = std::mem::take(&mut *self.live());
         all.values().for_each(|share| share.end(why));
     }
 }
 
-/// Ends sessions of those whose token counts no more. If the database doesn't answer, that isn't known, and they go on.
+/// Ends the sessions of persons whose token isn't valid any more. If the database fails, they continue.
 fn end_without_right(all: &[Arc<LiveShare>], callers: &Callers) {
     let with_token = all.iter().filter_map(|share| Some((share, share.right()?)));
     let (shares, rights): (Vec<_>, Vec<_>) = with_token.unzip();

@@ -8,7 +8,7 @@ use crate::render::ScreenFilter;
 /// The largest screen.
 const SIZE_MAX: u16 = 1_000;
 
-/// A screen.
+/// An emulated screen.
 pub struct Picture {
     /// None after the emulator has failed.
     parser: Option<vt100::Parser>,
@@ -29,7 +29,7 @@ impl Picture {
         self.size
     }
 
-    /// Takes bytes of a program; returns what viewers may see of them.
+    /// Processes output of a program; returns the part that viewers may see.
     pub fn write(&mut self, bytes: &[u8]) -> String {
         let text = self.filter.push(bytes);
         self.draw(&text);
@@ -46,7 +46,7 @@ impl Picture {
         written
     }
 
-    /// Gives it another size.
+    /// Changes the size.
     pub fn resize(&mut self, columns: u16, rows: u16) {
         self.size = (columns.clamp(1, SIZE_MAX), rows.clamp(1, SIZE_MAX));
         let size = self.size;
@@ -57,7 +57,7 @@ impl Picture {
         self.try_draw(|parser| parser.process(text.as_bytes()));
     }
 
-    /// Lets the emulator work; one that fails is left, and viewers see only what comes from then on.
+    /// Runs the emulator; if it fails, it is dropped, and viewers see only later output.
     fn try_draw(&mut self, work: impl FnOnce(&mut vt100::Parser)) {
         let Some(parser) = &mut self.parser else { return };
         if catch_unwind(AssertUnwindSafe(|| work(parser))).is_err() {
@@ -66,7 +66,7 @@ impl Picture {
         }
     }
 
-    /// The text that draws it on an empty terminal of the same size; none if it isn't known any more.
+    /// Returns the text that draws the screen on an empty terminal of the same size; `None` if the screen isn't known any more.
     pub fn redraw(&self) -> Option<String> {
         let screen = self.parser.as_ref()?.screen();
         let [usual_rows, other_rows] = self.filter.lasting();
@@ -76,7 +76,7 @@ impl Picture {
         if !screen.alternate_screen() {
             return Some(format!("{}{}{usual_rows}{}", screen.state_formatted(), saved(screen), placed(screen)));
         }
-        // The usual half lies under the one that is in use: it is drawn first.
+        // The usual screen is below the alternate one, so it is drawn first.
         let below = self.after(screen, "\x1b[?47l");
         Some(format!(
             "{}{}{usual_rows}{}\x1b[0m\x1b[?47h{}{}{other_rows}{}",

@@ -1,6 +1,5 @@
-//! A recording as asciicast, version 3: lines of JSON that players of terminals read. The model's events, which players pass
-//! over, are lines of the type `x-reedclaw`; one of them before a marker tells where a line went that isn't a plain one for the
-//! shell.
+//! A recording as asciicast, version 3: lines of JSON for terminal players. The model's events, which players ignore, are lines
+//! of the type `x-reedclaw`; before the marker of a line that isn't a plain shell line, one of them names its route.
 
 use serde_json::{Value, json};
 
@@ -19,7 +18,7 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// Lines between two times.
+    /// Makes a converter for the frames between two times.
     pub fn between(from_ms: u64, to_ms: u64) -> Self {
         Self { from: from_ms, to: to_ms, last: from_ms, at: 0 }
     }
@@ -28,7 +27,7 @@ impl Lines {
     pub fn of(&mut self, piece: &str) -> String {
         let mut out = String::new();
         for frame in piece.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
-            // A frame without a time is at that of the frame before it.
+            // A frame without a time has the time of the previous frame.
             self.at = frame["at_ms"].as_u64().unwrap_or(self.at).max(self.at);
             if self.at < self.from || self.at > self.to {
                 continue;

@@ -1,5 +1,5 @@
-//! The gateway's Unix socket: sessions of the same user reach it without a token. Nobody else can: the directory is the user's alone,
-//! and the other side's user is looked at.
+//! The gateway's Unix socket: sessions of the same user connect without a token. Other users can't: the directory is private, and
+//! the peer's user is checked.
 
 use std::fs;
 use std::io;
@@ -15,7 +15,7 @@ pub struct Socket {
 /// Listens at `path`; `None` if another gateway does.
 ///
 /// # Errors
-/// It can't be made, such as with a path that is too long for a socket.
+/// The socket can't be made, for example because the path is too long.
 pub fn listen(path: &Path) -> io::Result<Option<(UnixListener, Socket)>> {
     if UnixStream::connect(path).is_ok() {
         return Ok(None);

@@ -17,14 +17,14 @@ use crate::proto::team::Identity;
 
 /// Events of a page.
 const PAGE: usize = 500;
-/// Events that stay in memory for the streams of a tenant, and their bytes. A stream that is further behind reads the log.
+/// Limit on the events in memory for the streams of a tenant, and on their bytes. A stream that lags further reads the log.
 const KEPT_MAX: (usize, usize) = (2_000, 4 * 1024 * 1024);
 /// Time without a hint after which the log is read: another process may have appended.
 const POLL: Duration = Duration::from_secs(1);
 /// Time after which the log is read again if the threads were busy.
 const BUSY: Duration = Duration::from_millis(20);
 
-/// An event as streams show it.
+/// An event in the form for streams.
 pub struct Shown {
     position: i64,
     stream: String,
@@ -39,7 +39,7 @@ pub struct Feeds {
     feeds: Mutex<HashMap<String, Weak<Feed>>>,
 }
 
-/// The growth of one tenant's log. It is read as long as somebody has this.
+/// The growth of one tenant's log. It is read while this value is in use.
 pub struct Feed {
     who: Identity,
     /// The epoch of the log that its streams follow.
@@ -68,7 +68,7 @@ pub enum State {
     Well,
     /// Unread, since the database doesn't answer.
     Failing,
-    /// Another log than the one that the streams began with.
+    /// The log was replaced since the streams began.
     Replaced,
 }
 
@@ -76,7 +76,7 @@ pub enum State {
 pub enum Since {
     /// All that it wants, and the position that it has reached.
     Frames(Vec<Bytes>, i64),
-    /// Nothing: it is further behind than what stays in memory.
+    /// None: the stream lags further than the events in memory.
     Behind,
 }
 
@@ -90,14 +90,14 @@ impl Feeds {
         self.feeds.lock()
     }
 
-    /// Says that a tenant's log has grown, or without a name, that any may have.
+    /// Signals that a tenant's log has grown, or without a name, that any may have.
     pub fn grown(&self, tenant: Option<&str>) {
         let feeds = self.feeds();
         let all = feeds.iter().filter(|(name, _)| tenant.is_none_or(|tenant| tenant == **name));
         all.filter_map(|(_, feed)| feed.upgrade()).for_each(|feed| feed.poke.notify_one());
     }
 
-    /// Positions by which the slowest stream is behind what was read of its log.
+    /// Returns the number of positions by which the slowest stream lags the part of its log that was read.
     pub fn lag(&self) -> i64 {
         let feeds: Vec<Arc<Feed>> = self.feeds().values().filter_map(Weak::upgrade).collect();
         feeds.iter().map(|feed| feed.lag()).max().unwrap_or(0)
@@ -125,8 +125,8 @@ impl Feeds {
         feed
     }
 
-    /// Reads a page of the log for a stream that is behind: its frames, and the position that it reaches. `None` if the log can't
-    /// be read now.
+    /// Reads a page of the log for a stream that lags: its frames, and the position that it reaches. Returns `None` if the log
+    /// can't be read now.
     pub async fn page(&self, feed: &Feed, after: i64, filter: &Filter) -> Option<(Vec<Bytes>, i64)> {
         let read = self.read(feed, after, filter).await?.ok()?;
         (read.epoch == feed.epoch).then(|| (read.events.into_iter().map(|shown| shown.frame).collect(), read.reached))
@@ -190,7 +190,7 @@ impl Feed {
         self.changed.subscribe()
     }
 
-    /// The place for the position that a new stream has sent; it counts as long as the stream has it.
+    /// Returns the place for a new stream's sent position; it counts while the stream holds it.
     pub fn sent(&self, after: i64) -> Arc<AtomicI64> {
         let (mut all, own) = (self.sent.lock(), Arc::new(AtomicI64::new(after)));
         if all.len() == all.capacity() {
@@ -219,7 +219,7 @@ impl Feed {
         }
     }
 
-    /// Takes a page in.
+    /// Adds a page.
     fn take(&self, read: Read) {
         let has_grown = {
             let mut tail = self.tail();
@@ -254,12 +254,12 @@ impl Feed {
 
 impl Drop for Feed {
     fn drop(&mut self) {
-        // Its task ends.
+        // This wakes its task, so that it ends.
         self.poke.notify_one();
     }
 }
 
-/// Says whether a stream shows an event: the same selection as that of a page of the log.
+/// Returns whether a stream shows an event: the same selection as for a page of the log.
 fn is_wanted(shown: &Shown, filter: &Filter) -> bool {
     let has_any = !filter.any_streams.is_empty() || !filter.any_types.is_empty();
     filter.stream.as_ref().is_none_or(|stream| *stream == shown.stream)
@@ -284,7 +284,7 @@ fn shown(event: Event, who: &Identity, epoch: i64) -> Shown {
     }
     let name = match event.event_type.as_str() {
         "canvas_commit" => "op_committed",
-        // One of a client is its word, and not a decision.
+        // A client's event is a claim, not a decision.
         "safety" if event.source == "engine" => "safety_decision",
         other => other,
     };

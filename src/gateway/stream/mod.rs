@@ -1,5 +1,5 @@
-//! Server-sent events: a stream reads the log from its cursor in pages, then takes from its tenant's feed what the log grows by.
-//! The log is the buffer, so a slow client slows nobody else, and a client that returns misses nothing.
+//! Server-sent events: a stream reads the log from its cursor in pages, then follows its tenant's feed. The log is the buffer, so
+//! a slow client delays no other, and a client that reconnects misses nothing.
 
 mod feed;
 mod rights;
@@ -48,9 +48,9 @@ pub struct Stream {
     pub epoch: i64,
     /// The position of the newest event when it began.
     pub head: i64,
-    /// The path of the snapshot, for a client that must begin anew.
+    /// The path of the snapshot, for a client that must start over.
     pub snapshot: Option<String>,
-    /// The cursor can't be served: the client must begin anew.
+    /// True if the cursor can't be served: the client must start over.
     pub is_gone: bool,
     /// Its place among the streams.
     #[expect(dead_code, reason = "the place is free again when the stream is dropped")]
@@ -60,7 +60,7 @@ pub struct Stream {
 /// Reads a cursor `{epoch}-{position}`.
 ///
 /// # Errors
-/// It is none.
+/// The text isn't a cursor.
 pub fn cursor(text: &str) -> Answered<(i64, i64)> {
     let parts = text.split_once('-').and_then(|(epoch, position)| {
         let is_plain =
@@ -77,7 +77,7 @@ pub(super) fn body(gateway: &Arc<Gateway>, stream: Stream) -> Body {
     tracing::info!(event = "stream_opened", request_id = stream.who.request_id.as_str());
     tokio::spawn(async move {
         let request_id = stream.who.request_id.clone();
-        // The end of the task ends the body.
+        // When the task ends, the body ends.
         let _ = pump(&gateway, stream, &frames).await;
         tracing::info!(event = "stream_closed", request_id = request_id.as_str());
     });
@@ -162,20 +162,20 @@ async fn send(frames: &Sender<Bytes>, frame: impl Into<Bytes>) -> Result<(), Dis
     timeout(SLOW, frames.send(frame.into())).await.map_err(|_| Disconnected)?.map_err(|_| Disconnected)
 }
 
-/// A stream on its way.
+/// A running stream.
 struct Pump<'f> {
     frames: &'f Sender<Bytes>,
     stream: Stream,
     feed: Arc<Feed>,
-    /// The position that it has sent, for others to see.
+    /// The position that it has sent, shared with the feed.
     sent: Arc<AtomicI64>,
     is_caught_up: bool,
-    /// The client knows that the database doesn't answer.
+    /// True if the client knows that the database fails.
     is_failing: bool,
     spoken: Instant,
 }
 
-/// The next thing that a stream does.
+/// The next action of a stream.
 enum Next {
     /// Wait for something to happen.
     Wait,
@@ -225,7 +225,7 @@ async fn pump(gateway: &Arc<Gateway>, stream: Stream, frames: &Sender<Bytes>) ->
 }
 
 impl Pump<'_> {
-    /// Sends what there is.
+    /// Sends the available frames.
     async fn step(&mut self, gateway: &Gateway) -> Result<Next, Disconnected> {
         match self.feed.state() {
             State::Replaced => {
@@ -273,7 +273,7 @@ impl Pump<'_> {
     }
 }
 
-/// The client must begin anew.
+/// Returns the event that makes the client start over.
 fn resync(stream: &Stream) -> String {
     system(json!({"kind": "resync", "snapshot": stream.snapshot}))
 }

@@ -1,4 +1,4 @@
-//! The right to read of those who follow a stream: looked at again and again, once for all streams of a token.
+//! The rights of the readers of a stream: checked repeatedly, once for all streams of a token.
 
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -43,7 +43,7 @@ impl Right {
         self.ended.subscribe()
     }
 
-    /// Takes in what was found; `None` if it is unknown.
+    /// Stores the result of a check; `None` if it is unknown.
     fn found(&self, may_read: Option<bool>) {
         let mut seen = self.seen.lock();
         match may_read {
@@ -55,7 +55,7 @@ impl Right {
 }
 
 impl Rights {
-    /// No rights yet; they are looked at on threads of `readers`.
+    /// Starts without rights; they are checked on threads of `readers`.
     pub fn new(callers: &Arc<Callers>, readers: &Arc<Pool>) -> Self {
         Self { callers: Arc::clone(callers), readers: Arc::clone(readers), known: Mutex::default() }
     }
@@ -64,7 +64,7 @@ impl Rights {
         self.known.lock()
     }
 
-    /// The right of a secret's holder, who may read now. A task looks at it as long as somebody has it.
+    /// Returns the right of a secret's holder, who may read now. A task checks it while the value is in use.
     pub fn of(self: &Arc<Self>, secret: &str, tenant: &str) -> Arc<Right> {
         let key = (secret.to_owned(), tenant.to_owned());
         let mut known = self.known();

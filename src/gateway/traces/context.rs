@@ -1,4 +1,4 @@
-//! A place in a trace, as W3C's header `traceparent` says it: `00-<32 digits>-<16 digits>-<2 digits>`.
+//! A place in a trace, in the format of W3C's header `traceparent`: `00-<32 digits>-<16 digits>-<2 digits>`.
 
 use std::fmt;
 
@@ -18,14 +18,14 @@ const TRACE_ID: &str = "x-trace-id";
 pub struct Context {
     /// The trace, 32 hexadecimal digits.
     pub trace: String,
-    /// The span, 16 of them.
+    /// The span, 16 hexadecimal digits.
     pub span: String,
-    /// False if whoever began the trace doesn't want it written.
+    /// False if the trace's originator doesn't want it recorded.
     pub is_sampled: bool,
 }
 
 impl Context {
-    /// Reads the header's value. A later version of it may have more parts.
+    /// Parses the header's value. A later version may have more parts.
     pub fn read(text: &str) -> Option<Self> {
         let mut parts = text.split('-');
         let mut digits = |length: usize| parts.next().filter(|part| part.len() == length && is_hex(part));
@@ -40,7 +40,7 @@ impl Context {
         })
     }
 
-    /// A new span that this one causes.
+    /// Returns a new child span.
     pub fn child(&self) -> Self {
         Self { span: new_span(), ..self.clone() }
     }

@@ -1,6 +1,6 @@
-//! Traces: what a request, a run, a request to a model and a call of a tool took, as spans in OpenTelemetry's form, in a file that
-//! its collector and other tools read (OTLP as JSON lines). They have names, ids, numbers and kinds of errors, and no content. It
-//! owns that file. Without the setting there is neither file nor thread. It must not know routes and what they do.
+//! Traces: the durations of requests, runs, requests to models and calls of tools, as spans in OpenTelemetry's form, in a file
+//! that its collector and other tools read (OTLP as JSON lines). Spans have names, ids, numbers and kinds of errors, and no
+//! content. It owns that file. Without the setting there is neither file nor thread. It must not know routes and their work.
 
 pub mod context;
 pub mod names;
@@ -22,7 +22,7 @@ use crate::proto::team::Identity;
 use crate::redact::Redactor;
 use context::Context;
 
-/// Bytes of the file after which a new one is begun; the previous one stays.
+/// Size at which a new file is begun, in bytes; the previous one stays.
 const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// Spans that wait to be written; more are lost, and counted.
 const WAITING_MAX: usize = 4_096;
@@ -30,10 +30,10 @@ const WAITING_MAX: usize = 4_096;
 const LINE_MAX: usize = 256;
 /// Characters of a text in a span.
 const TEXT_CHARS_MAX: usize = 256;
-/// Time after which a failure that goes on is reported again.
+/// Interval for reporting a persistent failure again.
 const REPEATED: Duration = Duration::from_secs(60);
 
-/// The side of a call that a span is about, by OTLP's numbers.
+/// The kind of a span, with OTLP's numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Internal = 1,
@@ -68,7 +68,7 @@ struct Span {
     is_failed: bool,
 }
 
-/// A span that has begun. It is written when it is dropped.
+/// A span that has begun. Dropping it records it.
 pub struct Open {
     span: Option<Box<Span>>,
     began: Instant,
@@ -84,7 +84,7 @@ impl Open {
         }
     }
 
-    /// Says that it failed, and how: a word, never a message.
+    /// Records a failure and its kind: a word, never a message.
     pub fn fail(&mut self, kind: impl Into<String>) {
         self.set(names::ERROR, kind.into());
         if let Some(span) = &mut self.span {
@@ -92,7 +92,7 @@ impl Open {
         }
     }
 
-    /// Says how a request was answered. A client's own mistake is no failure of the service.
+    /// Records the answer to a request. A client's own mistake is no failure of the service.
     pub fn answered(&mut self, (method, route): (&str, &str), status: u16, request_id: &str) {
         if let Some(span) = &mut self.span {
             span.name = format!("{method} {route}");
@@ -121,7 +121,7 @@ impl Traces {
     /// Starts the thread that writes spans to a file. An empty path means none.
     ///
     /// # Errors
-    /// The path isn't a whole one, or the system has no more threads.
+    /// The path isn't absolute, or the system has no more threads.
     pub fn start(path: &str, node_id: &str) -> Result<Self, Failure> {
         if path.is_empty() {
             return Ok(Self::default());
@@ -148,7 +148,7 @@ impl Traces {
         Ok(Self(Some(Export { queue, lost, thread: Mutex::new(Some(thread)) })))
     }
 
-    /// Writes what waits, and ends.
+    /// Writes the waiting spans, and ends.
     pub fn end(&self) {
         let Some(export) = &self.0 else { return };
         if let Some(thread) = export.thread.lock().take() {
@@ -174,7 +174,8 @@ impl Traces {
         Some(Open { span: Some(Box::new(span)), began: Instant::now(), queue, lost })
     }
 
-    /// Begins a span for what a caller causes. The context is for what that causes in turn; it is there without spans, too.
+    /// Begins a span for an operation of a caller. The context is for operations that it causes in turn; it exists even if spans
+    /// aren't written.
     pub fn below(
         &self,
         who: &Identity,
@@ -196,7 +197,7 @@ impl Traces {
     }
 }
 
-/// The thread that writes.
+/// The writing thread.
 struct Writer {
     file: Bounded,
     resource: Value,

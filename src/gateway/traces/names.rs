@@ -1,6 +1,6 @@
-//! OpenTelemetry's names for attributes and operations. Those of GenAI are still experimental, so all of them are here.
+//! OpenTelemetry's names for attributes and operations. The GenAI names are still experimental, so all of them are in this file.
 
-/// The version of the conventions that the names are from.
+/// The version of the conventions.
 pub const SCHEMA: &str = "https://opentelemetry.io/schemas/1.37.0";
 
 pub const SERVICE: &str = "service.name";

@@ -36,7 +36,7 @@ pub const EXECUTE: &str = r#"{"type": "object", "additionalProperties": false,
     "idempotency_key": {"type": "string", "minLength": 1, "maxLength": 128}, "dry_run": {"type": "boolean"},
     "wait_ms": {"type": "integer", "minimum": 0, "maximum": 30000}}}"#;
 
-/// An action that is asked for.
+/// A requested action.
 struct Wanted {
     name: String,
     subject: Subject,
@@ -77,7 +77,7 @@ pub fn execute(call: &Call<'_>) -> Answered<Reply> {
     start(call.gateway, who, action, Some(key), wait)
 }
 
-/// A value that the body and a header may name: one of them, or both the same.
+/// Returns a value that the body or a header may have; if both have it, they must agree.
 fn one_of(body: Option<String>, header: Option<String>, name: &str) -> Answered<Option<String>> {
     if let (Some(body), Some(header)) = (&body, &header)
         && body != header
@@ -101,7 +101,7 @@ fn dry_run(gateway: &Arc<Gateway>, who: &Identity, action: &Wanted) -> Answered<
         Ok((call, verdict)) => (call.tool.as_str(), Some(verdict), matches!(call.action, Action::Shell { .. })),
         Err(error) => return Err(Problem::new(422, "schema_invalid", error.message.clone())),
     };
-    // Such a command runs on a copy of the workspace, and a person is asked about what it has changed there.
+    // Such a command runs on a copy of the workspace, and a person is asked before its changes are applied.
     let is_asked_after = |verdict: &PolicyVerdict| is_command && verdict.risk >= Risk::Medium && !keeps_unasked;
     let judged = gates(gateway, who, &wish(gateway, who, name, verdict), &action.subject, (Record::Dry, &[]))?;
     let personal =
@@ -161,7 +161,7 @@ fn start(gateway: &Arc<Gateway>, who: Identity, action: Wanted, key: Option<Key>
     Ok(Reply::later(received, wait))
 }
 
-/// An action on its thread.
+/// A running action.
 struct Doing<'a> {
     gateway: &'a Arc<Gateway>,
     who: &'a Identity,
@@ -180,7 +180,7 @@ fn run(doing: &Doing<'_>, action: &Wanted) -> Answered<(u16, Value)> {
     chain.requested(&action.name, None);
     let planned = runner.preview(&wanted, true);
     let verdict = planned.as_ref().ok().map(|(_, verdict)| verdict);
-    // What the policy doesn't let run never reaches the gate's own look at the chain, so the chain is asked here.
+    // A call that the policy refuses never reaches the chain in the gate, so the chain is asked here.
     if !matches!(verdict.map(|verdict| verdict.decision), Some(Decision::Run | Decision::Ask)) {
         let name = planned.as_ref().map_or(action.name.as_str(), |(call, _)| call.tool.as_str());
         if let Err(problem) = chain.peek(name, verdict) {
@@ -217,7 +217,7 @@ fn run(doing: &Doing<'_>, action: &Wanted) -> Answered<(u16, Value)> {
     ended.map(|value| (200, value))
 }
 
-/// Tells the client, and the key of its request, of a question.
+/// Returns a callback that reports a question to the client and stores it under the request's idempotency key.
 fn on_asked(doing: &Doing<'_>) -> OnAsked {
     let (gateway, who) = (Arc::clone(doing.gateway), doing.who.clone());
     let (key, steps) = (doing.key.cloned(), doing.steps.clone());

@@ -1,4 +1,4 @@
-//! Measured figures over HTTP: taken in with an event each, and listed with the rules that they must keep.
+//! Measured figures over HTTP: each is stored with an event, and the list shows the rules for it.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Files of canvases and reports of audits over HTTP. A file comes as its bytes, and is only ever given back as a download.
+//! Files of canvases and reports of audits over HTTP. A file is sent as raw bytes, and is only ever returned as a download.
 
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ use crate::ledger::{Artifact, LedgerError, Subject};
 pub const BYTES_MAX: usize = 32 * 1024 * 1024;
 /// Characters of a file's name.
 const NAME_CHARS_MAX: usize = 200;
-/// Types that a file may have, each with the bytes that it begins with. Types that a browser runs aren't among them.
+/// Types that a file may have, each with its first bytes. Types that a browser executes are not allowed.
 pub const TYPES: &[(&str, &[u8])] = &[
     ("application/json", b""),
     ("application/octet-stream", b""),
@@ -37,7 +37,7 @@ pub const NAMES: [&str; TYPES.len()] = {
 pub const AUDIT: &str = r#"{"type": "object", "additionalProperties": false, "required": ["kind", "report"], "properties": {
     "kind": {"type": "string", "minLength": 1, "maxLength": 128}, "report": {"type": "object"}}}"#;
 
-/// The type of a file whose content may be of it.
+/// Returns the declared type of a file if its content can have it.
 fn kind(call: &Call<'_>) -> Answered<&'static str> {
     let unsupported = |message: String| Problem::new(415, "unsupported_media_type", message);
     let named = call.header("content-type").unwrap_or_default().trim().to_ascii_lowercase();
@@ -51,7 +51,7 @@ fn kind(call: &Call<'_>) -> Answered<&'static str> {
     Ok(kind)
 }
 
-/// The name of a file: no path, and nothing that could end the header which it is given back in.
+/// Returns the name of a file: no path, and no character that could end the header in which it is returned.
 fn name(call: &Call<'_>) -> Answered<String> {
     let name = call.header("x-artifact-name").unwrap_or("file").to_owned();
     let is_fine = |sign: char| (' '..='~').contains(&sign) && !matches!(sign, '/' | '\\' | '"' | ':' | ';' | '%');

@@ -28,7 +28,7 @@ pub const GESTURE: &str = r#"{"type": "object", "additionalProperties": false, "
     "data": {"type": "object"}}}"#;
 /// Bytes of a gesture.
 pub const GESTURE_BYTES_MAX: usize = 2 * 1024;
-/// The flag of a tenant by which gestures can be switched off.
+/// The flag of a tenant that switches gestures on or off.
 const GESTURES: &str = "canvas.gestures";
 /// Events of a page.
 const PAGE: usize = 500;
@@ -88,11 +88,11 @@ pub fn snapshot(call: &Call<'_>) -> Answered<Reply> {
     let rest = json!({"canvas_id": id, "rev": found.state.rev, "last_event_id": format!("{epoch}-{}", found.position),
         "state_hash": found.state_hash})
     .to_string();
-    // Each atom's text is at hand, and that of a large board needn't become values first.
+    // Each atom's text is cached, so a large board needn't be parsed into values first.
     Ok(Reply::text(JSON, format!("{{\"atoms\":{},{}", found.state.atoms_text(), &rest[1..])))
 }
 
-/// `GET /canvas/{canvas_id}/replay`: commits in order as NDJSON, up to the head that stood when it began.
+/// `GET /canvas/{canvas_id}/replay`: commits in order as NDJSON, up to the head at the time of the request.
 pub fn replay(call: &Call<'_>) -> Answered<Reply> {
     let (who, id) = (call.who()?, canvas_id(call)?);
     let ledger = &call.gateway.ledger;
@@ -131,8 +131,8 @@ pub fn replay(call: &Call<'_>) -> Answered<Reply> {
     Ok(Reply::text("application/x-ndjson", lines + &end.to_string() + "\n"))
 }
 
-/// `POST /canvas/{canvas_id}/gestures`: shown to those who look at the canvas now, and stored nowhere. One that comes too fast is
-/// dropped without a word.
+/// `POST /canvas/{canvas_id}/gestures`: shown to the current viewers of the canvas, and never stored. Gestures over the rate
+/// limit are dropped silently.
 pub fn gesture(call: &Call<'_>) -> Answered<Reply> {
     let (gateway, who, id) = (call.gateway, call.who()?, canvas_id(call)?);
     if gateway.ledger.safety().flag(&who.tenant, GESTURES)? == Some(false) {

@@ -42,9 +42,9 @@ const ENDED: &str = "run.ended";
 const STARTED: &str = "run.started";
 /// The source of the gateway's own events, which no client can claim.
 const ENGINE: &str = "engine";
-/// The header of a client that doesn't mind an answer that is a little behind: `eventual`.
+/// The header of a client that accepts slightly outdated answers: `eventual`.
 const CONSISTENCY: &str = "x-consistency";
-/// Events of a page while a run's costs are added up.
+/// Page size for adding up a run's costs.
 const SUM_PAGE: usize = 1_000;
 
 /// The body of `POST /events/append`: one event, or several.
@@ -199,7 +199,7 @@ fn after(call: &Call<'_>) -> Answered<i64> {
     }
 }
 
-/// Reads events; from the replica if the client doesn't mind that it is behind.
+/// Reads events, from the replica if the client accepts outdated answers.
 fn pages(call: &Call<'_>, after: i64, filter: &Filter, limit: usize) -> Answered<Vec<Event>> {
     let (gateway, who) = (call.gateway, call.who()?);
     if call.header(CONSISTENCY) != Some("eventual") {
@@ -240,7 +240,7 @@ pub fn replay(call: &Call<'_>) -> Answered<Reply> {
         lines += &(json!({"type": "end", "next": next}).to_string() + "\n");
         return Ok(Reply::text("application/x-ndjson", lines));
     }
-    // A client's event of this type is its word, and not the gateway's decision.
+    // An event of this type from a client is a claim, not a decision of the gateway.
     let is_decision = |it: &&Event| it.event_type == "safety" && it.source == ENGINE;
     let decisions: Vec<Value> = events.iter().filter(is_decision).map(Event::body).collect();
     let items: Vec<Value> = events.iter().map(Event::to_value).collect();

@@ -1,4 +1,4 @@
-//! Routes to back-ends over HTTP: which one stores what for a tenant.
+//! Routes to back-ends over HTTP: the back-end that stores each kind of a tenant's data.
 
 use serde_json::{Value, json};
 
@@ -23,7 +23,7 @@ pub fn list(call: &Call<'_>) -> Answered<Reply> {
     Ok(Reply::ok(json!({"items": items, "next": null, "version_hash": backends::version_hash(&routes)?})))
 }
 
-/// `POST /routing/routes`: stored for the next start. With `apply=true` it must be one that can be served now.
+/// `POST /routing/routes`: stored for the next start. With `apply=true` this program must be able to serve it now.
 pub fn set(call: &Call<'_>) -> Answered<Reply> {
     let (who, ledger) = (call.who()?, &call.gateway.ledger);
     if call.text("tenant").is_some_and(|tenant| tenant != who.tenant) {

@@ -133,7 +133,7 @@ pub fn locks(call: &Call<'_>) -> Answered<Reply> {
     Ok(Reply::ok(json!({"items": items, "next": null})))
 }
 
-/// `PATCH /strategy-locks/{id}`: the whole lock anew, with the version that was read.
+/// `PATCH /strategy-locks/{id}`: replaces the whole lock; needs the version that was read.
 pub fn change_lock(call: &Call<'_>) -> Answered<Reply> {
     let needed = || Problem::new(428, "precondition_required", "expected_version is needed: the version that was read");
     let expected = call.whole("expected_version").ok_or_else(needed)?;

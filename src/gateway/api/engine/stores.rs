@@ -91,7 +91,7 @@ pub fn entries(call: &Call<'_>) -> Answered<Reply> {
     Ok(page_of(&found, limit, item, |entry| &entry.key))
 }
 
-/// A page of what was found, one more than it has at most; its cursor is the last key.
+/// Makes a page of found items, of which there may be one more than the limit; the cursor is the last key of the page.
 fn page_of<T>(found: &[T], limit: usize, item: impl Fn(&T) -> Value, key: impl Fn(&T) -> &String) -> Reply {
     let page = &found[..found.len().min(limit)];
     let next = page.last().filter(|_| found.len() > limit).map(key);
