@@ -21,7 +21,7 @@ pub const ACCESS_MS: i64 = 10 * 60 * 1_000;
 /// Time for which a session can be renewed.
 pub const REFRESH_MS: i64 = 30 * 24 * 3_600 * 1_000;
 
-/// A token that is to be made.
+/// A token to create.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewToken {
     /// Its kind.
@@ -30,7 +30,7 @@ pub struct NewToken {
     pub user: String,
     /// Its tenant.
     pub tenant: String,
-    /// The most that it may do.
+    /// The highest role that it grants.
     pub role: TeamRole,
     /// Time for which it can be used, in milliseconds; without an end if absent.
     pub lifetime_ms: Option<i64>,
@@ -47,7 +47,7 @@ pub struct Who {
     pub user: String,
     /// Its tenant.
     pub tenant: String,
-    /// The most that it may do.
+    /// The highest role that it grants.
     pub role: TeamRole,
 }
 
@@ -56,7 +56,7 @@ pub struct Who {
 pub struct Caller {
     /// The holder.
     pub holder: Who,
-    /// Their role as a member of the tenant; `None` if they are none.
+    /// Their role as a member of the tenant; `None` if they aren't a member.
     pub member: Option<TeamRole>,
     /// The mode of the tenant; `None` if there is no such tenant.
     pub mode: Option<Mode>,
@@ -100,11 +100,11 @@ pub struct Paired {
 pub struct Accounts<'l>(pub(in crate::ledger) &'l Ledger);
 
 impl Accounts<'_> {
-    /// Makes a tenant; one that is there keeps its mode. Outside `lab` a new one hides personal data from models and requires
-    /// strategies, and has one for all actions that ends in 90 days.
+    /// Makes a tenant; an existing one doesn't change its mode. Outside `lab` a new one hides personal data from models and
+    /// requires strategies, and has one for all actions that ends in 90 days.
     ///
     /// # Errors
-    /// It is there with another mode, or the database fails.
+    /// The tenant exists with another mode, or the database fails.
     pub fn add_tenant(&self, tenant: &str, mode: Mode) -> Result<(), LedgerError> {
         let there = self.0.write(tenant, |transaction| {
             let flags = if mode == Mode::Lab { json!({}) } else { json!({"pii": true, "strategy_locks": true}) };
@@ -141,7 +141,7 @@ impl Accounts<'_> {
         mode_in(&connection, tenant)
     }
 
-    /// Gives a user a role in a tenant, or takes it with `None`. Without an actor it is a person at a terminal who does so.
+    /// Sets the role of a user in a tenant, or removes it with `None`. Without an actor, a person at a terminal is recorded.
     ///
     /// # Errors
     /// There is no such tenant, or the database fails.
@@ -229,7 +229,7 @@ impl Accounts<'_> {
         Ok(rows.collect::<crate::ledger::sql::Result<_>>()?)
     }
 
-    /// Ends a token: the next request with it is refused. Without an actor it is a person at a terminal who does so.
+    /// Revokes a token: the next request with it is refused. Without an actor, a person at a terminal is recorded.
     ///
     /// # Errors
     /// There is no such token, or the database fails.
@@ -262,7 +262,7 @@ impl Accounts<'_> {
     /// The database fails.
     pub fn caller(&self, secret: &str, tenant: &str) -> Result<Option<Caller>, LedgerError> {
         let connection = self.0.pool.glance(&[tenant])?;
-        // The lookup is by the hash: its time tells nothing about the secret.
+        // The look-up is by the hash, so its duration reveals nothing about the secret.
         let sql = format!(
             "SELECT t.id, t.kind, t.user, t.tenant, t.role, m.role, n.mode FROM token t \
              LEFT JOIN member m ON m.tenant = ?2 AND m.user = t.user LEFT JOIN tenant n ON n.tenant = ?2 \
@@ -282,7 +282,7 @@ impl Accounts<'_> {
         }))
     }
 
-    /// Makes a pairing code for a user at a terminal: it holds five minutes, once.
+    /// Makes a pairing code for a user at a terminal: it is valid for five minutes, and once.
     ///
     /// # Errors
     /// There is no such tenant, or the database fails.
@@ -315,7 +315,7 @@ impl Accounts<'_> {
             self.0.view("")?.query_row(sql, [&sha256], |row| row.get(0)).optional()?
         };
         let Some(tenant) = tenant else { return Ok(None) };
-        // Alone with this secret, so that of two who use it at once one is the second.
+        // This locks the secret, so that of two concurrent uses one comes second.
         self.0.write_alone(&tenant, &[&sha256, &tenant], |transaction| {
             let now = now_ms(transaction)?;
             let sql = "DELETE FROM pair_code WHERE sha256 = ?1 RETURNING user, role, expires_ms";
@@ -333,14 +333,14 @@ impl Accounts<'_> {
         })
     }
 
-    /// Renews a session: the old secret can't be used again. If it was used before, somebody has a copy, and the whole
-    /// session ends.
+    /// Renews a session: the old secret can't be used again. If it was used before, it has been copied, and the whole session
+    /// ends.
     ///
     /// # Errors
     /// The database fails.
     pub fn refresh(&self, secret: &str) -> Result<Option<Paired>, LedgerError> {
         let sha256 = hash::sha256_hex(secret.as_bytes());
-        // Alone with this secret, so that of two who use it at once one is the second.
+        // This locks the secret, so that of two concurrent uses one comes second.
         let transaction = self.0.pool.begin(Begin::Write, &[&sha256])?;
         let now = now_ms(&transaction)?;
         let sql = "SELECT family, user, tenant, role, expires_ms, used FROM session WHERE sha256 = ?1";

@@ -1,5 +1,5 @@
-//! Canvases in the log: a command becomes one event with its operations and the hash of the state after it. Snapshots are a
-//! shortcut, and count only if the log says the same.
+//! Canvases in the log: a command becomes one event with its operations and the hash of the resulting state. Snapshots are a
+//! shortcut, and are used only if the log confirms them.
 
 use super::sql::{Connection, OptionalExtension as _, Row, params};
 use std::sync::Arc;
@@ -45,7 +45,7 @@ pub struct Command {
 /// The result of a command.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Committed {
-    /// The answer, and whether it was there before.
+    /// The answer, and whether it existed before.
     Done(Value, bool),
     /// The canvas is newer.
     Conflict {
@@ -54,13 +54,13 @@ pub enum Committed {
         /// The operations in between; none if there are too many.
         recovery_ops: Option<Vec<Value>>,
     },
-    /// The client claims a revision that isn't there.
+    /// The client claims a revision that doesn't exist.
     Ahead(i64),
     /// An operation can't be applied.
     Invalid(canvas::OpError),
 }
 
-/// A canvas as it is.
+/// The current state of a canvas.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Snapshot {
     /// Its state.
@@ -118,17 +118,17 @@ impl Canvases<'_> {
                 }
             }
         })?;
-        // Only what is durable counts in memory.
+        // Only a durable state may be cached in memory.
         if let Some(latest) = latest {
             self.0.boards.put(&who.tenant, id, latest);
         }
         Ok(committed)
     }
 
-    /// Checks that a canvas is of this project, or that there is none of this name.
+    /// Checks that a canvas belongs to this project, or doesn't exist.
     ///
     /// # Errors
-    /// It is of another project, or the database fails.
+    /// It belongs to another project, or the database fails.
     pub fn check_canvas(&self, who: &Identity, id: &str) -> Result<(), LedgerError> {
         let sql = "SELECT project FROM canvas WHERE tenant = ?1 AND canvas_id = ?2";
         let project: Option<String> =
@@ -139,7 +139,7 @@ impl Canvases<'_> {
     /// A canvas as it is now.
     ///
     /// # Errors
-    /// There is none in this project, or the database fails.
+    /// The project has no such canvas, or the database fails.
     pub fn canvas(&self, who: &Identity, id: &str) -> Result<Snapshot, LedgerError> {
         let (position, state_hash) = newest(&*self.0.view(&who.tenant)?, who, id)?.ok_or(LedgerError::NotFound)?;
         let known = self.0.boards.get(&who.tenant, id);
@@ -174,7 +174,7 @@ impl Canvases<'_> {
             if (at, &hash) == (position, &state_hash) {
                 return Ok(Some(Snapshot { state, position, state_hash }));
             }
-            // Another gateway has changed it. A state that isn't what the log says is forgotten.
+            // Another gateway has changed it. A state that doesn't match the log is dropped.
             let state = Arc::new(folded(transaction, &who.tenant, id, (Arc::unwrap_or_clone(state), at))?);
             if state.hash() == state_hash {
                 self.0.boards.put(&who.tenant, id, (state.clone(), position, state_hash.clone()));
@@ -215,7 +215,8 @@ impl Canvases<'_> {
     }
 }
 
-/// Folds every canvas of a tenant from nothing, or from the state that stands for removed commits, and compares it with what each commit, row and snapshot says.
+/// Folds every canvas of a tenant from nothing, or from the state that replaces removed commits, and compares it with each
+/// commit, row and snapshot.
 pub(super) fn verify_canvases(connection: &Connection, tenant: &str) -> Result<Option<Broken>, LedgerError> {
     let mut statement = connection.prepare_cached("SELECT canvas_id, rev, state_hash FROM canvas WHERE tenant = ?1")?;
     let rows = statement.query_map([tenant], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
@@ -308,7 +309,7 @@ fn folded(
     id: &str,
     (mut state, after): (State, i64),
 ) -> Result<State, LedgerError> {
-    // By version, as the index has them; of the rest of each event nothing is needed.
+    // The order is that of the index, by version; the rest of each event isn't needed.
     let sql = "SELECT stream_version, body FROM event WHERE tenant = ?1 AND stream = ?2 AND event_type = ?3 AND position > ?4 \
                AND stream_version > ?5 ORDER BY stream_version LIMIT ?6";
     let (stream, page) = (stream(id), i64::try_from(PAGE).unwrap_or(i64::MAX));
@@ -360,7 +361,7 @@ fn stored(
     }))
 }
 
-/// The newest snapshot and the position of its commit. One that the log doesn't confirm is removed.
+/// Returns the newest snapshot and the position of its commit. A snapshot that the log doesn't confirm is removed.
 fn shortcut(transaction: &Connection, who: &Identity, id: &str) -> Result<Option<(State, i64)>, LedgerError> {
     let sql = "SELECT max(rev) FROM canvas_snapshot WHERE tenant = ?1 AND canvas_id = ?2";
     let newest: Option<i64> = transaction.query_row(sql, params![who.tenant, id], |row| row.get(0))?;
@@ -374,7 +375,7 @@ fn shortcut(transaction: &Connection, who: &Identity, id: &str) -> Result<Option
                 let body: Value = serde_json::from_str(&body).unwrap_or_default();
                 (body["rev"] == rev, body["state_hash"].as_str().unwrap_or_default().to_owned())
             }
-            // Its commit was removed, and the log tells of the state at that time.
+            // Its commit was removed, and the log has the state at that time.
             None => match base(transaction, &who.tenant, id)? {
                 Some(base) => (base.rev == rev && base.position == position, base.state_hash),
                 None => (false, String::new()),

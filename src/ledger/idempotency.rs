@@ -1,5 +1,5 @@
-//! Requests that may be repeated: their keys and stored answers. A request is noted before it acts, so that after a crash
-//! nobody runs it a second time unasked.
+//! Requests that may be repeated: their keys and stored answers. A request is recorded before it acts, so that after a crash it
+//! never runs twice unasked.
 
 use super::sql::{OptionalExtension as _, Row, params};
 
@@ -20,7 +20,7 @@ pub struct Key {
     pub request_hash: String,
 }
 
-/// Way in which a request with a key begins.
+/// The beginning of a request with a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Begun {
     /// New, and acts.
@@ -41,8 +41,8 @@ impl Keys<'_> {
     /// Notes that a request begins.
     ///
     /// # Errors
-    /// The key was used for another request or by somebody else, the first request with it runs or has an unknown end, or
-    /// the database fails.
+    /// The key was used for another request or by another user, the first request with it runs or has an unknown end, or the
+    /// database fails.
     pub fn begin(&self, who: &Identity, key: &Key) -> Result<Begun, LedgerError> {
         self.0.write(&who.tenant, |transaction| {
             let sql = "SELECT actor, request_hash, state, status, response FROM idempotency \
@@ -106,7 +106,7 @@ impl Keys<'_> {
         })
     }
 
-    /// Notes that nobody knows how a request ended: it isn't done again.
+    /// Records that the end of a request is unknown: it isn't repeated.
     ///
     /// # Errors
     /// The database fails.

@@ -8,7 +8,7 @@ use crate::host;
 /// Letters of secrets: RFC 4648's base 32, without those that look like digits.
 const LETTERS: &[u8; 32] = b"ABCDEFGHJKLMNPQRSTUVWXYZ23456789";
 
-/// Makes a UUID of version 7: time first, so that new rows lie beside each other.
+/// Makes a UUID of version 7: the time comes first, so that new rows are next to each other.
 #[must_use]
 pub fn uuid_v7() -> String {
     uuids_v7(1).swap_remove(0)

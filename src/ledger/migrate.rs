@@ -53,21 +53,21 @@ pub fn open(pool: &Pool) -> Result<(), LedgerError> {
     Ok(())
 }
 
-/// Brings a schema up to date, or with `is_dry`, only looks. Returns the versions that it had and has then; 0 if it is new.
+/// Updates a schema, or with `is_dry`, only checks it. Returns the versions before and after; 0 if it is new.
 pub fn migrate(pool: &Pool, is_dry: bool) -> Result<(usize, usize), LedgerError> {
     if let Target::File(path) = pool.target() {
         let failed = |error: std::io::Error| LedgerError::Database(error.to_string());
         let mut options = OpenOptions::new();
         OpenOptionsExt::mode(options.read(true).write(true).create(true).truncate(false), 0o600);
         options.open(path).map_err(failed)?;
-        // Before anything is written into it.
+        // This check comes before any write to the file.
         let tables = Target::tables_of_file(path)?;
         if !tables.is_empty() && !OWN_TABLES.iter().all(|own| tables.iter().any(|table| table == own)) {
             return Err(LedgerError::Forbidden("it belongs to another program".into()));
         }
     }
     let connection = pool.take()?;
-    // Alone: of two gateways that start at once, one makes the schema.
+    // This locks the database: if two gateways start at once, one makes the schema.
     connection.run(if pool.target().is_server() {
         "BEGIN; SELECT pg_advisory_xact_lock(4117)"
     } else {

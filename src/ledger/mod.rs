@@ -1,7 +1,8 @@
-//! The team's stores, in a file of SQLite or on a PostgreSQL server: the event log of each tenant, memory, blackboard, tokens, and what the gates need.
+//! The team's stores, in a file of SQLite or on a PostgreSQL server: the event log of each tenant, memory, blackboard, tokens,
+//! and the facts that the gates need.
 //!
-//! It owns the file, its schema, and the rule that a row and the event that tells of it change in one transaction. Every
-//! method takes the identity first, and every statement names the tenant. It must not know HTTP, agents or tools.
+//! It owns the file, its schema, and the rule that a row and its event change in one transaction. Every method has the identity
+//! first, and every statement names the tenant. It must not know HTTP, agents or tools.
 
 mod auth;
 mod canvas;
@@ -58,15 +59,15 @@ pub use stores::{BoardEntry, MemoryEntry, Place, Stores};
 
 /// The name of the file in the state directory.
 pub const FILE_NAME: &str = "gateway.db";
-/// A row that a gateway left which serves no more: `?2` is the time.
+/// The condition for a row of a gateway that doesn't serve any more: `?2` is the time.
 const LEFT: &str = "(node IS NULL OR node NOT IN (SELECT node_id FROM node WHERE until_ms > ?2))";
-/// Arrays and objects in each other that a stored value may have.
+/// Limit on the nesting of arrays and objects in a stored value.
 pub const DEPTH_MAX: usize = 32;
 
-/// The reasons why the stores refuse something.
+/// A refusal or a failure of the stores.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LedgerError {
-    /// There is no such thing in this tenant.
+    /// Not found in this tenant.
     #[error("it doesn't exist")]
     NotFound,
     /// A stream has another version than was expected.
@@ -96,22 +97,22 @@ pub enum LedgerError {
     /// The content can't be stored.
     #[error("{0}")]
     Invalid(String),
-    /// A time lies outside what is possible.
+    /// A time is outside the possible range.
     #[error("{0}")]
     Time(String),
-    /// Somebody has answered the question before.
+    /// The question was already answered.
     #[error("the question was answered by {0}")]
     AlreadyAnswered(String),
-    /// The answer names another call than the one that the question is about.
+    /// The answer names another call than the question does.
     #[error("the answer is for another call than the one that was asked about")]
     OtherCall,
-    /// The question's time is over.
+    /// The question has expired.
     #[error("the question's time is over")]
     Late,
     /// The actor may not do this to this object.
     #[error("{0}")]
     Forbidden(String),
-    /// Another gateway works in the workspace; as far as it is known, which one.
+    /// Another gateway works in the workspace; its identity, if known.
     #[error("another gateway works in this project now")]
     Elsewhere(Option<Box<Node>>),
     /// The gateway's right to work in a workspace ran out, and another one may work there.
@@ -187,7 +188,7 @@ struct Listening {
 /// The stores.
 pub struct Ledger {
     pool: Pool,
-    /// Appends that wait: one of their threads commits them together.
+    /// Waiting appends: one of their threads commits them together.
     appends: spine::Gather<spine::Append, spine::Appended>,
     batches: spine::Batches,
     boards: more::boards::Boards,
@@ -197,7 +198,7 @@ pub struct Ledger {
     /// The workspaces in which this gateway works.
     tenures: leases::Tenures,
     health: Health,
-    /// A replica of the server, for reads that may be behind.
+    /// A replica of the server, for reads that may be outdated.
     replica: OnceLock<spine::Replica>,
 }
 
@@ -214,8 +215,8 @@ impl Ledger {
         Self::open_at(Target::File(path.to_owned()))
     }
 
-    /// Opens a database. One that is new gets its tables, and a file's schema is brought up to date; on a server, which several
-    /// gateways share, a person does that by [`Self::migrate`].
+    /// Opens a database. A new one gets its tables, and a file's schema is updated; on a server, which several gateways share, a
+    /// person does that with [`Self::migrate`].
     ///
     /// # Errors
     /// It can't be made or reached, or a newer program has written it, or an older one on a server.
@@ -224,7 +225,7 @@ impl Ledger {
         migrate::open(&pool)?;
         #[cfg(feature = "postgres")]
         if pool.target().is_server() {
-            // The connection that is open was not looked at yet.
+            // The open connection wasn't checked yet.
             nodes::check_timeline(&*pool.take()?)?;
             pool.check_new(nodes::check_timeline);
         }
@@ -241,7 +242,7 @@ impl Ledger {
         })
     }
 
-    /// Brings the schema of a database up to date, or with `is_dry`, only looks. Returns the versions that it had and has then.
+    /// Updates the schema of a database, or with `is_dry`, only checks it. Returns the versions before and after.
     ///
     /// # Errors
     /// It can't be made or reached, or a newer program has written it.
@@ -258,7 +259,7 @@ impl Ledger {
         }
     }
 
-    /// The id of the database, which it has had since it was made.
+    /// Returns the id of the database, which never changes.
     ///
     /// # Errors
     /// The database fails.
@@ -286,7 +287,7 @@ impl Ledger {
     /// Takes the right to serve this database, for as long as the value lives. Several gateways may serve one on a server.
     ///
     /// # Errors
-    /// Another gateway has it; its process id, as far as it is known.
+    /// Another gateway has it; its process id, if known.
     pub fn serve(&self) -> Result<Served, LedgerError> {
         let Target::File(database) = self.pool.target() else { return Ok(Served(None)) };
         let path = database.with_extension("lock");
@@ -365,7 +366,7 @@ impl Ledger {
         Archive(self)
     }
 
-    /// The removal of what is old.
+    /// The removal of old data.
     #[must_use]
     pub fn retention(&self) -> Retention<'_> {
         Retention(self)
@@ -407,7 +408,7 @@ impl Ledger {
         Backends(self)
     }
 
-    /// Says whether the database can be read, and written if a write has failed: then a small one is tried.
+    /// Returns whether the database can be read and, after a failed write, also written: then a small write is tried.
     #[must_use]
     pub fn is_well(&self) -> bool {
         let answer = |connection: Held<'_>| connection.query_row("SELECT one FROM instance", params![], |_| Ok(()));
@@ -437,7 +438,7 @@ impl Ledger {
         self.write_alone(tenant, &[tenant], act)
     }
 
-    /// The same, alone among those who name one of `names`, which has the tenant.
+    /// Does the same under a lock on `names`, which include the tenant.
     fn write_alone<T>(
         &self,
         tenant: &str,
@@ -480,7 +481,7 @@ fn now_text(connection: &Connection) -> Result<String, LedgerError> {
     Ok(utc_ms(now_ms(connection)?))
 }
 
-/// A value as it is stored and hashed.
+/// Returns a value in the form for storing and hashing.
 fn stored_text(value: &serde_json::Value) -> Result<String, LedgerError> {
     Ok(canonical(value, DEPTH_MAX)?)
 }

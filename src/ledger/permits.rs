@@ -10,15 +10,15 @@ use crate::proto::team::{Identity, Mode, TeamRole, TokenKind};
 
 /// Persons that a lock with `three_wise` needs.
 const WISE: i64 = 3;
-/// Days that a licence counts at most.
+/// Limit on the days for which a licence is valid.
 const LICENCE_DAYS_MAX: i64 = 90;
-/// Days that a strategy lock counts at most.
+/// Limit on the days for which a strategy lock is valid.
 const LOCK_DAYS_MAX: i64 = 3_650;
 /// Days that the lock of a new tenant counts.
 const FIRST_LOCK_DAYS: i64 = 90;
 const DAY_MS: i64 = 24 * 3_600 * 1_000;
 
-/// A licence that is to be issued.
+/// A licence to issue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewLicence {
     /// `user:NAME`, `role:NAME` or `agent:NAME`.
@@ -39,7 +39,7 @@ pub struct NewLicence {
     pub reason: String,
 }
 
-/// A strategy lock that is to be made or changed.
+/// A strategy lock to make or change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewLock {
     /// `*` or a project.
@@ -103,7 +103,7 @@ impl Permits<'_> {
         })
     }
 
-    /// The licences of a tenant, or those that count now.
+    /// Returns the licences of a tenant, or those that are valid now.
     ///
     /// # Errors
     /// The database fails.
@@ -117,10 +117,10 @@ impl Permits<'_> {
         Ok(all.into_iter().filter(|licence| !only_active || licence["active"] == true).collect())
     }
 
-    /// Revokes a licence; again changes nothing.
+    /// Revokes a licence; repeating it changes nothing.
     ///
     /// # Errors
-    /// There is none in this tenant, or the database fails.
+    /// The tenant has no such licence, or the database fails.
     pub fn revoke_licence(&self, who: &Identity, id: &str, reason: &str) -> Result<Value, LedgerError> {
         self.0.write(&who.tenant, |transaction| {
             let sql = "UPDATE licence SET revoked = ?3 WHERE tenant = ?1 AND licence_id = ?2 AND revoked IS NULL";
@@ -161,7 +161,7 @@ impl Permits<'_> {
     /// Changes a lock: it waits for approval again, and earlier approvals don't count.
     ///
     /// # Errors
-    /// There is none, the actor isn't its author, it has another version, its times aren't possible, or the database fails.
+    /// There is no such lock, the actor isn't its author, it has another version, its times are invalid, or the database fails.
     pub fn change_lock(&self, who: &Identity, id: &str, expected: i64, new: &NewLock) -> Result<Value, LedgerError> {
         self.0.write(&who.tenant, |transaction| {
             let (author, version) = author(transaction, who, id)?;
@@ -188,7 +188,7 @@ impl Permits<'_> {
     /// Approves or rejects a lock. A person counts once, and the author never.
     ///
     /// # Errors
-    /// There is none, the actor is its author, it is rejected already, or the database fails.
+    /// There is no such lock, the actor is its author, it is already rejected, or the database fails.
     pub fn decide_lock(&self, who: &Identity, id: &str, is_yes: bool) -> Result<Value, LedgerError> {
         self.0.write(&who.tenant, |transaction| {
             let (author, _) = author(transaction, who, id)?;
@@ -255,7 +255,7 @@ fn lock_times(connection: &Connection, new: &NewLock) -> Result<(i64, i64), Ledg
     Ok((from, until))
 }
 
-/// The gateway itself, settling what a user's request left in a run.
+/// Returns the identity of the gateway itself, which settles the unfinished calls of a user's run.
 pub(super) fn settling(tenant: String, project: String, user: String, run_id: Option<String>) -> Identity {
     Identity {
         project,

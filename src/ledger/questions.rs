@@ -1,5 +1,4 @@
-//! Questions to persons: one row each, answered once, by the first answer, or expired. The row and the event that tells of
-//! it change together.
+//! Questions to persons: one row each, which the first answer closes, or which expires. The row and its event change together.
 
 use super::sql::{Connection, OptionalExtension as _, Row, params};
 use serde_json::{Value, json};
@@ -10,7 +9,7 @@ use super::{LEFT, Ledger, LedgerError, Mark, Marked, cut, now_ms, rows_of};
 use crate::base::time::utc_ms;
 use crate::proto::team::Identity;
 
-/// A question that is to be asked.
+/// A question to ask.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Asked {
     /// Its id.
@@ -101,7 +100,8 @@ impl Questions<'_> {
         })
     }
 
-    /// Gives an open question its time, `wait_ms`, once more; returns the new deadline. A question that has it already keeps it.
+    /// Extends the time of an open question by `wait_ms`, once; returns the new deadline. A question that was already extended
+    /// isn't extended again.
     ///
     /// # Errors
     /// There is no such question in the tenant, it was answered, its time is over, or the database fails.
@@ -152,7 +152,7 @@ impl Questions<'_> {
         Err(LedgerError::Late)
     }
 
-    /// Closes an open question; one that was answered stays.
+    /// Closes an open question; an answered one doesn't change.
     ///
     /// # Errors
     /// The database fails.
@@ -193,7 +193,7 @@ impl Questions<'_> {
         Ok(left.len())
     }
 
-    /// Stores what became of the call that a question was about.
+    /// Stores the outcome of the call that a question was about.
     ///
     /// # Errors
     /// The database fails.
@@ -226,10 +226,10 @@ impl Questions<'_> {
         Ok((page, next))
     }
 
-    /// A question with what became of it.
+    /// Returns a question with its outcome.
     ///
     /// # Errors
-    /// There is none in this tenant, or the database fails.
+    /// The tenant has no such question, or the database fails.
     pub fn get(&self, who: &Identity, question_id: &str) -> Result<Value, LedgerError> {
         let connection = self.0.view(&who.tenant)?;
         let now = now_ms(&connection)?;
@@ -249,7 +249,7 @@ struct OpenQuestion {
     who: Identity,
 }
 
-/// Finds an open question whose time isn't over.
+/// Finds an open question that hasn't expired.
 fn open_question(connection: &Connection, who: &Identity, question_id: &str) -> Result<OpenQuestion, LedgerError> {
     let sql = "SELECT state, by, digest, asked_ms, deadline_ms, stream, run_id FROM question \
                WHERE tenant = ?1 AND question_id = ?2";

@@ -124,7 +124,7 @@ impl Event {
         self.ids.iter().find(|(known, _)| *known == name).map(|(_, value)| value.as_str())
     }
 
-    /// The event as endpoints return it.
+    /// Returns the event in the form for endpoints.
     #[must_use]
     pub fn to_value(&self) -> Value {
         let mut fields = self.fields();
@@ -205,7 +205,7 @@ impl Event {
         self.hash_of(&self.pieces(&erased.map_or_else(of_body, str::to_owned)))
     }
 
-    /// The same with the pieces of its canonical form.
+    /// Returns the hash from the pieces of the canonical form.
     pub(super) fn hash_of(&self, pieces: &Pieces) -> Result<String, LedgerError> {
         let previous: [u8; 32] =
             hex::decode(&self.previous_hash).ok_or_else(|| LedgerError::Invalid("the previous hash is none".into()))?;
@@ -233,14 +233,14 @@ impl Event {
         ]
     }
 
-    /// The parts of the canonical form around position, time and version, which an event gets when it is appended. `body_sha256`
-    /// stands for the body.
+    /// Returns the parts of the canonical form around position, time and version, which an event gets when it is appended.
+    /// `body_sha256` replaces the body.
     pub(super) fn pieces(&self, body_sha256: &str) -> Pieces {
         let id = |name: &'static str| (name, self.id(name));
         fn own<'t>(name: &'static str, text: &'t str) -> (&'static str, Option<&'t str>) {
             (name, Some(text))
         }
-        // Sorted by name, as the canonical form has it.
+        // The names are sorted, as in the canonical form.
         let first = [
             own("actor", &self.actor),
             id("app_id"),

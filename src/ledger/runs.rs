@@ -1,4 +1,4 @@
-//! Runs of the agent: when each began, how it ended, its text. The row and the event that tells of it change together.
+//! Runs of the agent: the beginning, the outcome and the text of each. The row and its event change together.
 
 use super::sql::{OptionalExtension as _, Row, params};
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use super::{LEFT, Ledger, LedgerError, Mark, Marked, Node, cut, now_ms, rows_of}
 use crate::base::time::utc_ms;
 use crate::proto::team::Identity;
 
-/// A run that begins.
+/// A run to begin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewRun {
     /// Its id.
@@ -31,7 +31,7 @@ pub struct RunEnd {
     pub failure: Option<String>,
     /// The use of its limits.
     pub usage: Value,
-    /// The conversation, by its id with the number of its machine.
+    /// The conversation, by its id that includes the machine's number.
     pub conversation_id: Option<i64>,
 }
 
@@ -42,7 +42,7 @@ const COLUMNS: &str =
 pub struct Runs<'l>(pub(in crate::ledger) &'l Ledger);
 
 impl Runs<'_> {
-    /// Notes that a run begins.
+    /// Records the beginning of a run.
     ///
     /// # Errors
     /// The id was used before, or the database fails.
@@ -62,7 +62,7 @@ impl Runs<'_> {
         })
     }
 
-    /// Notes that a run ended; again changes nothing.
+    /// Records the end of a run; repeating it changes nothing.
     ///
     /// # Errors
     /// The database fails.
@@ -137,7 +137,7 @@ impl Runs<'_> {
     /// A run.
     ///
     /// # Errors
-    /// There is none in this tenant and project, or the database fails.
+    /// The project has no such run, or the database fails.
     pub fn get(&self, who: &Identity, run_id: &str) -> Result<Value, LedgerError> {
         let connection = self.0.view(&who.tenant)?;
         let sql = format!("SELECT {COLUMNS} FROM run WHERE tenant = ?1 AND project = ?2 AND run_id = ?3");
@@ -145,7 +145,8 @@ impl Runs<'_> {
         found.ok_or(LedgerError::NotFound)
     }
 
-    /// The questions that a user has asked, each with its project and the id of its conversation. Those that were erased are missing.
+    /// Returns the questions that a user has asked, each with its project and the id of its conversation. Erased ones are left
+    /// out.
     ///
     /// # Errors
     /// The database fails.

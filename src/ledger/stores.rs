@@ -1,5 +1,5 @@
-//! Memory with an end, and the blackboard of a run with versions. A row and the event that tells of its change are written
-//! in one transaction; the event has the value's hash and not the value, so that a deleted value is gone.
+//! Memory with an expiry, and the blackboard of a run with versions. A row and the event about its change are written in one
+//! transaction; the event has the value's hash and not the value, so that a deleted value is gone.
 
 use super::sql::{Connection, OptionalExtension as _, params};
 use serde_json::{Value, json};
@@ -59,7 +59,7 @@ impl Stores<'_> {
     /// Remembers a value; returns its version and when it ends.
     ///
     /// # Errors
-    /// Another version is there than expected, the value is too long, or the database fails.
+    /// The version differs from the expected one, the value is too long, or the database fails.
     pub fn remember(
         &self,
         who: &Identity,
@@ -78,7 +78,7 @@ impl Stores<'_> {
             if let Some(expected) = expected.filter(|expected| *expected != alive) {
                 return Err(LedgerError::VersionConflict { expected, actual: alive });
             }
-            // An ended value's version isn't given again: a late writer could take it for the one that it read.
+            // The version of an expired value isn't used again: a late writer could confuse it with the one that it read.
             let version = there.map_or(0, |(version, _)| version) + 1;
             let expires = ttl_s.map(|seconds| now.saturating_add(seconds.saturating_mul(1_000)));
             transaction.execute(
@@ -94,7 +94,8 @@ impl Stores<'_> {
         })
     }
 
-    /// Memories of a place: that with the key, or those whose keys begin with it and come after another one. Ended ones aren't there.
+    /// Returns memories of a place: the one with the key, or those whose keys have it as a prefix and come after another key.
+    /// Expired ones are left out.
     ///
     /// # Errors
     /// The database fails.
@@ -126,7 +127,7 @@ impl Stores<'_> {
     /// Forgets a memory.
     ///
     /// # Errors
-    /// There is none, or the database fails.
+    /// There is no such memory, or the database fails.
     pub fn forget(&self, who: &Identity, place: &Place, key: &str) -> Result<(), LedgerError> {
         self.0.write(&who.tenant, |transaction| {
             let now = now_ms(transaction)?;
@@ -140,11 +141,11 @@ impl Stores<'_> {
         })
     }
 
-    /// Puts an entry on the blackboard of a run; `expected` is the version that must be there, 0 for none. Returns the new
+    /// Writes an entry on the blackboard of a run; `expected` is the version that must exist, 0 for none. Returns the new
     /// version.
     ///
     /// # Errors
-    /// Another version is there, the value is too long, or the database fails.
+    /// There is another version, the value is too long, or the database fails.
     pub fn put_entry(
         &self,
         who: &Identity,
@@ -221,7 +222,7 @@ fn memory_version(
     Ok(connection.query_row(sql, values, |row| Ok((row.get(0)?, row.get(1)?))).optional()?)
 }
 
-/// Appends the event that tells of a changed row.
+/// Appends the event about a changed row.
 pub(super) fn note(
     transaction: &Connection,
     who: &Identity,

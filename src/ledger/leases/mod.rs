@@ -1,8 +1,8 @@
-//! Leases of workspaces: of the gateways that could work in a project's workspace one does, and each event of its work has the
-//! number of that right, which the next one's is above. A file of SQLite has one gateway, which needs no leases.
+//! Leases of workspaces: only one gateway at a time works in a project's workspace, and each event of its work has the fencing
+//! number of the lease, which grows with every new one. An SQLite file has one gateway, which needs no leases.
 //!
-//! A lease lasts as long as its gateway's row among the nodes, so renewing that row renews all of them, and whoever hasn't renewed it
-//! in time looks at each of its leases before it goes on. It must not know what work is.
+//! A lease lasts as long as its gateway's row among the nodes, so renewing that row renews all of them, and a gateway that didn't
+//! renew it in time checks each of its leases before it continues. It must not know the work.
 
 mod tenures;
 
@@ -21,7 +21,7 @@ pub use tenures::{OnLost, Work};
 pub struct Leases<'l>(pub(in crate::ledger) &'l Ledger);
 
 impl Leases<'_> {
-    /// Sets the function that is called when a lease is lost; the first one stays.
+    /// Sets the function that is called when a lease is lost; later calls have no effect.
     pub fn on_lost(&self, on_lost: OnLost) {
         self.0.tenures.on_lost(on_lost);
     }
@@ -65,11 +65,10 @@ impl Leases<'_> {
         Err(LedgerError::Elsewhere(node.map(Box::new)))
     }
 
-    /// Looks whether the work of a caller still has its workspace for itself. While the time of the last renewal isn't over, that
-    /// asks no database.
+    /// Checks that a caller's work still has its workspace for itself. Until the last renewal runs out, this needs no database.
     ///
     /// # Errors
-    /// Another gateway may work there by now, or the database can't say so.
+    /// Another gateway may work there by now, or the database fails.
     pub fn check(&self, who: &Identity) -> Result<(), LedgerError> {
         let Some(lease) = who.lease else { return Ok(()) };
         self.renew_if_due()?;
@@ -79,14 +78,14 @@ impl Leases<'_> {
         }
     }
 
-    /// Says whether it is known that the work of a caller has lost its workspace.
+    /// Returns whether the work of a caller is known to have lost its workspace.
     #[must_use]
     pub fn is_lost(&self, who: &Identity) -> bool {
         let Some(Lease { machine, fence }) = who.lease else { return false };
         self.0.tenures.is_lost(&place(who, machine), fence)
     }
 
-    /// Notes a refusal of events whose lease isn't this gateway's any more.
+    /// Records a refusal of events because this gateway doesn't have their lease any more.
     pub(super) fn refused(&self, tenant: &str, error: &LedgerError) {
         let LedgerError::LeaseLost { project, lease } = error else { return };
         let place = Place { tenant: tenant.to_owned(), project: project.clone(), machine: lease.machine };
@@ -104,13 +103,14 @@ impl Leases<'_> {
         }
     }
 
-    /// Notes that the gateway's row was renewed, so that nobody else takes its leases until a time of the machine. If the time
-    /// before was over, another one may have taken some meanwhile: each is looked at before the new time counts.
+    /// Records that the gateway's row was renewed, so that no other gateway acquires its leases until a time of the machine's
+    /// clock. If the previous time had passed, another one may have acquired some meanwhile: each is checked before the new time
+    /// applies.
     pub(super) fn renewed(&self, until: Duration) -> Result<(), LedgerError> {
         self.0.tenures.extend(until, |place, fence| self.has(place, fence))
     }
 
-    /// Says whether the lease with a number is this gateway's. It waits for whoever takes it just now.
+    /// Returns whether this gateway has the lease with a number. It waits for a gateway that is just acquiring it.
     fn has(&self, place: &Place, fence: i64) -> Result<bool, LedgerError> {
         let Place { tenant, project, machine } = place;
         self.0.write(tenant, |transaction| {
@@ -121,7 +121,7 @@ impl Leases<'_> {
         })
     }
 
-    /// Lets the leases go under which nothing was done for a while.
+    /// Releases the leases that were idle for a while.
     ///
     /// # Errors
     /// The database fails.
@@ -136,8 +136,8 @@ impl Leases<'_> {
         })
     }
 
-    /// Takes the leases from gateways that don't serve any more: from now on nothing of their work counts, also if one of them
-    /// only slept.
+    /// Revokes the leases of gateways that don't serve any more: from now on their work is refused, even if one of them was only
+    /// suspended.
     ///
     /// # Errors
     /// The database fails.

@@ -1,4 +1,4 @@
-//! The leases that this gateway has taken, and the work that goes on under each. It must not know the database.
+//! The leases that this gateway has acquired, and the work under each. It must not know the database.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use crate::host;
 use crate::proto::team::Lease;
 
-/// Time for which a lease without work stays with its gateway, so that one call after the other writes nothing.
+/// Time after which an idle lease is released, so that consecutive calls write nothing.
 const IDLE: Duration = Duration::from_secs(5);
 
 /// The place of a workspace.
@@ -21,11 +21,11 @@ pub(super) struct Place {
     pub(super) machine: i64,
 }
 
-/// A lease that this gateway has taken, until it lets it go or loses it.
+/// A lease that this gateway has acquired, until it releases or loses it.
 #[derive(Debug, Default)]
 struct Tenure {
     fence: i64,
-    /// Work that goes on under it.
+    /// Number of works under it.
     works: AtomicUsize,
     /// The time of the machine at which the last work ended, in milliseconds.
     idle_since: AtomicU64,
@@ -64,27 +64,27 @@ impl Drop for Work {
 /// Called with the tenant, the project and the lease that another gateway may have by now.
 pub type OnLost = Box<dyn Fn(&str, &str, Lease) + Send + Sync>;
 
-/// The lease of a workspace; locked while it is taken or let go.
+/// The lease of a workspace; locked while it is acquired or released.
 type Slot = Arc<Mutex<Option<Arc<Tenure>>>>;
 
 /// The leases of this gateway.
 #[derive(Default)]
 pub(in crate::ledger) struct Tenures {
     slots: Mutex<BTreeMap<Place, Slot>>,
-    /// The time of the machine until which nobody else can have taken one of them, in milliseconds.
+    /// The time of the machine's clock until which no other gateway can have acquired one of them, in milliseconds.
     until_ms: AtomicU64,
-    /// Locked while the leases are looked at after that time.
+    /// Locked while the leases are checked after that time.
     confirming: Mutex<()>,
     on_lost: OnceLock<OnLost>,
 }
 
 impl Tenures {
-    /// Sets the function that is called when a lease is lost; the first one stays.
+    /// Sets the function that is called when a lease is lost; later calls have no effect.
     pub(super) fn on_lost(&self, on_lost: OnLost) {
         let _ = self.on_lost.set(on_lost);
     }
 
-    /// Begins work at a place, under the lease that is there or under the one that `take` gets; others wait for it meanwhile.
+    /// Begins work at a place, under the existing lease or under the one that `take` acquires; others wait for it meanwhile.
     pub(super) fn begin<E>(&self, place: &Place, take: impl FnOnce() -> Result<i64, E>) -> Result<(Lease, Work), E> {
         let slot = Arc::clone(self.slots.lock().entry(place.clone()).or_default());
         let mut slot = slot.lock();
@@ -95,13 +95,13 @@ impl Tenures {
         Ok((Lease { machine: place.machine, fence: tenure.fence }, Work::new(&tenure)))
     }
 
-    /// Says whether another gateway may have taken a lease of this one by this time of the machine.
+    /// Returns whether another gateway may have acquired a lease of this one by this time of the machine's clock.
     pub(super) fn is_past(&self, now: Duration) -> bool {
         millis(now) >= self.until_ms.load(Ordering::Acquire)
     }
 
-    /// Counts on the leases until a time of the machine. If the time before is over, each is lost of which `has` doesn't say that
-    /// it is still this gateway's, before the new time counts.
+    /// Extends the leases until a time of the machine's clock. If the previous time has passed, every lease that `has` doesn't
+    /// confirm is lost before the new time applies.
     pub(super) fn extend<E>(&self, until: Duration, has: impl Fn(&Place, i64) -> Result<bool, E>) -> Result<(), E> {
         let _alone = self.confirming.lock();
         if self.is_past(host::boot_time()) {
@@ -128,23 +128,23 @@ impl Tenures {
         }
     }
 
-    /// Says whether the lease of a place with a number is lost.
+    /// Returns whether the lease of a place with a number is lost.
     pub(super) fn is_lost(&self, place: &Place, fence: i64) -> bool {
         self.tenure(place).is_none_or(|tenure| tenure.fence != fence || tenure.is_lost())
     }
 
-    /// Ends the leases under which nothing was done for a while, each once `let_go` has given it back.
+    /// Ends the leases that were idle for a while, each once `let_go` has released it.
     pub(super) fn end_idle<E>(&self, let_go: impl Fn(&Place, i64) -> Result<(), E>) -> Result<(), E> {
         let now = host::boot_time();
         for (place, slot) in self.slots() {
-            // What is taken just now isn't idle.
+            // A lease that is just being acquired isn't idle.
             let Some(mut slot) = slot.try_lock() else { continue };
             if let Some(tenure) = slot.as_ref().filter(|tenure| tenure.is_idle(now)) {
                 let_go(&place, tenure.fence)?;
                 *slot = None;
             }
         }
-        // Whoever begins work holds the slot, or finds none here.
+        // A thread that begins work holds the slot, or finds none here.
         let is_used = |slot: &Slot| Arc::strong_count(slot) > 1 || slot.try_lock().is_none_or(|it| it.is_some());
         self.slots.lock().retain(|_, slot| is_used(slot));
         Ok(())
@@ -237,7 +237,7 @@ mod tests {
         tenures.lose(&place("p"), 3);
         assert_eq!(*lost.lock(), [("t".to_owned(), "p".to_owned(), 3)]);
         assert!(tenures.is_lost(&place("p"), 3) && tenures.list().is_empty());
-        // New work needs a new one, and that of before stays lost.
+        // New work needs a new lease, and the old one stays lost.
         let (fence, _next) = begin(&tenures, "p", 5);
         assert_eq!((fence, tenures.is_lost(&place("p"), 3), tenures.is_lost(&place("p"), 5)), (5, true, false));
     }
@@ -253,7 +253,7 @@ mod tests {
         tenures.extend(soon, |place, _| Ok::<_, ()>(place.project == "kept")).expect("it looks");
         assert_eq!(projects(&tenures), ["kept"]);
         assert!(!tenures.is_past(host::boot_time()) && tenures.is_past(soon));
-        // An earlier one whose answer comes late shortens nothing.
+        // An earlier renewal whose answer arrives late doesn't shorten the time.
         tenures.extend(Duration::ZERO, |_, _| Err("asked")).expect("it asks nothing");
         assert!(!tenures.is_past(host::boot_time()));
     }

@@ -1,10 +1,10 @@
-//! The place after which a log begins once its oldest events were removed, as the log itself tells of it.
+//! The place after which a log begins once its oldest events were removed, as the log itself records it.
 
 use serde_json::Value;
 
 use crate::ledger::sql::{Connection, OptionalExtension as _, Result, Row, params};
 
-/// The kind of the event that tells of a removal.
+/// The kind of the event about a removal.
 pub const KIND: &str = "purge";
 
 /// The last event that was removed from the beginning of a log.
@@ -14,7 +14,7 @@ pub struct Anchor {
     pub position: i64,
     /// Its hash.
     pub hash: String,
-    /// The position of the event that tells of the removal.
+    /// The position of the event about the removal.
     announced: i64,
 }
 
@@ -36,7 +36,7 @@ impl Anchor {
         connection.prepare_cached(sql)?.query_row([tenant], row).optional()
     }
 
-    /// Reads the event that tells of it, if it is there.
+    /// Reads the event about the removal, if it exists.
     fn announcement(&self, connection: &Connection, tenant: &str) -> Result<Option<Value>> {
         let sql = "SELECT body FROM event WHERE tenant = ?1 AND position = ?2 AND stream = 'dataset:audit' AND source = 'engine'";
         let body: Option<String> =
@@ -46,7 +46,7 @@ impl Anchor {
         Ok(is_told.then_some(body))
     }
 
-    /// Says whether the log tells of it.
+    /// Returns whether the log has an event about the removal.
     pub fn is_announced(&self, connection: &Connection, tenant: &str) -> Result<bool> {
         Ok(self.announcement(connection, tenant)?.is_some())
     }

@@ -14,7 +14,7 @@ use crate::ledger::stores::note;
 use crate::ledger::{Broken, Filter, Ledger, LedgerError, Verified, now_text};
 use crate::proto::team::Identity;
 
-/// The version of the form of an archive.
+/// The version of the archive format.
 const FORM: u32 = 1;
 /// Events of a page.
 const PAGE: usize = 500;
@@ -24,7 +24,7 @@ const TEXTS: [&str; 4] = ["message.user", "message.assistant", "message.summary"
 /// Writes a line of an archive: an object whose `type` is one of [`BESIDE`].
 pub type Put<'p> = &'p mut dyn FnMut(&Value) -> Result<(), LedgerError>;
 
-/// Types of lines about what a tenant has beside the database.
+/// Types of lines about a tenant's data outside the database.
 pub const BESIDE: [&str; 2] = ["conversation", "remembered"];
 
 /// The archive of a tenant.
@@ -47,9 +47,9 @@ impl Lines<'_> {
 }
 
 impl Archive<'_> {
-    /// Writes everything of a tenant as JSON lines: the log, memory, blackboards, files, and what `more` has of it beside the
-    /// database. The last line has the hash of the lines before it. The log tells of it then. Without an actor it is a person at
-    /// a terminal who does so. Returns the number of events.
+    /// Writes all data of a tenant as JSON lines: the log, memory, blackboards, files, and the data outside the database from
+    /// `more`. The last line has the hash of the lines before it. The export is recorded in the log. Without an actor, a person
+    /// at a terminal is recorded. Returns the number of events.
     ///
     /// # Errors
     /// There is no such tenant, the file can't be written, or the database fails.
@@ -116,7 +116,7 @@ impl Archive<'_> {
         let rows = statement.query_map([tenant], |row| Ok((row.get(0)?, row.get(1)?)))?;
         for row in rows {
             let (sha256, number): (String, i64) = row?;
-            // One part after the other: all of them don't fit in memory.
+            // The parts are read one after the other, since all of them don't fit in memory.
             let sql = "SELECT data FROM artifact_part WHERE tenant = ?1 AND sha256 = ?2 AND n = ?3";
             let data: Vec<u8> = connection.query_row(sql, params![tenant, sha256, number], |row| row.get(0))?;
             lines.put(&json!({"type": "file", "sha256": sha256, "part": number, "data": base64::encode(&data)}))?;
@@ -128,9 +128,9 @@ impl Archive<'_> {
         Ok(last)
     }
 
-    /// Erases the texts that a person has written or asked, and those of the answers to their questions: each gives way to its
-    /// hash. The log itself tells of it. Without an actor it is a person at a terminal who does so. Returns how many events and
-    /// runs have lost their text.
+    /// Erases the texts that a person has written or asked, and the answers to their questions: each is replaced by its hash. The
+    /// erasure is recorded in the log. Without an actor, a person at a terminal is recorded. Returns the number of events and
+    /// runs that lost their text.
     ///
     /// # Errors
     /// There is no such tenant, or the database fails.
@@ -166,7 +166,7 @@ impl Archive<'_> {
     }
 }
 
-/// The content that stands in the place of an erased one.
+/// Returns the content that replaces an erased one.
 pub fn tombstone(sha256: &str) -> String {
     format!("{{\"erased\":true,\"sha256\":\"{sha256}\"}}")
 }
@@ -174,7 +174,7 @@ pub fn tombstone(sha256: &str) -> String {
 /// Checks an archive without the database: the hash of its lines, and the chain of its events.
 ///
 /// # Errors
-/// It can't be read, or isn't an archive. One that doesn't hold isn't an error but the inner result.
+/// It can't be read, or isn't an archive. An archive that fails the check isn't an error but the inner result.
 pub fn verify(from: &mut dyn BufRead) -> Result<Result<Verified, Broken>, LedgerError> {
     let not = |why: &str| LedgerError::Invalid(format!("this is no archive of a tenant: {why}"));
     let (mut all, mut chain, mut line) = (hash::Hasher::new(), None::<Chain>, String::new());

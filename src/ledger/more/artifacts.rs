@@ -107,7 +107,7 @@ impl Artifacts<'_> {
     /// A file of a canvas with its content.
     ///
     /// # Errors
-    /// There is no such file, its content isn't what its hash says, or the database fails.
+    /// There is no such file, its content doesn't match its hash, or the database fails.
     pub fn get(&self, who: &Identity, canvas: &str, sha256: &str) -> Result<(Artifact, Vec<u8>), LedgerError> {
         let connection = self.0.view(&who.tenant)?;
         check(&connection, who, canvas)?;
@@ -144,7 +144,7 @@ impl Artifacts<'_> {
     }
 }
 
-/// Checks that a canvas is there, in this project.
+/// Checks that a canvas exists in this project.
 fn check(connection: &Connection, who: &Identity, canvas: &str) -> Result<(), LedgerError> {
     let sql = "SELECT 1 FROM canvas WHERE tenant = ?1 AND canvas_id = ?2 AND project = ?3";
     let found = connection.prepare_cached(sql)?.exists(params![who.tenant, canvas, who.project])?;

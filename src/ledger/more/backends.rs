@@ -1,4 +1,5 @@
-//! Routes: which back-end stores what for a tenant. A route takes effect at the next start, which refuses what it can't serve.
+//! Routes: the back-end of each service of a tenant. A route takes effect at the next start, which refuses routes that it can't
+//! serve.
 
 use crate::ledger::sql::{OptionalExtension as _, params};
 use serde_json::{Value, json};
@@ -44,7 +45,7 @@ pub enum Unfit {
     Unavailable(Vec<String>),
 }
 
-/// Says whether routes can be served by this program with the back-end `here`, which a service without a route has.
+/// Returns why this program can't serve routes with the back-end `here`, which a service without a route has; `None` if it can.
 #[must_use]
 pub fn unfit(routes: &[Backend], here: &str) -> Option<Unfit> {
     let line = |route: &Backend| format!("{}: {}", route.service, route.backend);

@@ -1,5 +1,5 @@
-//! Canvases that stay in memory, so that a command on a large one doesn't read and hash it anew. The log is the truth: the
-//! hash of a state here is compared with that of the newest commit before it counts.
+//! Canvases in memory, so that a command on a large one needn't read and hash it again. The log is the truth: the hash of a state
+//! here is compared with that of the newest commit before it is used.
 
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ const ATOMS_MAX: usize = 100_000;
 /// A state, the position of its commit, and its hash.
 pub type Known = (Arc<State>, i64, String);
 
-/// The canvases, the one that was used last at the end.
+/// The canvases, the most recently used one at the end.
 #[derive(Default)]
 pub struct Boards(Mutex<Vec<Board>>);
 
@@ -35,7 +35,7 @@ impl Boards {
         Some(known)
     }
 
-    /// Stores a canvas; those that were used least give way.
+    /// Stores a canvas; the least recently used ones are dropped.
     pub fn put(&self, tenant: &str, id: &str, known: Known) {
         self.forget(tenant, id);
         let mut all = self.0.lock();

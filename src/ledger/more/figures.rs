@@ -1,5 +1,5 @@
-//! Measured figures and the rules that they must keep. The gates' own figures are written in the transaction that they measure;
-//! others come from clients, each with its event.
+//! Measured figures and the rules about them. The gates' own figures are written in the transaction that they measure; others
+//! come from clients, each with its event.
 
 use crate::ledger::sql::{Connection, OptionalExtension as _, params};
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ const P95: &str = "p95_ms";
 pub const WINDOW_S_MAX: i64 = 24 * 3_600;
 /// The window of a figure that no rule is about, in seconds.
 const WINDOW_S: i64 = 3_600;
-/// Figures that have no rule and are listed all the same.
+/// Limit on the listed figures without a rule.
 const NAMES_MAX: i64 = 200;
 
 /// A figure from a client.
@@ -31,7 +31,7 @@ pub struct Figure {
     pub action: String,
     /// Its value, in thousandths.
     pub thousandths: i64,
-    /// The event that tells of it.
+    /// The event about it.
     pub draft: EventDraft,
 }
 
@@ -39,7 +39,7 @@ pub struct Figure {
 pub struct Figures<'l>(pub(in crate::ledger) &'l Ledger);
 
 impl Figures<'_> {
-    /// Sets a rule of a tenant; without one, takes away the rule about this figure and action.
+    /// Sets a rule of a tenant; `None` removes the rule about this figure and action.
     ///
     /// # Errors
     /// There is no such tenant, or the database fails.
@@ -65,7 +65,7 @@ impl Figures<'_> {
         })
     }
 
-    /// Takes figures of a client in, with their events. One whose event is there already counts once.
+    /// Stores figures of a client, with their events. A figure whose event exists already isn't counted again.
     ///
     /// # Errors
     /// An event's id was used for another event, or the database fails.
@@ -122,7 +122,7 @@ pub fn to_value(rule: &Rule) -> Value {
     })
 }
 
-/// Writes a figure down, and removes those that no window reaches any more.
+/// Stores a figure, and removes those that are outside every window.
 fn measure(
     transaction: &Connection,
     tenant: &str,
@@ -138,7 +138,7 @@ fn measure(
     Ok(())
 }
 
-/// Measures a decision. Blocks by the figures themselves and by heat don't count: a broken rule would keep itself broken.
+/// Measures a decision. Blocks because of the figures themselves or of heat don't count: a broken rule would keep itself broken.
 pub fn decided(
     transaction: &Connection,
     who: &Identity,
@@ -186,7 +186,7 @@ fn rules_of(connection: &Connection, tenant: &str) -> Result<Vec<Rule>, LedgerEr
     Ok(rows.collect::<crate::ledger::sql::Result<_>>()?)
 }
 
-/// The rules that are about an action, with what is measured now.
+/// Returns the rules about an action, with their current figures.
 pub fn rules(connection: &Connection, tenant: &str, action: &str) -> Result<Vec<Rule>, LedgerError> {
     let mut rules = rules_of(connection, tenant)?;
     rules.retain(|rule| rule.action.is_empty() || rule.action == action);
@@ -196,7 +196,7 @@ pub fn rules(connection: &Connection, tenant: &str, action: &str) -> Result<Vec<
     Ok(rules)
 }
 
-/// Measures the figure of a rule: a rate or another figure is the mean of its window, a time is what 95 of 100 calls keep.
+/// Measures the figure of a rule: a rate or another figure is the mean of its window, a time is the 95th percentile.
 fn fill(connection: &Connection, tenant: &str, rule: &mut Rule) -> Result<(), LedgerError> {
     let since = now_ms(connection)? - rule.window_s * 1_000;
     let sql = "SELECT count(*), CAST(coalesce(sum(thousandths), 0) AS BIGINT) FROM figure WHERE tenant = ?1 AND kpi = ?2 AND at_ms >= ?3 \

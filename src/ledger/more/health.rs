@@ -27,12 +27,13 @@ impl Health {
         }
     }
 
-    /// Says whether writes succeed. After one that failed, `write` makes a small one; until the next try it counts as failing.
+    /// Returns whether writes succeed. After a failed one, `write` makes a small one; until the next try, writes count as
+    /// failing.
     pub fn can_write(&self, write: impl FnOnce() -> bool) -> bool {
         if !self.has_failed.load(Ordering::Relaxed) {
             return true;
         }
-        // Those who ask at once wait for one try.
+        // Concurrent callers wait for one try.
         let mut tried = self.tried.lock();
         if !self.has_failed.load(Ordering::Relaxed) {
             return true;

@@ -1,5 +1,5 @@
 //! Parts beside the log that only some tenants use: measured figures, files of canvases, routes to back-ends, archives, the
-//! removal of what is old; whether writes succeed; and what several gateways of one database need.
+//! removal of old data; the check of writes; and the state that the gateways of one database share.
 
 pub mod anchor;
 pub mod archive;

@@ -1,4 +1,5 @@
-//! Gateways that share a database: each says that it lives, settles what a dead one has left, and hints at new events.
+//! Gateways that share a database: each reports that it is alive, settles the work of dead ones, and sends hints about new
+//! events.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, sync_channel};
@@ -22,7 +23,7 @@ const RENEW: Duration = Duration::from_secs(5);
 const HINT: Duration = Duration::from_millis(20);
 /// Time after which a lost connection for hints is opened again.
 const AGAIN: Duration = Duration::from_secs(1);
-/// Time after which a failure that goes on is reported again.
+/// Interval for reporting a persistent failure again.
 const REPEATED: Duration = Duration::from_secs(60);
 
 /// The threads that connect a gateway with others. They end with the value.
@@ -34,9 +35,9 @@ pub struct Neighbours {
 }
 
 impl Neighbours {
-    /// Tells the others that a log has grown.
+    /// Notifies the others that a log has grown.
     pub fn hint(&self) {
-        // One that waits stands for this one, too.
+        // A waiting hint covers this one, too.
         let _ = self.hints.try_send(());
     }
 }
@@ -58,21 +59,21 @@ pub struct Node {
 pub struct Nodes<'l>(pub(in crate::ledger) &'l Ledger);
 
 impl Nodes<'_> {
-    /// Says that this gateway lives. The only gateway of a file lives until the next one serves it. Returns how many have died
-    /// since they were last looked for.
+    /// Reports that this gateway is alive. The only gateway of a file counts as alive until the next one serves it. Returns the
+    /// number of gateways that have died since the last call.
     ///
     /// # Errors
     /// The database fails.
     pub fn renew(&self) -> Result<usize, LedgerError> {
         let pool = &self.0.pool;
-        // Before it is sent: the database counts from later on.
+        // This is computed before the request is sent, so the database's lease ends later.
         let safe_until = host::boot_time() + Duration::from_millis(LEASE_MS.unsigned_abs()) - MARGIN;
         let transaction = pool.begin(Begin::Write, &[])?;
         let now = now_ms(&transaction)?;
         let is_server = pool.target().is_server();
         let sql = "DELETE FROM node WHERE node_id <> ?1 AND until_ms < ?2";
         let dead = transaction.execute(sql, params![pool.node(), if is_server { now } else { i64::MAX }])?;
-        // That of a file changes, too: a row that stays the same isn't written, so it wouldn't tell of a full disk.
+        // The row of a file must change, too: an unchanged row isn't written, so it wouldn't reveal a full disk.
         let until = if is_server { now + LEASE_MS } else { i64::MAX - 1 - now };
         let listening = self.0.listening.get();
         let address = listening.map(|it| it.address.as_str());
@@ -87,7 +88,7 @@ impl Nodes<'_> {
         Ok(dead)
     }
 
-    /// Says that this gateway lives, and settles what those have left that have died.
+    /// Reports that this gateway is alive, and settles the work of gateways that have died.
     ///
     /// # Errors
     /// The database fails.
@@ -95,7 +96,7 @@ impl Nodes<'_> {
         if self.renew()? > 0 { self.settle_dead() } else { Ok(()) }
     }
 
-    /// Says where this gateway listens, and where others reach it.
+    /// Publishes the address at which this gateway listens, and the one at which others reach it.
     ///
     /// # Errors
     /// The database fails.
@@ -108,14 +109,14 @@ impl Nodes<'_> {
         self.renew().map(drop)
     }
 
-    /// The gateways of the database that live, as far as it knows.
+    /// Returns the gateways of the database that are alive according to it.
     ///
     /// # Errors
     /// The database fails.
     pub fn list(&self) -> Result<Vec<Node>, LedgerError> {
         let connection = self.0.view("")?;
         let now = now_ms(&connection)?;
-        // At an address of another machine's loopback network a stranger may listen here.
+        // At a loopback address of another machine, a stranger may listen on this one.
         let sql = "SELECT node_id, address, started_ms, CASE WHEN url LIKE 'https://%' OR loopback = ?2 THEN url END \
                    FROM node WHERE until_ms > ?1 ORDER BY started_ms, node_id";
         let here = self.0.listening.get().and_then(|it| it.loopback.as_deref());
@@ -126,14 +127,14 @@ impl Nodes<'_> {
         Ok(rows.collect::<crate::ledger::sql::Result<_>>()?)
     }
 
-    /// The number of this machine among those that share the database: the one that it has already, or a new one. For a
-    /// database on a server.
+    /// Returns the number of this machine among those that share the database: the known one, or a new one. Only for a database
+    /// on a server.
     ///
     /// # Errors
     /// The database fails.
     pub fn machine(&self, known: Option<i64>) -> Result<i64, LedgerError> {
         let pool = &self.0.pool;
-        // By a lock of this name, so that of two that begin at once each gets its own.
+        // This uses a lock with this name, so that two machines that begin at once get different numbers.
         let transaction = pool.begin(Begin::Write, &["machine"])?;
         let next =
             || transaction.query_row("SELECT coalesce(max(number) + 1, 0) FROM machine", params![], |row| row.get(0));
@@ -144,7 +145,7 @@ impl Nodes<'_> {
         Ok(number)
     }
 
-    /// The gateway that lives on a machine, as far as there is one.
+    /// Returns the gateway that is alive on a machine, if there is one.
     ///
     /// # Errors
     /// There is no such machine, or the database fails.
@@ -157,7 +158,7 @@ impl Nodes<'_> {
         Ok(self.list()?.into_iter().find(|node| Some(&node.id) == id.as_ref()))
     }
 
-    /// Says that this gateway serves no more, so that another one settles at once what it has left.
+    /// Reports that this gateway has stopped serving, so that another one settles its work at once.
     ///
     /// # Errors
     /// The database fails.
@@ -172,7 +173,7 @@ impl Nodes<'_> {
     /// # Errors
     /// The database fails.
     pub fn settle_dead(&self) -> Result<(), LedgerError> {
-        // First, so that nothing of theirs comes after what tells of their end.
+        // This comes first, so that no event of theirs follows the ones about their end.
         self.0.leases().end_left()?;
         self.0.keys().mark_unknown()?;
         self.0.safety().settle_left()?;
@@ -183,8 +184,8 @@ impl Nodes<'_> {
     }
 }
 
-/// Looks whether another server has taken the place of the one that the database was on. What that one had acknowledged last may be
-/// missing here, so all clients begin anew: the logs get a new epoch.
+/// Checks whether another server has replaced the one with the database. The last writes that the old one acknowledged may be
+/// missing here, so all clients start over: the logs get a new epoch.
 #[cfg(feature = "postgres")]
 pub fn check_timeline(connection: &sql::Connection) -> sql::Result<()> {
     let sql = "SELECT CASE WHEN pg_is_in_recovery() THEN NULL ELSE \
@@ -204,9 +205,9 @@ pub fn check_timeline(connection: &sql::Connection) -> sql::Result<()> {
     connection.commit()
 }
 
-/// Begins to live with the other gateways of a database on a server: `grown` is called when one of them has appended events,
-/// and in doubt. A database in a file has one gateway, and needs no threads. `listen_at` is the server's address if that of the
-/// database is one of a pool, on which nobody can listen.
+/// Starts to exchange hints with the other gateways of a database on a server: `grown` is called when one of them has appended
+/// events, and in doubt. A database in a file has one gateway, and needs no threads. `listen_at` is the server's address if that
+/// of the database is a connection pooler, which doesn't support listening.
 ///
 /// # Errors
 /// The system has no more threads.
@@ -233,7 +234,7 @@ struct Reports {
 }
 
 impl Reports {
-    /// Says whether a failure is to be reported now.
+    /// Returns whether a failure should be reported now.
     fn is_due(&mut self) -> bool {
         let is_due = self.last.is_none_or(|last| last.elapsed() >= REPEATED);
         if is_due {
@@ -243,7 +244,7 @@ impl Reports {
     }
 }
 
-/// Hears the hints of others. Without a connection the streams look once a second.
+/// Receives the hints of others. Without a connection the streams poll once a second.
 fn hear(address: &str, node: &str, grown: &dyn Fn(), lives: &Receiver<()>) {
     let look = || {
         grown();

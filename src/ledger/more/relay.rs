@@ -1,15 +1,15 @@
-//! Progress of passing on each tenant's log to another system, and the events that follow.
+//! Progress of forwarding each tenant's log to another system, and the events to forward next.
 
 use crate::ledger::row::Event;
 use crate::ledger::spine::read_in;
 use crate::ledger::sql::{Begin, OptionalExtension as _, params};
 use crate::ledger::{Filter, Ledger, LedgerError};
 
-/// The logs as they are passed on.
+/// The forwarding of the logs.
 pub struct Relay<'l>(pub(in crate::ledger) &'l Ledger);
 
 impl Relay<'_> {
-    /// The tenants with events that weren't passed on yet.
+    /// Returns the tenants with events that weren't forwarded yet.
     ///
     /// # Errors
     /// The database fails.
@@ -35,7 +35,7 @@ impl Relay<'_> {
         Ok((epoch, read_in(&connection, tenant, after.unwrap_or_default(), &Filter::default(), limit)?))
     }
 
-    /// Notes that the events up to a position were passed on.
+    /// Records that the events up to a position were forwarded.
     ///
     /// # Errors
     /// The database fails.

@@ -1,5 +1,5 @@
-//! The end of old events: a log loses a prefix, and an anchor with the hash of its last event stands for it. The log tells of it
-//! before anything is removed, so that `verify` knows a removal from a loss. Rows that count no longer are removed, too.
+//! The removal of old events: a log loses a prefix, and an anchor with the hash of its last event replaces it. The removal is
+//! recorded in the log first, so that `verify` can distinguish it from a loss. Expired rows are removed, too.
 
 use serde_json::{Value, json};
 
@@ -18,17 +18,17 @@ const ROWS: i64 = 1_000;
 const DAY_MS: i64 = 24 * 3_600 * 1_000;
 /// Days for which the answers to actions can be had again; those of other requests have one.
 const ACTION_DAYS: i64 = 30;
-/// Days for which events stay in tenants that aren't this machine's own, unless the tenant has another number.
+/// Default number of days for which events are stored in tenants other than this machine's own.
 const DAYS: i64 = 400;
-/// Fewest days for which events stay.
+/// Smallest number of days for which events can be stored.
 pub const DAYS_MIN: i64 = 30;
 /// The flag of a tenant with its number of days.
 const FLAG: &str = "retention_days";
-/// The removal of what is old.
+/// The removal of old data.
 pub struct Retention<'l>(pub(in crate::ledger) &'l Ledger);
 
 impl Retention<'_> {
-    /// Sets for how many days the events of a tenant stay; `None` for the usual time.
+    /// Sets the number of days for which the events of a tenant are stored; `None` means the default.
     ///
     /// # Errors
     /// There is no such tenant, or the database fails.
@@ -71,7 +71,7 @@ impl Retention<'_> {
         Ok(count)
     }
 
-    /// Tells of the removal, with the bases of canvases, and sets the anchor.
+    /// Records the removal in the log, with the bases of canvases, and sets the anchor.
     fn announce(&self, who: &Identity, time_ms: i64) -> Result<(), LedgerError> {
         let transaction = self.0.pool.begin(Begin::Owner, &[&who.tenant])?;
         let last = last_before(&transaction, &who.tenant, time_ms)?;
@@ -115,8 +115,8 @@ impl Retention<'_> {
         Ok(last < anchor.position)
     }
 
-    /// Removes what is too old in all tenants: events, expired memory, stored answers, figures, codes and sessions. Only one of
-    /// the gateways that share a database does it.
+    /// Removes expired data of all tenants: events, memory, stored answers, figures, codes and sessions. Only one of the gateways
+    /// that share a database does it.
     ///
     /// # Errors
     /// The database fails.
@@ -203,7 +203,7 @@ fn last_before(connection: &Connection, tenant: &str, time_ms: i64) -> Result<i6
     let asked = earliest("SELECT min(asked_ms) FROM question WHERE tenant = ?1 AND state = 'open'")?;
     let running = earliest("SELECT min(started_ms) FROM run WHERE tenant = ?1 AND state = 'running'")?;
     let before = utc_ms([Some(time_ms), asked, running].into_iter().flatten().min().unwrap_or(time_ms));
-    // Times grow with positions, so that a few looks find the place.
+    // Times grow with positions, so a binary search finds the place.
     let sql = "SELECT coalesce(min(position), 1), coalesce(max(position), 0) FROM event WHERE tenant = ?1";
     let (first, end): (i64, i64) = connection.query_row(sql, [tenant], |row| Ok((row.get(0)?, row.get(1)?)))?;
     let (mut low, mut high) = (first - 1, end);

@@ -12,10 +12,10 @@ use crate::proto::team::Identity;
 /// Time for which a recording can be seen: seven days.
 const RETENTION_MS: i64 = 7 * 24 * 3_600 * 1_000;
 
-/// Reason why a session ended if it wasn't anybody's wish: the next gateway may go on with it.
+/// The reason for an end that no person wanted: the next gateway may continue the session.
 pub const GATEWAY_ENDED: &str = "the gateway ended";
 
-/// Answer to a request to go on sharing a session.
+/// Result of a request to continue sharing a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Resumed {
     /// Success; the pieces and bytes of its recording.
@@ -26,7 +26,7 @@ pub enum Resumed {
     Ended(String),
 }
 
-/// A session that begins to be shared.
+/// A session to share.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewShare {
     /// Its id.
@@ -82,7 +82,7 @@ impl Shares<'_> {
         })
     }
 
-    /// Goes on sharing a session that a gateway has left, for the person who shared it.
+    /// Continues to share a session whose gateway has gone, for the person who shared it.
     ///
     /// # Errors
     /// They have shared none with this id in this project, or the database fails.
@@ -123,7 +123,7 @@ impl Shares<'_> {
         })
     }
 
-    /// Notes that somebody watches.
+    /// Records a viewer.
     ///
     /// # Errors
     /// The database fails.
@@ -132,7 +132,7 @@ impl Shares<'_> {
         self.0.write(&who.tenant, |transaction| note(transaction, who, "share.joined", stream(share_id), body))
     }
 
-    /// Notes that a session is shared no more; again changes nothing.
+    /// Records that a session isn't shared any more; repeating it changes nothing.
     ///
     /// # Errors
     /// The database fails.
@@ -148,7 +148,7 @@ impl Shares<'_> {
         })
     }
 
-    /// Ends those that gateways have left which serve no more.
+    /// Ends the sessions of gateways that don't serve any more.
     ///
     /// # Errors
     /// The database fails.
@@ -168,7 +168,7 @@ impl Shares<'_> {
         left.iter().try_for_each(|(who, share_id)| self.end(who, share_id, GATEWAY_ENDED))
     }
 
-    /// Deletes the recordings whose time is over. The log still tells that there were some.
+    /// Deletes the recordings that have expired. The log still shows that they existed.
     ///
     /// # Errors
     /// The database fails.

@@ -1,5 +1,5 @@
-//! Limits of budgets and what counts against them. Use is stored by project, user and hour of the database's clock, so that each
-//! limit sums up the hours of its span; older hours are put together.
+//! Limits of budgets and the usage of each. Usage is stored by project, user and hour of the database's clock, so that each limit
+//! adds up the hours of its span; older hours are merged.
 
 use crate::base::time::utc_ms;
 use crate::chain::{Limit, Span};
@@ -10,7 +10,7 @@ use crate::proto::team::Identity;
 use serde_json::json;
 
 const HOUR_MS: i64 = 3_600 * 1_000;
-/// Hours that stay apart; older ones of a day are put together.
+/// Hours that are stored separately; older ones of a day are merged.
 const HOURS_APART: i64 = 48;
 /// Hours of the days that stay apart, which are more than a month's.
 const DAYS_APART: i64 = 62 * 24;
@@ -20,13 +20,13 @@ const DAYS_APART: i64 = 62 * 24;
 pub struct NewLimit {
     /// The sum: `calls`, `cost_pico_usd` or `tokens`.
     pub kind: String,
-    /// The project whose use counts; that of all without one.
+    /// The project whose usage counts; without one, the usage of all projects.
     pub project: Option<String>,
-    /// The user whose use counts; that of all without one.
+    /// The user whose usage counts; without one, the usage of all users.
     pub actor: Option<String>,
     /// The span of time.
     pub span: Span,
-    /// The most; `None` takes the limit away.
+    /// The maximum; `None` removes the limit.
     pub limit: Option<i64>,
 }
 
@@ -76,7 +76,7 @@ impl super::Safety<'_> {
     }
 }
 
-/// The limits of a caller, with what is used of each.
+/// Returns the limits of a caller, with the usage of each.
 pub(super) fn limits(connection: &Connection, who: &Identity, asked: i64) -> Result<Vec<Limit>, LedgerError> {
     let now = now_ms(connection)?;
     let begun = |span: Span| span.around(now).0 / HOUR_MS;
@@ -123,7 +123,7 @@ pub(super) struct Use {
     pub(super) tokens: i64,
 }
 
-/// Notes what a caller has used in an hour; a place that is free again is noted in the hour in which it was taken.
+/// Adds a caller's usage in an hour; a freed call is subtracted in the hour in which it was counted.
 pub(super) fn add(transaction: &Connection, who: &Identity, hour: i64, used: Use) -> Result<(), LedgerError> {
     let Use { calls, cost, tokens } = used;
     let sql = "INSERT INTO budget_use VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT (tenant, run_id) DO UPDATE SET \
@@ -137,7 +137,7 @@ pub(super) fn add(transaction: &Connection, who: &Identity, hour: i64, used: Use
     Ok(())
 }
 
-/// Puts old hours of a tenant together, by the day and at last all of them, so that a sum stays short.
+/// Merges old hours of a tenant into days, and very old ones into one row, so that a sum needs few rows.
 pub(in crate::ledger) fn put_together(transaction: &Connection, tenant: &str) -> Result<(), LedgerError> {
     let now = hour(transaction)?;
     for (into, old, before) in
@@ -196,7 +196,7 @@ mod tests {
         for _ in 0..2 {
             ledger.write("local", |transaction| put_together(transaction, "local")).expect("they are put together");
             assert_eq!(spent(), before);
-            // Those of two days, those of one or two days before, that of a month, and all others.
+            // There are rows for two days, for one or two days before, for a month, and for all others.
             assert!(count(rows) <= 7, "{}", count(rows));
             assert_eq!(count("SELECT tokens FROM budget_spent WHERE hour = 0"), 3);
         }

@@ -1,5 +1,5 @@
-//! The facts of the gates, and the transaction in which they decide: what a decision reserves and the events that tell of it
-//! are written together.
+//! The facts of the gates, and the transaction in which they decide: the reservation of a decision and the events about it are
+//! written together.
 
 pub(super) mod budget;
 
@@ -31,13 +31,13 @@ pub struct Subject {
 pub enum Record {
     /// A block is written down; a pass changes nothing.
     Peek,
-    /// A pass takes what the call needs, and both are written down.
+    /// A pass uses up what the call needs, and both are recorded.
     Admit,
-    /// The same for a call that takes time: what it needs is reserved until it is [settled](Ledger::settle).
+    /// Like `Admit`, for a call that takes time: what it needs is reserved until it is [settled](Ledger::settle).
     Reserve,
     /// The policy, or a missing approval, refuses the call after the gates: written down, nothing reserved.
     Refused(&'static str),
-    /// Only the audit knows of it.
+    /// Only the audit records it.
     Dry,
 }
 
@@ -46,7 +46,7 @@ pub enum Record {
 pub struct Judged {
     /// The decision of each gate.
     pub decisions: Vec<GateDecision>,
-    /// The events that tell of it.
+    /// The events about it.
     pub event_ids: Vec<String>,
     /// The reservation of the call.
     pub reservation: Option<String>,
@@ -182,7 +182,7 @@ impl Safety<'_> {
         Ok(left.len())
     }
 
-    /// Settles a call whose end nobody knows, unless somebody has done so meanwhile.
+    /// Settles a call with an unknown outcome, unless it was already settled.
     ///
     /// # Errors
     /// The database fails.
@@ -195,7 +195,7 @@ impl Safety<'_> {
         })
     }
 
-    /// Sets a kill switch; one that is set stays as it is. Returns since when.
+    /// Sets a kill switch; one that is already set doesn't change. Returns the time since which it is set.
     ///
     /// # Errors
     /// The database fails.
@@ -254,7 +254,7 @@ impl Safety<'_> {
         stop(&connection, who, action)
     }
 
-    /// Lifts all kill switches of a tenant; returns how many there were. Only where a person at a terminal said so.
+    /// Lifts all kill switches of a tenant; returns their number. Only a person at a terminal may do this.
     ///
     /// # Errors
     /// The database fails.
@@ -269,7 +269,7 @@ impl Safety<'_> {
         })
     }
 
-    /// Sets a flag of a tenant; without an actor it is a person at a terminal who does so.
+    /// Sets a flag of a tenant; without an actor, a person at a terminal is recorded.
     ///
     /// # Errors
     /// There is no such tenant, or the database fails.
@@ -277,7 +277,7 @@ impl Safety<'_> {
         self.set_flag_value(tenant, who, flag, is_on.into())
     }
 
-    /// Takes a flag of a tenant away, so that the usual value counts again.
+    /// Removes a flag of a tenant, so that its default applies again.
     ///
     /// # Errors
     /// There is no such tenant, or the database fails.
@@ -285,7 +285,7 @@ impl Safety<'_> {
         self.set_flag_value(tenant, Some(who), flag, Value::Null)
     }
 
-    /// Sets a flag that isn't only on or off; null takes it away.
+    /// Sets a flag that may have other values than on and off; null removes it.
     pub(super) fn set_flag_value(
         &self,
         tenant: &str,
@@ -318,7 +318,7 @@ impl Safety<'_> {
         Ok(flags(&connection, tenant)?.map(|mut flags| flags[flag].take()))
     }
 
-    /// Notes what a call of a model cost.
+    /// Records the cost of a request to a model.
     ///
     /// # Errors
     /// The event's id was used for another event, or the database fails.
@@ -423,7 +423,7 @@ fn reserve(transaction: &Connection, who: &Identity, wish: &Wish, facts: &Facts)
     Ok(())
 }
 
-/// Ends a reservation; says whether it was there. If its call never ran, its place in the budget is free again.
+/// Ends a reservation; returns whether it existed. If its call never ran, its place in the budget is free again.
 fn release(transaction: &Connection, who: &Identity, id: &str, is_freed: bool) -> Result<bool, LedgerError> {
     let sql = "SELECT hour FROM reservation WHERE tenant = ?1 AND reservation_id = ?2";
     let found = transaction.query_row(sql, params![who.tenant, id], |row| row.get::<Option<i64>>(0)).optional()?;

@@ -10,15 +10,15 @@ use crate::ledger::sql::{Connection, Query, Value as Sql};
 use crate::ledger::{LedgerError, stored_text, utc_ms, uuids_v7};
 use crate::proto::team::{EventDraft, Identity, Lease};
 
-/// Names of one query; a longer list is asked for in pieces.
+/// Limit on the names in one query; a longer list needs several.
 const NAMES_MAX: usize = 64;
 
-/// An event without its place: what can be made of a draft without a connection.
+/// An event without its place: the part that needs no connection.
 pub struct Prepared {
     /// Position, version, time and hashes are still missing.
     event: Event,
     pieces: Pieces,
-    /// The client has named the event, so that it may be there already.
+    /// True if the client has named the event, which may therefore exist already.
     is_named: bool,
     /// The client has named the stream.
     is_placed: bool,
@@ -97,11 +97,11 @@ pub struct Batch<'c> {
     recorded_at: String,
     /// By tenant, so that heads are written in one order.
     logs: BTreeMap<String, Log>,
-    /// New events, in the order in which they were taken.
+    /// New events, in the order in which they were added.
     rows: Vec<Event>,
 }
 
-/// A tenant's log as far as the batch needs it.
+/// The part of a tenant's log that the batch needs.
 struct Log {
     position: i64,
     hash: String,
@@ -223,7 +223,7 @@ impl<'c> Batch<'c> {
         self.rows
     }
 
-    /// Takes events back, the newest first.
+    /// Removes events again, the newest first.
     fn undo(&mut self, mark: usize) {
         for event in self.rows.drain(mark..).rev() {
             let Some(log) = self.logs.get_mut(&event.tenant) else { continue };
@@ -282,7 +282,7 @@ impl Log {
         };
         let streams = in_pieces(wanted.streams, "SELECT stream, version FROM stream WHERE tenant = ? AND stream");
         let events = in_pieces(wanted.events, &format!("SELECT {COLUMNS} FROM event WHERE tenant = ? AND event_id"));
-        // As one query: a server needs about as long for each as for what it asks.
+        // This is one query: for a server each one costs about as much as its content.
         let clock = connection.clock();
         let head = format!("SELECT ({clock}), h.position, h.hash FROM (SELECT 1) o LEFT JOIN head h ON h.tenant = ?1");
         let mut queries = vec![Query { sql: head, values: vec![Sql::Text(tenant)] }];
@@ -329,7 +329,7 @@ fn named<'v>(tenant: &'v str, names: &[&'v str]) -> (String, Vec<Sql<'v>>) {
     (vec!["?"; count].join(", "), values)
 }
 
-/// The place of an event that is there already, if it is the same one.
+/// Returns the place of an event that exists already, if it is the same one.
 fn duplicate(there: &Event, draft: &Event, is_placed: bool) -> Result<Stored, LedgerError> {
     let is_same = there.event_type == draft.event_type
         && there.source == draft.source

@@ -9,11 +9,11 @@ pub struct Gather<T, R>(Mutex<State<T, R>>);
 
 struct State<T, R> {
     waiting: Vec<(T, SyncSender<Turn<R>>)>,
-    /// Some thread works, or has been told to.
+    /// True if a thread works, or is about to.
     is_led: bool,
 }
 
-/// A word to a thread that waits.
+/// A message to a waiting thread.
 enum Turn<R> {
     /// An order to work next, for all that wait by then.
     Lead,
@@ -41,7 +41,7 @@ impl<T, R> Gather<T, R> {
             return Some(result);
         }
         let (answers, results) = {
-            // Tells the next thread to work, even if this one panics.
+            // This wakes the next thread, even if this one panics.
             let _next = Next(self);
             let (items, answers): (Vec<T>, Vec<_>) = std::mem::take(&mut self.state().waiting).into_iter().unzip();
             (answers, work(items))
@@ -60,7 +60,7 @@ impl<T, R> Gather<T, R> {
     }
 }
 
-/// Tells the thread that has waited longest to work, once this is dropped.
+/// Wakes the thread that has waited longest when this is dropped.
 struct Next<'g, T, R>(&'g Gather<T, R>);
 
 impl<T, R> Drop for Next<'_, T, R> {

@@ -1,5 +1,5 @@
-//! The event log of each tenant: appended in one transaction under the head's row, so that positions have no gap; read in
-//! pages that are complete prefixes, of a replica of the server for whoever doesn't mind that it is a little behind.
+//! The event log of each tenant: appended in one transaction under the head's row, so that positions have no gap; read in pages
+//! that are complete prefixes, from a replica of the server for callers that accept slightly outdated ones.
 
 mod batch;
 mod gather;
@@ -51,11 +51,11 @@ pub struct Stored {
     pub position: i64,
     /// Its place in its stream.
     pub stream_version: i64,
-    /// Stored already.
+    /// True if it was stored before.
     pub is_duplicate: bool,
 }
 
-/// A page of a log for somebody who follows it.
+/// A page of a log for a follower.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Page {
     /// The events.
@@ -113,8 +113,8 @@ struct Grown {
     rows: Vec<Event>,
 }
 
-/// Commits appends that have gathered, in one transaction. One that is refused doesn't touch the others; if the commit fails,
-/// all of them fail.
+/// Commits the gathered appends in one transaction. An append that is refused doesn't affect the others; if the commit fails, all
+/// of them fail.
 fn commit_together(pool: &Pool, appends: Vec<Append>) -> (Vec<Appended>, Grown) {
     let count = appends.len();
     let mut tenants: Vec<String> =
@@ -150,7 +150,7 @@ fn commit(pool: &Pool, tenants: &[String], appends: Vec<Append>) -> Result<Done,
 }
 
 impl Ledger {
-    /// Appends events, all or none. An event whose id is there already keeps its place and is marked.
+    /// Appends events, all or none. An event whose id exists already stays at its place and is marked.
     ///
     /// # Errors
     /// A stream has another version than expected, an id was used for another event, a cause isn't in the log, a body is
@@ -161,7 +161,7 @@ impl Ledger {
         drafts: &[EventDraft],
         expected: Option<&Expected>,
     ) -> Result<Vec<Stored>, LedgerError> {
-        // Whatever needs no connection is done before the turn, by each writer at the same time.
+        // Work that needs no connection is done before the turn, by each writer at the same time.
         let drafts = Prepared::all(who, drafts)?;
         let mut grown = Grown::default();
         let stored = self.appends.add((drafts, expected.cloned()), |appends| {
@@ -197,7 +197,7 @@ impl Ledger {
         read_in(&connection, &who.tenant, after, filter, limit)
     }
 
-    /// Reads a page as [`Self::read`] does, with what a follower of the log needs to know.
+    /// Reads a page as [`Self::read`] does, with the further state that a follower of the log needs.
     ///
     /// # Errors
     /// The database fails.
@@ -229,14 +229,14 @@ impl Ledger {
         super::head(&*self.view(tenant)?, tenant)
     }
 
-    /// Names a replica of the server. Only the first call counts.
+    /// Sets a replica of the server. Later calls have no effect.
     pub fn follow(&self, replica: Target) {
         let pool = Pool::new(replica, self.pool.node().to_owned());
         let _ = self.replica.set(Replica { pool, failed: Mutex::default() });
     }
 
-    /// Reads events as [`Self::read`] does, from the replica if there is one that has what comes before. Returns whether it was read;
-    /// `None` without one.
+    /// Reads events as [`Self::read`] does, from the replica if there is one and it is far enough. Returns whether the replica
+    /// was used; `None` without one.
     ///
     /// # Errors
     /// The database fails.

@@ -13,18 +13,18 @@ use crate::ledger::{Ledger, LedgerError};
 /// Events of a page.
 const PAGE: usize = 1_000;
 
-/// A log that holds.
+/// The result for a valid log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verified {
     /// Its events.
     pub events: i64,
     /// The hash of the newest one.
     pub head: String,
-    /// Number of those that have lost their content by an erasure.
+    /// The number of events whose content was erased.
     pub erased: i64,
 }
 
-/// The first place where a log doesn't hold.
+/// The first fault of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Broken {
     /// The position.
@@ -41,7 +41,7 @@ pub struct Chain {
     /// Events were removed before its beginning, so that the versions of streams don't begin with 1.
     is_cut: bool,
     erased: BTreeSet<i64>,
-    /// Erased positions that the log itself tells of.
+    /// Erased positions that the log itself records.
     announced: BTreeSet<i64>,
 }
 
@@ -62,7 +62,7 @@ impl Chain {
         self.position
     }
 
-    /// Takes the next event in; `erased` is the hash of a content that was erased. Returns its fault.
+    /// Checks the next event; `erased` is the hash of an erased content. Returns the event's fault.
     pub fn take(&mut self, event: &Event, erased: Option<&str>) -> Option<Broken> {
         self.position += 1;
         let position = self.position;
@@ -130,7 +130,7 @@ impl Ledger {
     /// Checks the log of a tenant.
     ///
     /// # Errors
-    /// The database fails. A log that doesn't hold isn't an error but the inner result.
+    /// The database fails. A log that fails the check isn't an error but the inner result.
     pub fn verify(&self, tenant: &str) -> Result<Result<Verified, Broken>, LedgerError> {
         let connection = self.view(tenant)?;
         let erased = erased_of(&connection, tenant)?;

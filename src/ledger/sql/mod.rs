@@ -90,7 +90,7 @@ enum Engine {
     Postgres(Box<pg::Server>),
 }
 
-/// Way in which a transaction begins.
+/// The beginning of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Begin {
     /// Reads one state of the database and changes nothing.
@@ -112,7 +112,7 @@ impl Connection {
         self.has_grown.set(true);
     }
 
-    /// Says whether this transaction has appended events.
+    /// Returns whether this transaction has appended events.
     pub fn has_grown(&self) -> bool {
         self.has_grown.get()
     }
@@ -143,7 +143,7 @@ impl Connection {
         self.step("COMMIT")
     }
 
-    /// Takes a transaction's changes back.
+    /// Rolls a transaction back.
     pub fn roll_back(&self) -> Result<()> {
         match &self.engine {
             Engine::Sqlite(connection) if connection.is_autocommit() => Ok(()),
@@ -171,7 +171,7 @@ impl Connection {
         }
     }
 
-    /// Says whether the connection is lost.
+    /// Returns whether the connection is lost.
     pub fn is_lost(&self) -> bool {
         match &self.engine {
             Engine::Sqlite(_) => false,
@@ -188,7 +188,7 @@ impl Connection {
     /// The first row of a query.
     ///
     /// # Errors
-    /// There is none, or the database fails.
+    /// There is no row, or the database fails.
     pub fn query_row<T>(
         &self,
         sql: &str,
@@ -203,7 +203,7 @@ impl Connection {
         first.ok_or(Error::NoRow)
     }
 
-    /// Runs a statement; returns how many rows it has changed.
+    /// Runs a statement; returns the number of rows that it changed.
     pub fn execute(&self, sql: &str, values: impl Params) -> Result<usize> {
         let values = values.values();
         match &self.engine {
@@ -248,8 +248,8 @@ impl Connection {
         }
     }
 
-    /// Runs several queries that don't depend on each other; a server gets all of them at once. `take` is given the index of the
-    /// query and a row of it.
+    /// Runs several queries that don't depend on each other; a server gets all of them at once. `take` is called with the index
+    /// of the query and a row of it.
     pub fn query_all(&self, queries: &[Query<'_>], take: &mut dyn FnMut(usize, &Row<'_>) -> Result<()>) -> Result<()> {
         match &self.engine {
             Engine::Sqlite(_) => queries.iter().enumerate().try_for_each(|(index, query)| {
@@ -260,7 +260,7 @@ impl Connection {
         }
     }
 
-    /// Gives the rows of a query to `take`, until it says that it needs no more.
+    /// Passes the rows of a query to `take`, until it returns `false`.
     fn each(&self, sql: &str, values: &[Value<'_>], take: &mut dyn FnMut(&Row<'_>) -> Result<bool>) -> Result<()> {
         match &self.engine {
             Engine::Sqlite(connection) => {
@@ -317,17 +317,17 @@ impl Statement<'_> {
     /// The first row of a query.
     ///
     /// # Errors
-    /// There is none, or the database fails.
+    /// There is no row, or the database fails.
     pub fn query_row<T>(&mut self, values: impl Params, read: impl FnMut(&Row<'_>) -> Result<T>) -> Result<T> {
         self.connection.query_row(self.sql, values, read)
     }
 
-    /// Runs the statement; returns how many rows it has changed.
+    /// Runs the statement; returns the number of rows that it changed.
     pub fn execute(&mut self, values: impl Params) -> Result<usize> {
         self.connection.execute(self.sql, values)
     }
 
-    /// Says whether a query has a row.
+    /// Returns whether a query has a row.
     pub fn exists(&mut self, values: impl Params) -> Result<bool> {
         Ok(self.query_row(values, |_| Ok(())).optional()?.is_some())
     }

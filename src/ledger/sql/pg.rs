@@ -24,8 +24,8 @@ use crate::host::{self, Authorities};
 
 /// Time that a connection may take.
 const CONNECT: Duration = Duration::from_secs(5);
-/// Time after which a server takes back the transaction of a client that stands still: shorter than a gateway's lease, so that what is
-/// locked is free by the time when others go on.
+/// Time after which a server rolls back the transaction of a stalled client: shorter than a gateway's lease, so that its locks
+/// are released before other gateways continue.
 const STILL: &str = "10s";
 /// The role that has no right to anything but what requests need.
 pub const ROLE: &str = "reedclaw_app";
@@ -37,12 +37,12 @@ pub struct Server {
     wire: RefCell<Wire>,
     /// Statements that are prepared, by their text in SQLite's form.
     prepared: RefCell<HashMap<String, Statement>>,
-    /// A transaction was begun, and neither committed nor taken back.
+    /// True if a transaction was begun, and neither committed nor rolled back.
     is_begun: Cell<bool>,
 }
 
 impl Server {
-    /// Connects; encrypted, unless the server is on this machine or the address says `sslmode=disable`.
+    /// Connects; encrypted, unless the server is on this machine or the address has `sslmode=disable`.
     pub fn connect(address: &str) -> Result<Self> {
         Ok(Self { wire: RefCell::new(connect(address)?), prepared: RefCell::default(), is_begun: Cell::new(false) })
     }
@@ -60,7 +60,7 @@ impl Server {
         let all = quoted(&tenants.join(","));
         let _ =
             write!(sql, "SELECT set_config('lock_timeout', '5s', true), set_config('reedclaw.tenants', {all}, true)");
-        // A gateway that stands still in the middle of a transaction holds up the others for this long.
+        // A gateway that stalls in the middle of a transaction holds up the others for this long.
         let _ = write!(sql, ", set_config('idle_in_transaction_session_timeout', '{STILL}', true)");
         // As one statement: each costs the server about as much as a small query.
         if begin != Begin::Owner {
@@ -68,7 +68,7 @@ impl Server {
         }
         sql.push(';');
         if begin != Begin::Read {
-            // In one order, so that two gateways can't wait for each other.
+            // The tenants are sorted, so that two gateways can't deadlock.
             let mut tenants = tenants.to_vec();
             tenants.sort_unstable();
             for tenant in tenants {
@@ -106,12 +106,12 @@ impl Server {
         self.wire.borrow_mut().wait(async |client| client.batch_execute(sql).await).map_err(failure)
     }
 
-    /// Says whether the connection is lost.
+    /// Returns whether the connection is lost.
     pub fn is_lost(&self) -> bool {
         self.wire.borrow().is_lost()
     }
 
-    /// Runs a statement; returns how many rows it has changed.
+    /// Runs a statement; returns the number of rows that it changed.
     pub fn execute(&self, sql: &str, values: &[Value<'_>]) -> Result<usize> {
         let statement = self.prepared(sql)?;
         let values = as_parameters(values);
@@ -120,7 +120,7 @@ impl Server {
         Ok(usize::try_from(changed).unwrap_or(usize::MAX))
     }
 
-    /// Runs a statement with the next one that has an answer, which fails if this does.
+    /// Sends a statement together with the next one that has an answer, which fails if this does.
     ///
     /// # Errors
     /// The statement can't be prepared.
@@ -130,7 +130,7 @@ impl Server {
         Ok(())
     }
 
-    /// Runs queries that are sent at once; `take` is given the index of the query and a row of it.
+    /// Runs queries that are sent at once; `take` is called with the index of the query and a row of it.
     pub fn query_all(&self, queries: &[Query<'_>], take: &mut dyn FnMut(usize, &Row<'_>) -> Result<()>) -> Result<()> {
         let prepared = |query: &Query<'_>| self.prepared(&query.sql);
         let statements = queries.iter().map(prepared).collect::<Result<Vec<_>>>()?;
@@ -145,7 +145,7 @@ impl Server {
         rows.try_for_each(|(index, row)| take(index, &Row::Postgres(row)))
     }
 
-    /// Gives the rows of a query to `take`, until it says that it needs no more.
+    /// Passes the rows of a query to `take`, until it returns `false`.
     pub fn each(&self, sql: &str, values: &[Value<'_>], take: &mut dyn FnMut(&Row<'_>) -> Result<bool>) -> Result<()> {
         let statement = self.prepared(sql)?;
         let values = as_parameters(values);
@@ -197,7 +197,8 @@ fn connect(address: &str) -> Result<Wire> {
     })
 }
 
-/// Returns whether a connection isn't encrypted: the address says so, or says nothing and names this machine alone.
+/// Returns whether a connection isn't encrypted: the address disables encryption, or doesn't mention it and names only this
+/// machine.
 fn is_plain(config: &Config) -> bool {
     let is_near = |host: &Host| match host {
         Host::Tcp(name) => matches!(name.as_str(), "localhost" | "127.0.0.1" | "::1"),
@@ -212,8 +213,8 @@ fn is_plain(config: &Config) -> bool {
     }
 }
 
-/// Takes what an address says about encryption in libpq's words that the client doesn't know: a file with the authorities, and
-/// modes that check the server's certificate, which is done in any case.
+/// Translates the options of libpq about encryption that the client doesn't know: a file with the authorities, and modes that
+/// check the server's certificate, which is done in any case.
 fn encryption(address: &str) -> (String, Option<PathBuf>) {
     let Some((before, options)) = address.split_once('?') else { return (address.to_owned(), None) };
     let mut file = None;

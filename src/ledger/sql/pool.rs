@@ -1,5 +1,5 @@
-//! Connections that requests share. A file of SQLite has one that writes and some that read beside it; those to a server do
-//! both. A lost connection is replaced.
+//! Connections that requests share. An SQLite file has one that writes and some that read beside it; those to a server do both. A
+//! lost connection is replaced.
 
 use parking_lot::{Condvar, Mutex};
 use std::cell::Cell;
@@ -57,13 +57,13 @@ impl Display for Target {
 }
 
 impl Target {
-    /// Says whether it is a server, which several gateways can share.
+    /// Returns whether it is a server, which several gateways can share.
     #[must_use]
     pub fn is_server(&self) -> bool {
         matches!(self, Self::Server(_))
     }
 
-    /// Says whether it is the address of a server and has a password.
+    /// Returns whether it is the address of a server and has a password.
     #[must_use]
     pub fn has_password(&self) -> bool {
         let Self::Server(address) = self else { return false };
@@ -102,7 +102,7 @@ impl Target {
                 let connection = rusqlite::Connection::open(path)?;
                 connection.busy_timeout(BUSY)?;
                 connection.set_prepared_statement_cache_capacity(PREPARED_MAX);
-                // Else a statement whose values may suit another index is prepared anew for each value.
+                // Otherwise a statement whose values may suit another index is prepared again for each value.
                 connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
                 connection.pragma_update(None, "journal_mode", "WAL")?;
                 connection.pragma_update(None, "synchronous", "FULL")?;
@@ -124,13 +124,13 @@ pub struct Pool {
     target: Target,
     node: String,
     writers: Lane,
-    /// Those that only read, of a file.
+    /// The connections that only read, for a file.
     readers: Lane,
-    /// A look at each new connection.
+    /// A check of each new connection.
     check: OnceLock<Check>,
 }
 
-/// A look at a new connection.
+/// A check of a new connection.
 pub type Check = fn(&Connection) -> Result<()>;
 
 /// Connections of one kind.
@@ -148,7 +148,7 @@ struct State {
 }
 
 impl Pool {
-    /// The connections of a gateway; opens none yet.
+    /// Makes the pool of a gateway without opening a connection.
     pub fn new(target: Target, node: String) -> Self {
         let lane = |most, is_reader| Lane { most, is_reader, state: Mutex::default(), returned: Condvar::new() };
         let writers = lane(target.writers(), false);
@@ -192,8 +192,8 @@ impl Pool {
         }
     }
 
-    /// Takes a connection for one statement that reads. That to a file which writes has the newest pages at hand, so it is taken if
-    /// nobody writes just now; and a statement alone needs no transaction there.
+    /// Acquires a connection for one statement that reads. For a file, the writing connection has the newest pages in its cache,
+    /// so it is preferred if it is free; and a single statement needs no transaction there.
     ///
     /// # Errors
     /// All connections are busy, or the database fails.
@@ -268,7 +268,7 @@ impl Lane {
     }
 }
 
-/// A connection that a request holds; a transaction that wasn't committed is taken back at the end.
+/// A connection that a request holds; a transaction that wasn't committed is rolled back at the end.
 pub struct Held<'p> {
     lane: &'p Lane,
     connection: Option<Connection>,
@@ -283,7 +283,7 @@ impl Deref for Held<'_> {
 }
 
 impl Held<'_> {
-    /// Commits, and gives the connection back without looking for an open transaction.
+    /// Commits, and returns the connection without checking for an open transaction.
     ///
     /// # Errors
     /// The database fails: then nothing was changed, or it is unknown.

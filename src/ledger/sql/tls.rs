@@ -16,7 +16,7 @@ use tokio_rustls::TlsConnector;
 #[derive(Clone)]
 pub struct Tls(pub Arc<ClientConfig>);
 
-/// One connection that is to be encrypted.
+/// One connection to encrypt.
 pub struct Connecting {
     connector: TlsConnector,
     name: ServerName<'static>,

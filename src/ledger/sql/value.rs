@@ -3,12 +3,12 @@
 use rusqlite::ToSql;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 
-/// A value that a statement takes or a row has.
+/// A value of a statement's parameter or of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Value<'v> {
     /// No value.
     Null,
-    /// A whole number; 0 and 1 stand for no and yes.
+    /// An integer; 0 and 1 mean no and yes.
     Int(i64),
     /// Text.
     Text(&'v str),
@@ -29,7 +29,7 @@ impl<'v> Value<'v> {
     }
 }
 
-/// A value that outlives the place where it came from.
+/// A value that owns its content.
 #[cfg(feature = "postgres")]
 #[derive(Debug)]
 pub enum Owned {
@@ -77,7 +77,7 @@ impl ToSql for Value<'_> {
     }
 }
 
-/// Something that can be a parameter.
+/// A type that can be a parameter.
 pub trait AsValue {
     /// Its value.
     fn as_value(&self) -> Value<'_>;
@@ -161,7 +161,7 @@ impl Params for &[Value<'_>] {
     }
 }
 
-/// Something that a column can be read as.
+/// A type that a column can be read as.
 pub trait FromValue: Sized {
     /// Reads it; `None` if the column has another type.
     fn of(value: Value<'_>) -> Option<Self>;

@@ -1,5 +1,5 @@
-//! A connection to PostgreSQL on which a statement can be sent before the answer to the last one is there. It must not know any
-//! statement.
+//! A connection to PostgreSQL on which a statement can be sent before the answer to the last one has arrived. It must not know
+//! any statement.
 
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
@@ -14,7 +14,7 @@ use tokio_postgres::{AsyncMessage, Client, Config, Error, Socket, Statement};
 
 use super::value::Owned;
 
-/// Moves bytes from and to the server, and returns what it says unasked.
+/// Moves bytes from and to the server, and returns its unsolicited messages.
 type Driver = Box<dyn FnMut(&mut Context<'_>) -> Poll<Option<Result<AsyncMessage, Error>>> + Send>;
 
 /// The answer to a statement that isn't waited for.
@@ -24,15 +24,15 @@ type Answer = Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>;
 pub struct Wire {
     runtime: Runtime,
     client: Arc<Client>,
-    /// Gone with the connection.
+    /// `None` once the connection is lost.
     driver: Option<Driver>,
-    /// Answers that haven't been waited for, the oldest first.
+    /// Answers that weren't awaited yet, the oldest first.
     open: VecDeque<Answer>,
     notifications: VecDeque<String>,
 }
 
 impl Wire {
-    /// Connects; `runtime` is one of a single thread.
+    /// Connects; `runtime` has a single thread.
     ///
     /// # Errors
     /// The server can't be reached, or refuses.
@@ -51,7 +51,7 @@ impl Wire {
         })
     }
 
-    /// Says whether the connection is known to be lost.
+    /// Returns whether the connection is known to be lost.
     pub fn is_lost(&self) -> bool {
         self.driver.is_none()
     }
@@ -70,14 +70,14 @@ impl Wire {
 
     fn later(&mut self, answer: impl Future<Output = Result<(), Error>> + Send + 'static) {
         let mut answer: Answer = Box::pin(answer);
-        // The first look puts the request in its place after the earlier ones.
+        // The first poll queues the request after the earlier ones.
         match answer.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Pending => self.open.push_back(answer),
             Poll::Ready(result) => self.open.push_back(Box::pin(std::future::ready(result))),
         }
     }
 
-    /// Asks, and waits for the answer and all that are open.
+    /// Sends a request, and waits for its answer and all open ones.
     ///
     /// # Errors
     /// The first of these answers that is an error, or the connection is lost.
@@ -107,7 +107,7 @@ impl Wire {
         }))
     }
 
-    /// Sends what waits to be sent.
+    /// Sends the queued requests.
     ///
     /// # Errors
     /// The connection is lost.
@@ -116,9 +116,9 @@ impl Wire {
         runtime.block_on(poll_fn(|context| Poll::Ready(drive(driver, notifications, context))))
     }
 
-    /// Looks whether the server has ended the connection.
+    /// Checks whether the server has ended the connection.
     pub fn look(&mut self) {
-        // The system is asked for what has come in while this yields.
+        // While this yields, the system is asked for incoming data.
         self.runtime.block_on(tokio::task::yield_now());
         let _ = self.send();
     }
