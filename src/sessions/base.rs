@@ -1,5 +1,5 @@
-//! The sessions of one repository, and one of them: what they consist of, how they are found and listed, and which of their tips
-//! are kept.
+//! The sessions of one repository, and one of them: their parts, how they are found and listed, and which of their tips are
+//! retained.
 
 use parking_lot::Mutex;
 use std::path::{Path, PathBuf};
@@ -16,35 +16,35 @@ use crate::files::Locked;
 use crate::git::{GitError, Identity, Mode, Objects as _, Oid, Repo};
 use crate::tree::{Changed, Draft, RECORDS};
 
-/// Commits by which a branch is followed back to where a session began.
+/// Limit on the commits that are followed back along a branch to the beginning of a session.
 const MOVED_MAX: usize = 1_000;
 /// The sessions of one repository.
 #[derive(Clone, Debug)]
 pub struct Sessions {
     pub(super) repo: Arc<Repo>,
-    /// Place where what lies beside git is kept.
+    /// The folder for files outside of git.
     pub(super) folder: PathBuf,
-    /// The directory that drafts stand for.
+    /// The directory that drafts represent.
     pub(super) work_dir: PathBuf,
     pub(super) home: Option<PathBuf>,
     pub(super) who: Identity,
-    /// `true` if git knows no name of the person, so that their login stands in for it.
+    /// `true` if git has no name for the person, so that their login is used instead.
     pub(super) is_nameless: bool,
     pub(super) options: Options,
-    /// Messages about references that were mended.
+    /// Messages about repaired references.
     pub(super) mended: Vec<String>,
 }
 
 /// The person's wishes for sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// New sessions get hidden references instead of branches; those that exist stay as they are.
+    /// New sessions get hidden references instead of branches; existing ones don't change.
     pub hides: bool,
     /// The model is the author of its turns' commits.
     pub is_by_model: bool,
     /// A merge with one commit names the models in its message.
     pub names_models: bool,
-    /// Days for which tips that were left are kept.
+    /// Number of days for which abandoned tips are retained.
     pub keep_days: u32,
 }
 
@@ -73,9 +73,10 @@ pub struct Listed {
     pub asks: Option<String>,
     /// True if its record can't be read.
     pub is_damaged: bool,
-    /// True if it was abandoned, so that only its newest commit is kept.
+    /// True if it was abandoned, so that only its newest commit remains.
     pub is_left: bool,
-    /// The remote that it was fetched from, if its branch is none of this repository: its record and its files are a stranger's.
+    /// The remote that it was fetched from, if its branch doesn't belong to this repository: its record and its files are a
+    /// stranger's.
     pub fetched_from: Option<String>,
 }
 
@@ -124,7 +125,7 @@ pub struct Session {
 }
 
 impl Sessions {
-    /// The lines of the ignore files that lie outside of the tree: the user's own, then the repository's.
+    /// The lines of the ignore files outside of the tree: the user's own, then the repository's.
     pub(super) fn excludes(&self) -> Vec<String> {
         let home = self.home.as_deref();
         let named = self.repo.excludes_file().map(|name| match (name.strip_prefix("~/"), home) {
@@ -137,8 +138,8 @@ impl Sessions {
         texts.flat_map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>()).collect()
     }
 
-    /// The sessions of the repository at `workspace`. `state` is the state directory; `login` stands in for an identity
-    /// that git doesn't know.
+    /// The sessions of the repository at `workspace`. `state` is the state directory; `login` replaces an identity that git
+    /// doesn't have.
     ///
     /// # Errors
     /// There is no repository, or it is of a kind that isn't supported.
@@ -168,7 +169,7 @@ impl Sessions {
         Self { options, ..self }
     }
 
-    /// Mends references that a power cut has torn: a session's is set to the newest commit that was noted for it and is whole.
+    /// Repairs references that a power failure has damaged: a session's is set to its newest recorded commit that is complete.
     #[must_use]
     pub fn mend(self) -> Self {
         let mended = disk::mend(&self.repo, &self.folder, &self.who, SUMMARIES);
@@ -212,7 +213,7 @@ impl Sessions {
         &self.who
     }
 
-    /// Returns whether git knows no name of the person, so that their login stands in for it.
+    /// Returns whether git has no name for the person, so that their login is used instead.
     #[must_use]
     pub fn is_nameless(&self) -> bool {
         self.is_nameless
@@ -224,7 +225,7 @@ impl Sessions {
         &self.repo
     }
 
-    /// Every session, the one that was used last first.
+    /// Every session, the most recently used one first.
     ///
     /// # Errors
     /// The references can't be read.
@@ -243,7 +244,7 @@ impl Sessions {
         Ok(all)
     }
 
-    /// Every session that was abandoned and whose commits are still kept, the one that was used last first.
+    /// Every session that was abandoned and whose commits still exist, the most recently used one first.
     ///
     /// # Errors
     /// The references can't be read.
@@ -263,8 +264,8 @@ impl Sessions {
         Ok(all)
     }
 
-    /// Every session whose branch was fetched and is none of this repository, the one that was used last first. It can be looked at, and a
-    /// fork goes on from it.
+    /// Every session whose branch was fetched and doesn't belong to this repository, the most recently used one first. It can be
+    /// viewed, and a fork can continue it.
     ///
     /// # Errors
     /// The references can't be read.
@@ -291,7 +292,7 @@ impl Sessions {
 
     /// Refuses a session whose branch was only fetched.
     pub(super) fn is_own(&self, id: &str) -> Result<(), SessionError> {
-        // One that can't be read is torn, and so it is here.
+        // A tip that can't be read is damaged, but exists here.
         if !matches!(self.own_tip(id), Ok(None)) {
             return Ok(());
         }
@@ -301,7 +302,7 @@ impl Sessions {
         }
     }
 
-    /// Returns whether a session other than `id` waits for its person's answer. Only the state directory is looked at.
+    /// Returns whether a session other than `id` waits for its person's answer. It only reads the state directory.
     #[must_use]
     pub fn others_ask(&self, id: &str) -> bool {
         let entries = std::fs::read_dir(&self.folder).into_iter().flatten().flatten();
@@ -318,8 +319,7 @@ impl Sessions {
         Ok((files, self.moved(&of.meta)?))
     }
 
-    /// Number of commits that the branch at which a session began has since; `None` if that branch has gone or been made
-    /// anew.
+    /// Number of commits that the branch at which a session began has since; `None` if that branch is gone or was rewritten.
     ///
     /// # Errors
     /// A commit can't be read.
@@ -351,7 +351,7 @@ impl Sessions {
         Listed { meta, tip, time_s, is_open, holder, has_draft, asks, is_damaged, is_left, fetched_from: None }
     }
 
-    /// The tip of a session that was kept last.
+    /// The most recently retained tip of a session.
     pub(super) fn newest_former(&self, id: &str) -> Result<Option<Oid>, SessionError> {
         let references = self.repo.refs(&format!("{KEPT}{id}/"))?;
         Ok(references.into_iter().max_by_key(|(name, _)| kept_number(name)).map(|(_, tip)| tip))
@@ -361,7 +361,7 @@ impl Sessions {
     /// shown, a part of its title, or the name that the prompt shows.
     ///
     /// # Errors
-    /// None or several are meant.
+    /// No session or several sessions match.
     pub fn find(&self, wanted: &str) -> Result<String, SessionError> {
         if wanted.is_empty() {
             return Err(SessionError::Unknown("which session?".to_owned()));
@@ -409,7 +409,7 @@ impl Sessions {
         Ok(View::new(self.repo.clone(), id.to_owned(), tip))
     }
 
-    /// Ends a session: its branch moves to the tips that are kept, and nothing is lost. A branch of the user's stays.
+    /// Ends a session: its branch moves to the retained tips, and nothing is lost. A branch of the user's remains.
     ///
     /// # Errors
     /// It is open in a shell, its branch is checked out, or the references can't be moved.
@@ -425,7 +425,7 @@ impl Sessions {
             self.not_in_use(id, &self.reference(id))?;
         }
         self.repo.clear_lock(&self.reference(id), None);
-        // Opening it again finds the tip by its number, so one that was kept earlier needs a newer name.
+        // Opening it again finds the tip by its number, so a tip that was retained earlier needs a newer name.
         let reference =
             self.keep_as(id, tip, |reference| reference.iter().max_by_key(|(name, _)| kept_number(name)))?;
         desk.forget_tip();
@@ -437,7 +437,7 @@ impl Sessions {
         Ok(reference)
     }
 
-    /// Removes a session with its kept tips and what lies beside git; only git's `gc` still finds its objects.
+    /// Removes a session with its retained tips and its files outside of git; only git's `gc` can still find its objects.
     ///
     /// # Errors
     /// It is open in a shell, its branch is checked out, or the references can't be removed.
@@ -464,7 +464,7 @@ impl Sessions {
         Ok(())
     }
 
-    /// The tips of a session that a rewind, an undo or its end left, each with the number under which it is kept.
+    /// The tips of a session that a rewind, an undo or its end left, each with its number.
     ///
     /// # Errors
     /// A reference or a commit can't be read.
@@ -477,12 +477,12 @@ impl Sessions {
         Ok(all)
     }
 
-    /// Keeps a tip under a name of its own.
+    /// Retains a tip under a name of its own.
     pub(super) fn keep(&self, id: &str, tip: Oid) -> Result<String, SessionError> {
         self.keep_as(id, tip, |saved| saved.iter().find(|(_, it)| *it == tip))
     }
 
-    /// Keeps a tip unless `known`, one of those that are kept, is it already.
+    /// Retains a tip unless `known` finds it among the retained ones.
     pub(super) fn keep_as(
         &self,
         id: &str,
@@ -571,12 +571,12 @@ impl Session {
         View::new(self.sessions.repo.clone(), self.meta.id.clone(), self.tip)
     }
 
-    /// Lets other shells see that the person of the running turn is asked, and what; `None`: no more.
+    /// Shows other shells that the person of the running turn is being asked `what`; `None` ends this.
     pub fn ask(&self, what: Option<&str>) {
         self.desk.ask(what);
     }
 
-    /// Takes the messages about a draft that an earlier process left, and about what a power cut has damaged.
+    /// Takes the messages about the draft of an earlier process, and about the damage of a power failure.
     pub fn take_notices(&mut self) -> Vec<String> {
         std::mem::take(&mut self.notices)
     }
@@ -603,7 +603,7 @@ impl Session {
         self.desk.conversation()
     }
 
-    /// Gives an interrupted turn its answer and its calls, for its commit. What belongs to another question doesn't count.
+    /// Adds the answer and the calls to an interrupted turn, for its commit. A report of another question is ignored.
     pub fn recall_left(&mut self, report: TurnReport) {
         self.recalled = Some(report);
     }

@@ -1,4 +1,4 @@
-//! Care of sessions: what is wrong with records, and what nobody needs any more.
+//! Maintenance of sessions: damaged records, and data that isn't needed any more.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use crate::git::{Oid, TreeEdit, short};
 use crate::host::now_unix_ms;
 use crate::tree::{Draft, RECORDS, clear_up_shared, copies_beside, remove_bench};
 
-/// Tips of a session that are kept however old they are.
+/// Number of newest tips of a session that are retained at any age.
 const KEPT_NEWEST: usize = 20;
 /// Seconds of a day.
 const DAY_S: i64 = 24 * 60 * 60;
@@ -20,16 +20,16 @@ const DAY_S: i64 = 24 * 60 * 60;
 pub struct Finding {
     /// The session's id.
     pub session: String,
-    /// In words.
+    /// The description.
     pub what: String,
-    /// True if it was mended.
+    /// True if it was repaired.
     pub is_mended: bool,
-    /// True if it is about records, which can be made anew.
+    /// True if it is about records, which can be rebuilt.
     pub is_record: bool,
 }
 
-/// Looks at every session that isn't open for records that can't be read, objects that are missing, and what a crash has left. If
-/// `repairs`, records are made anew from what older commits still have, as a commit on the session's branch.
+/// Checks every session that isn't open for unreadable records, missing objects, and the remains of a crash. If `repairs`,
+/// records are rebuilt from older commits, as a commit on the session's branch.
 ///
 /// # Errors
 /// The repository can't be read, or written for a repair.
@@ -59,14 +59,14 @@ pub fn examine(sessions: &Sessions, repairs: bool) -> Result<Vec<Finding>, Sessi
     Ok(found)
 }
 
-/// Returns whether a command works for a session, or one has left changes there that a crash cut off.
+/// Returns whether a command is working for a session, or a crash has left the changes of one.
 #[must_use]
 pub fn has_commands_copy(sessions: &Sessions, id: &str) -> bool {
     let copies = copies_beside(&Desk::of(&sessions.folder, id).bench());
     std::fs::read_dir(copies).is_ok_and(|mut it| it.next().is_some())
 }
 
-/// Finds what a crash has left of a session, and objects that are missing.
+/// Finds the remains of a crash in a session, and missing objects.
 fn unfinished(sessions: &Sessions, id: &str, tip: Oid) -> Result<Vec<String>, SessionError> {
     let (repo, desk) = (&sessions.repo, Desk::of(&sessions.folder, id));
     let mut what = Vec::new();
@@ -99,10 +99,10 @@ fn unfinished(sessions: &Sessions, id: &str, tip: Oid) -> Result<Vec<String>, Se
     Ok(what)
 }
 
-/// The list of data of a session as it should be, the files of turns that are to be made anew, and what is wrong.
+/// The list of data of a session as it should be, the files of turns that must be rebuilt, and the faults.
 type Wrong = (Meta, Vec<(PathBuf, TurnFile)>, Vec<String>);
 
-/// Finds what is wrong with the records of a session, and how they should be.
+/// Finds the faults in the records of a session, and the correct records.
 fn wrong_with(sessions: &Sessions, id: &str, tip: Oid) -> Result<Wrong, SessionError> {
     let view = View::new(sessions.repo.clone(), id.to_owned(), tip);
     let (log, mut what) = (view.log()?, Vec::new());
@@ -173,9 +173,9 @@ fn repair(
     Ok(sessions.repo.swap(&sessions.reference(id), Some(tip), Some(commit), &sessions.who)?)
 }
 
-/// Removes what nobody needs any more, and names it: tips that were left longer ago than they are kept, but for the newest 20 of
-/// a session; directories for commands that weren't used for as long; and what is left of sessions that are gone. If
-/// `only_names`, it is only named. Git's own objects stay for `git gc`.
+/// Removes data that isn't needed any more, and names it: tips older than their retention time, except the newest 20 of a
+/// session; directories for commands that weren't used for as long; and the remains of sessions that are gone. If `only_names`,
+/// it removes nothing. Git's own objects are left to `git gc`.
 ///
 /// # Errors
 /// A reference can't be read or removed.
@@ -187,7 +187,7 @@ pub fn clear_up(sessions: &Sessions, only_names: bool) -> Result<Vec<String>, Se
     for entry in std::fs::read_dir(&sessions.folder).into_iter().flatten().flatten() {
         let Ok(id) = entry.file_name().into_string() else { continue };
         let desk = Desk::of(&sessions.folder, &id);
-        // An open session, also one that another process is just beginning, holds its lock.
+        // An open session holds its lock, even if another process is only just beginning it.
         let Some(_lock) = Some(&desk).filter(|_| names::is_id(&id)).and_then(|desk| desk.lock_if_there()) else {
             continue;
         };
@@ -207,7 +207,7 @@ pub fn clear_up(sessions: &Sessions, only_names: bool) -> Result<Vec<String>, Se
             _ => {}
         }
     }
-    // A bench that is removed just now names its tree no more.
+    // A bench that was just removed doesn't name its tree any more.
     let states: Vec<PathBuf> = std::fs::read_dir(&sessions.folder)
         .into_iter()
         .flatten()
@@ -220,7 +220,8 @@ pub fn clear_up(sessions: &Sessions, only_names: bool) -> Result<Vec<String>, Se
     Ok(notices)
 }
 
-/// Removes what killed processes have left: directories for merges and for the files of a checkout, drafts of the table of references.
+/// Removes the remains of killed processes: directories for merges and for the files of a checkout, drafts of the table of
+/// references.
 fn clear_left_over(sessions: &Sessions, only_names: bool) -> Vec<String> {
     let entries = std::fs::read_dir(&sessions.folder).into_iter().flatten().flatten();
     let folders = entries.map(|it| it.path()).filter(|it| it.is_dir());
@@ -229,7 +230,7 @@ fn clear_left_over(sessions: &Sessions, only_names: bool) -> Vec<String> {
     for path in folders.flat_map(|folder| left_over(&folder)) {
         notices.push(format!("what a killed process has left in {}", path.display()));
         if !only_names {
-            // The next run finds again what stays.
+            // A failed removal is repeated at the next run.
             let _ = if path.is_dir() { std::fs::remove_dir_all(&path) } else { std::fs::remove_file(&path) };
         }
     }
@@ -318,7 +319,7 @@ mod tests {
         write(&session, "z.txt", None, Some("z\n"));
         let (id, former) = (session.id().to_owned(), scene.sessions.repo().refs(KEPT).expect("read")[0].1);
         drop(session);
-        // Another process doesn't know what this one has written.
+        // Another process doesn't have this one's list of written objects.
         let other = Sessions::at(&scene.ws(), &scene.dir.path().join("state"), None, "tester").expect("a repository");
         let what =
             || -> Vec<String> { examine(&other, false).expect("examined").into_iter().map(|it| it.what).collect() };
@@ -443,7 +444,7 @@ mod tests {
         std::fs::create_dir_all(scene.sessions.folder.join(gone).join("bench")).expect("a folder");
         std::fs::create_dir_all(scene.sessions.folder.join(&id).join("bench")).expect("a folder");
         std::fs::create_dir_all(scene.sessions.folder.join("something else")).expect("a folder");
-        // Two of a process that was killed, and one of this one, which merges.
+        // Two of a killed process, and one of this process, which is merging.
         let ended = std::process::Command::new("true").spawn().and_then(|mut it| it.wait().map(|_| it.id()));
         let ended = ended.expect("a process that has ended");
         let own = scene.sessions.folder.join(&id).join(format!("scratch.{}-0", std::process::id()));

@@ -1,5 +1,5 @@
-//! The process is killed at every point of every operation, or the power fails there, and the next one must find the old state
-//! or the new one, with nothing that was said or written lost. Each test starts this test program again, as the process that is killed.
+//! The process is killed at every point of every operation, or the power fails there, and the next one must find the old state or
+//! the new one, with no message or file lost. Each test starts this test program again, as the process that is killed.
 
 use std::io::Write as _;
 use std::os::unix::process::ExitStatusExt;
@@ -14,12 +14,12 @@ use crate::git::fault::power_tests::{Cut, Disk, NOTES};
 use crate::git::fault::{END_AT, FULL_AT};
 use crate::git::{Oid, Program};
 
-/// The variables by which a process that is to be killed knows its work.
+/// The variables that define the work of a process that is to be killed.
 const WORK: &str = "REEDCLAW_TEST_WORK";
 const PLACE: &str = "REEDCLAW_TEST_PLACE";
 /// More points than any operation has.
 const POINTS_MAX: u64 = 400;
-/// Number of times that each point is tried if `REEDCLAW_TEST_LONG` is set: threads that write at once end in another order each time.
+/// Number of times that each point is tried if `REEDCLAW_TEST_LONG` is set: the order of concurrent writes differs each time.
 const LONG_ROUNDS: u64 = 100;
 
 fn sessions_at(place: &Path) -> Sessions {
@@ -31,7 +31,7 @@ fn program(place: &Path) -> Program {
     Program::find(&[("PATH".into(), path), ("HOME".into(), place.as_os_str().to_owned())].into()).expect("git")
 }
 
-/// Logs for the test how far the process has come.
+/// Logs the progress of the process for the test.
 fn tell(place: &Path, word: &str) {
     let file = std::fs::File::options().append(true).create(true).open(place.join("log"));
     writeln!(file.expect("a file"), "{word}").expect("written");
@@ -86,7 +86,7 @@ fn the_process_that_is_killed() {
             let (tip, held) = (session.tip(), session.draft().changes().expect("changes"));
             match session.end_turn(&turn_report("the question", State::Whole)) {
                 Ok(_) => tell(&place, "committed"),
-                // What was said goes on in memory: the tip is where it was, and the draft is whole.
+                // The turn continues in memory: the tip hasn't moved, and the draft is complete.
                 Err(error) => {
                     assert!(matches!(error, SessionError::Git(_) | SessionError::Disk(..)), "{error}");
                     assert_eq!((session.tip(), session.draft().changes().expect("changes")), (tip, held));
@@ -136,7 +136,7 @@ fn copy_of(scene: &Scene, copies: &Path, number: u64) -> PathBuf {
     let place = copies.join(number.to_string());
     let copied = Command::new("cp").arg("-a").arg(scene.dir.path()).arg(&place).status().expect("cp runs");
     assert!(copied.success());
-    // The state of a repository lies under a name that is made from the repository's place.
+    // The state of a repository is in a directory whose name is made from the repository's place.
     let (was, is) = (&scene.sessions.folder, sessions_at(&place).folder);
     if let Ok(was) = was.strip_prefix(scene.dir.path())
         && was != is.strip_prefix(&place).expect("below")
@@ -155,8 +155,8 @@ fn process(work: &str, place: &Path) -> Command {
     command
 }
 
-/// Does `work` in a process that is killed at one point after the other, each time in a fresh copy of `scene`, and lets
-/// `check` look at what is left: the place, the log, whether the work was done. Returns how many points there were.
+/// Does `work` in a process that is killed at one point after the other, each time in a fresh copy of `scene`, and calls `check`
+/// with the result: the place, the log, and whether the work was done. Returns the number of points.
 fn killed_everywhere(scene: &Scene, work: &str, check: &dyn Fn(&Path, &str, bool)) -> u64 {
     let rounds = if std::env::var_os("REEDCLAW_TEST_LONG").is_some() { LONG_ROUNDS } else { 1 };
     (0..rounds).map(|_| cut_everywhere(scene, work, None, check)).min().unwrap_or(0)
@@ -199,7 +199,7 @@ fn works(place: &Path, id: &str) {
     let mut session = sessions.open(id).expect("opened");
     let desk = sessions.folder.join(id);
     assert!(!desk.join("journal").exists(), "the journal is settled");
-    // A turn that was cut off is one of its own.
+    // An interrupted turn counts as a turn.
     let left = session.left();
     let before = session.meta().turns + u64::from(left.is_some());
     turn(&mut session, "afterwards", "after.txt", None, Some("after\n"));
@@ -288,7 +288,7 @@ fn a_turn_on_a_damaged_disk_is_refused_and_loses_nothing() {
     refused_at_each_write(" damaged");
 }
 
-/// A turn in which each write fails once; `how` is the end of the variable that says so.
+/// Runs a turn in which each write fails once; `how` is the last part of the value that selects this.
 fn refused_at_each_write(how: &str) {
     let (scene, id) = prepared();
     let old = scene.sessions.look(&id).expect("found").tip();
@@ -369,7 +369,7 @@ fn a_session_that_is_abandoned_or_dropped_is_whole_or_gone() {
         }
     });
     killed_everywhere(&scene, "drop", &|place, _, _| {
-        // To drop it once more ends what was cut off.
+        // Dropping it once more completes the interrupted operation.
         let sessions = sessions_at(place);
         sessions.drop_for_good(&id).expect("dropped");
         assert_eq!(git(&place.join("ws"), &["for-each-ref", "refs/heads/reedclaw", "refs/reedclaw"]), "");
@@ -388,16 +388,16 @@ fn a_merge_moves_the_branch_at_once_or_not_at_all() {
         assert!(is_merged || !is_done);
         assert_eq!(ws.join("two.txt").exists(), is_merged, "the checkout is where its branch is");
         works(place, &id);
-        // What the plan left in the state directory doesn't hinder the next one.
+        // The remains of the plan in the state directory don't affect the next one.
         let planned = plan_merge(&sessions_at(place), &id, How::Squash, &program(place));
         planned.expect("a plan");
     });
 }
 
-/// All that a power cut can leave of what nobody waited for.
+/// All states in which a power failure can leave unsynced files.
 const CUTS: [Cut; 4] = [Cut::Nothing, Cut::Empty, Cut::Zeros, Cut::Half];
 
-/// Opens the session after a power cut: its tip is one of `tips`, all of it can be read, and it goes on.
+/// Opens the session after a power failure: its tip is one of `tips`, all of it can be read, and it works.
 fn works_after_cut(place: &Path, id: &str, what: &str) -> Oid {
     let sessions = sessions_at(place).mend();
     let session = sessions.open(id).unwrap_or_else(|error| panic!("{what}: {error}"));
@@ -495,7 +495,7 @@ fn a_power_cut_leaves_an_abandoned_session_listed_or_kept() {
     }
 }
 
-/// The branch is checked out nowhere: in a checkout git's own program moves it, and what that waits for isn't known here.
+/// The branch is checked out nowhere: in a checkout git's own program moves it, and its syncs aren't recorded here.
 #[test]
 fn a_power_cut_leaves_a_branch_merged_into_or_as_it_was() {
     let (scene, id) = prepared();

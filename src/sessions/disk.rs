@@ -23,18 +23,18 @@ use crate::tree::{Changed, Content, Draft, remove_bench};
 
 /// First and last line of a journal that is whole.
 const JOURNAL: (&str, &str) = ("reedclaw-session 1", "end");
-/// The file that notes the commit which the reference names, as a journal from it to it or of its last move.
+/// The file that records the commit of the reference, as a journal from this commit to itself or of its last move.
 const SETTLED: &str = "settled";
 /// The file with the number of the conversation in which the running turn was asked.
 const CONVERSATION: &str = "draft/conversation";
 /// The file of the draft's lists, each a line; the last one counts.
 const LISTS: &str = "draft/list";
-/// Bytes from which on it may be begun anew, and the number of lists of the present length that it then has.
+/// Size from which on it may be rewritten, in bytes, and the number of lists of the current length that it must have for that.
 const LISTS_BYTES_MIN: u64 = 64 * 1024;
 const LISTS_MAX: u64 = 16;
 /// Bytes of a file of ours that are read.
 const BYTES_MAX: u64 = 64 * 1024 * 1024;
-/// Time for which the lock is tried to be taken: whoever looks whether it is held has it for a moment.
+/// Time for which locking is tried: a process that only checks the lock holds it briefly.
 const LOOKED_AT: Duration = Duration::from_millis(100);
 /// Operations that can be undone.
 const OPERATIONS_MAX: usize = 100;
@@ -52,8 +52,8 @@ pub(super) struct Desk {
     stored: Arc<Mutex<Option<Stored>>>,
 }
 
-/// The contents of the draft that are kept, one after the other in a file of this process: a file for each would take long if a
-/// command changes many.
+/// The stored contents of the draft, one after the other in a file of this process: a file for each would be slow if a command
+/// changes many.
 #[derive(Debug)]
 struct Stored {
     file: File,
@@ -63,7 +63,7 @@ struct Stored {
 }
 
 impl Stored {
-    /// Returns whether nobody has removed the file since.
+    /// Returns whether the file still exists.
     fn is_there(&self) -> bool {
         self.file.metadata().is_ok_and(|data| data.nlink() > 0)
     }
@@ -76,7 +76,7 @@ impl Stored {
     }
 }
 
-/// The place of a content that is kept.
+/// The place of a stored content.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Place {
     file: u32,
@@ -100,7 +100,7 @@ pub struct Left {
     pub files: usize,
 }
 
-/// The draft as it is kept.
+/// The stored form of the draft.
 #[derive(Serialize, Deserialize)]
 struct DraftFile {
     v: u32,
@@ -131,7 +131,7 @@ pub(super) const UNDONE: &str = "undone";
 /// An operation that can be undone: the tip moved.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Operation {
-    /// In words.
+    /// Its description.
     pub(super) what: String,
     pub(super) from: String,
     pub(super) to: String,
@@ -150,7 +150,7 @@ impl Desk {
         SessionError::Disk(self.folder.clone(), error)
     }
 
-    /// Takes the lock for writing; the process that holds it is named.
+    /// Locks the session for writing; the error names the process that holds the lock.
     pub(super) fn lock(&self) -> Result<Locked<File>, SessionError> {
         self.make_folder().map_err(|error| self.failed(error))?;
         let path = self.folder.join("lock");
@@ -177,7 +177,7 @@ impl Desk {
         Ok(())
     }
 
-    /// Takes the lock if there is such a folder and nobody holds it.
+    /// Locks the session if its folder exists and no process holds the lock.
     pub(super) fn lock_if_there(&self) -> Option<Locked<File>> {
         self.folder.is_dir().then(|| self.lock().ok())?
     }
@@ -196,9 +196,9 @@ impl Desk {
         self.folder.join("draft/question").exists()
     }
 
-    /// Returns whether something is here that is in no commit: a turn's draft, or changes between turns.
+    /// Returns whether there are changes that are in no commit: a turn's draft, or changes between turns.
     pub(super) fn holds_changes(&self) -> bool {
-        // A list that can't be read may have been one of changes.
+        // A list that can't be read may have contained changes.
         self.has_draft() || self.list().is_some_and(|file| file.map_or(true, |file| !file.changes.is_empty()))
     }
 
@@ -213,7 +213,7 @@ impl Desk {
     }
 
     pub(super) fn remove(&self) -> Result<(), SessionError> {
-        // A command may have left directories there that nobody may look into.
+        // A command may have left unreadable directories there.
         let _ = remove_bench(&self.bench());
         match std::fs::remove_dir_all(&self.folder) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(self.failed(error)),
@@ -225,11 +225,11 @@ impl Desk {
         self.put_all(&[(name, bytes)], is_durable)
     }
 
-    /// Writes files anew, one after the other; the waits for the disk are shared.
+    /// Replaces files, one after the other; the waits for the disk are shared.
     fn put_all(&self, files: &[(&str, &[u8])], is_durable: bool) -> std::io::Result<()> {
         let temporary = |name: &str| self.folder.join(format!("{name}.new"));
         for (name, bytes) in files {
-            // What is there is written over: it may be the file of an older note.
+            // An existing file is overwritten: it may be the file of an older note.
             let mut file =
                 File::options().write(true).create(true).truncate(false).mode(0o600).open(temporary(name))?;
             fault::point();
@@ -256,7 +256,7 @@ impl Desk {
         (std::fs::metadata(&path).ok()?.len() <= BYTES_MAX).then(|| std::fs::read_to_string(path).ok())?
     }
 
-    /// Notes that the person of the running turn is asked, or no more.
+    /// Records that the person of the running turn is being asked; `None` ends this.
     pub(super) fn ask(&self, what: Option<&str>) {
         // Only a help for other shells.
         let _ = match what {
@@ -278,16 +278,16 @@ impl Desk {
 
     /// Notes the number of the conversation in which the running turn was asked.
     pub(super) fn note_conversation(&self, number: i64) {
-        // Only a help for the commit of a turn that is cut off.
+        // This only helps the commit of an interrupted turn.
         let _ = self.put(CONVERSATION, number.to_string().as_bytes(), false);
     }
 
-    /// The number that was noted.
+    /// The recorded number.
     pub(super) fn conversation(&self) -> Option<i64> {
         self.text(CONVERSATION)?.trim().parse().ok()
     }
 
-    /// Keeps the draft as it is now, against a crash of this process.
+    /// Stores the current draft, so that it survives a crash of this process.
     pub(super) fn keep_draft(&self, draft: &Draft, tip: Oid) -> Result<(), SessionError> {
         let all = draft.changes()?;
         let places = self.store(&all).map_err(|error| self.failed(error))?;
@@ -300,12 +300,12 @@ impl Desk {
         };
         let changes = all.iter().map(stored).collect();
         let file = DraftFile { v: 1, tip: tip.to_string(), changes, open: Some(draft.open_names()) };
-        // A write that was cut off before may have left a part of a line.
+        // An earlier interrupted write may have left a part of a line.
         let line = format!("\n{}\n", serde_json::to_string(&file).unwrap_or_default());
         self.add_list(&line).map_err(|error| self.failed(error))
     }
 
-    /// Adds a list of the draft to those of before: to replace a file takes longer. A file that has become long is begun anew.
+    /// Appends a list of the draft, which is faster than replacing the file. A file that has become long is rewritten.
     fn add_list(&self, line: &str) -> std::io::Result<()> {
         let path = self.folder.join(LISTS);
         let length = std::fs::metadata(&path).map_or(0, |data| data.len());
@@ -327,7 +327,7 @@ impl Desk {
         Some(found.ok_or(()))
     }
 
-    /// Writes new contents of a draft that aren't kept yet. Returns the places of those that the changes name.
+    /// Writes new contents of a draft that aren't stored yet. Returns the places of those that the changes name.
     fn store(&self, changes: &[Changed]) -> std::io::Result<HashMap<Oid, Place>> {
         let mut stored = self.stored.lock();
         let mut current = match stored.take().filter(Stored::is_there) {
@@ -373,7 +373,7 @@ impl Desk {
         self.folder.join(format!("draft/blobs/all-{number}"))
     }
 
-    /// Reads a content that was kept; what is left of it if a power cut has taken some.
+    /// Reads a stored content, or the part of it that survived a power failure.
     fn stored_content(&self, id: Oid, place: Option<Place>) -> Vec<u8> {
         let Some(Place { file, from, bytes }) = place else {
             return std::fs::read(self.folder.join(format!("draft/blobs/{id}"))).unwrap_or_default();
@@ -386,12 +386,12 @@ impl Desk {
         read().unwrap_or_default()
     }
 
-    /// The commit that a draft which was kept was made over.
+    /// The commit on which a stored draft was based.
     pub(super) fn draft_tip(&self) -> Option<Oid> {
         oid_of(&self.list()?.ok()?.tip)
     }
 
-    /// Puts a draft that was kept onto `draft`, if it was made over this tip. Returns the files of it whose content is lost.
+    /// Loads a stored draft into `draft`, if it was based on this tip. Returns its files whose content is lost.
     pub(super) fn load_draft(&self, draft: &Draft, tip: Oid) -> Result<Vec<String>, SessionError> {
         let file = match self.list() {
             None => return Ok(Vec::new()),
@@ -448,14 +448,14 @@ impl Desk {
         self.clear_contents();
     }
 
-    /// Forgets the changes of the draft, which are committed, while its turn goes on.
+    /// Removes the changes of the draft, which are committed, while its turn continues.
     pub(super) fn clear_changes(&self) {
         let _ = std::fs::remove_file(self.folder.join(LISTS));
         fault::point();
         self.clear_contents();
     }
 
-    /// Forgets the contents that are kept. The file of this process stays, empty: to remove it and make another one takes longer.
+    /// Removes the stored contents. The file of this process remains, empty: removing it and making another one would be slower.
     fn clear_contents(&self) {
         let mut stored = self.stored.lock();
         *stored = stored.take().and_then(Stored::emptied);
@@ -471,12 +471,12 @@ impl Desk {
         self.put_move("journal", name, old, new)
     }
 
-    /// Returns whether a move of the reference was noted that isn't finished.
+    /// Returns whether there is a record of an unfinished move of the reference.
     pub(super) fn has_journal(&self) -> bool {
         self.noted("journal").is_some()
     }
 
-    /// Notes the commit that the reference names, so that it is found if the reference is torn later.
+    /// Records the commit of the reference, so that it can be found if the reference is damaged later.
     pub(super) fn note_tip(&self, name: &str, tip: Oid) -> Result<(), SessionError> {
         match self.noted(SETTLED) {
             Some(it) if it.name == name && it.new == tip => Ok(()),
@@ -498,14 +498,14 @@ impl Desk {
         is_whole.then(|| Some(Moved { name: name.to_owned(), old: oid_of(old)?, new: oid_of(new)? }))?
     }
 
-    /// Ends a journal whose move was made: it goes on as the note of the reference's commit.
+    /// Ends a journal after its move was made: it becomes the record of the reference's commit.
     pub(super) fn settle_journal(&self) {
         let [journal, next, settled] = ["journal", "journal.new", SETTLED].map(|name| self.folder.join(name));
         if !journal.exists() {
             return;
         }
         fault::point();
-        // The file of the note before becomes that of the next journal: to remove it and make another one takes longer.
+        // The file of the previous record is reused for the next journal: removing it and making another one would be slower.
         let _ = std::fs::rename(&settled, next);
         fault::point();
         let _ = std::fs::rename(journal, settled);
@@ -517,25 +517,24 @@ impl Desk {
         let _ = std::fs::remove_file(self.folder.join("journal"));
     }
 
-    /// Forgets the commit that the reference named: nothing is to bring it back.
+    /// Removes the record of the reference's commit, so that nothing restores the reference.
     pub(super) fn forget_tip(&self) {
         self.clear_journal();
         let _ = std::fs::remove_file(self.folder.join(SETTLED));
     }
 
-    /// The commit that a reference named when it was noted last.
+    /// The last recorded commit of a reference.
     pub(super) fn noted_tip(&self, name: &str) -> Option<Oid> {
         self.noted(SETTLED).filter(|it| it.name == name).map(|it| it.new)
     }
 
-    /// The name of the reference that was noted last.
+    /// The last recorded name of the reference.
     pub(super) fn noted_name(&self) -> Option<String> {
         Some(self.noted("journal").or_else(|| self.noted(SETTLED))?.name)
     }
 
-    /// Finishes what a crash cut off between the journal and its end: the reference is at the new commit then, or the
-    /// draft is found again. A reference that is torn is set to the newest commit that was noted and is whole; returns a
-    /// line about that.
+    /// Completes an interrupted move: either the reference is at the new commit, or the draft is found again. A damaged reference
+    /// is set to the newest recorded commit that is complete; returns a message about that.
     pub(super) fn recover(&self, repo: &Repo, name: &str, who: &Identity) -> Result<Option<String>, SessionError> {
         let of_name = |it: &Moved| it.name == name;
         let (begun, settled) = (self.noted("journal").filter(of_name), self.noted(SETTLED).filter(of_name));
@@ -593,8 +592,8 @@ impl Desk {
     }
 }
 
-/// Entries of a folder that killed merges, starts and moves of references have left: each has the number of a process that is gone
-/// in its name.
+/// Finds the remains of killed merges, starts and moves of references in a folder: the name of each has the number of a process
+/// that has ended.
 pub(super) fn left_over(folder: &Path) -> Vec<PathBuf> {
     let number = |name: &str| {
         let number = ["scratch.", "changes-", "packed-refs.rc"].iter().find_map(|it| name.strip_prefix(it))?;
@@ -606,8 +605,8 @@ pub(super) fn left_over(folder: &Path) -> Vec<PathBuf> {
     gone.map(|it| it.path()).collect()
 }
 
-/// Mends the references of sessions that a power cut has torn, and those that are ours and name nothing, since they stop git's
-/// own work. `folder` is the repository's. Sessions that are open in another shell were mended there.
+/// Repairs the references of sessions that a power failure has damaged, and removes those of ours that name nothing, since they
+/// stop git's own commands. `folder` is the repository's. Sessions that are open in another shell were repaired there.
 pub(super) fn mend(repo: &Repo, folder: &Path, who: &Identity, summaries: &str) -> Vec<String> {
     let mut names = [BRANCHES, HIDDEN].map(|prefix| repo.torn_below(prefix)).concat();
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
@@ -637,7 +636,7 @@ pub(super) fn mend(repo: &Repo, folder: &Path, who: &Identity, summaries: &str) 
     notices
 }
 
-/// Removes kept tips of a session that name nothing, and locks that a crash has left. The session's own lock is held.
+/// Removes retained tips of a session that name nothing, and the locks of a crash. The caller holds the session's own lock.
 pub(super) fn mend_kept(repo: &Repo, id: &str) -> Vec<String> {
     let prefix = format!("{KEPT}{id}/");
     repo.clear_locks_below(&prefix);
@@ -659,7 +658,7 @@ pub(super) fn is_whole(repo: &Repo, id: Oid) -> bool {
     changes.is_ok_and(|all| all.into_iter().filter_map(|it| it.new).all(is_there))
 }
 
-/// Returns whether a commit was made in the middle of a turn, which goes on after it.
+/// Returns whether a commit was made in the middle of a turn.
 pub(super) fn is_part(commit: &Commit) -> bool {
     let mut trailers = commit.message.lines().rev().take_while(|line| !line.is_empty());
     trailers.any(|line| matches!(line.strip_prefix("ReedClaw-Act: "), Some("part" | "approve")))

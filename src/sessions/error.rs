@@ -8,7 +8,7 @@ use crate::git::{BranchUse, Conflict, GitError};
 /// Paths that a message names.
 const NAMED_MAX: usize = 8;
 
-/// Reason why something of a session can't be done.
+/// Reason why an operation on a session fails.
 #[derive(Debug, thiserror::Error)]
 pub enum SessionError {
     /// Git's reason.
@@ -20,10 +20,10 @@ pub enum SessionError {
     /// No session, or several, have such an id.
     #[error("{0}")]
     Unknown(String),
-    /// Another shell writes it.
+    /// Another shell has it open.
     #[error("session {0} is open in another shell{1}")]
     Held(String, String),
-    /// Something that was named isn't there, and what says what is.
+    /// The name of something that doesn't exist, and the command that lists what exists.
     #[error("{0}")]
     Missing(String, &'static str),
     /// There is no such turn.
@@ -39,13 +39,13 @@ pub enum SessionError {
     /// Nothing has changed at a path.
     #[error("nothing has changed at {0}")]
     NoChange(String),
-    /// A work tree uses the branch, at this place: a move would change what is checked out there.
+    /// A work tree uses the branch, at this place: a move would change the files of that checkout.
     #[error("the branch of session {0} {1}: switch to another one there first")]
     InUse(String, BranchUse),
     /// Its branch was only fetched, from this remote.
     #[error("session {0} was fetched from {1} and isn't one of this repository: it can be looked at and forked")]
     Foreign(String, String),
-    /// Somebody has made the branch anew, as by a rebase: it doesn't follow the commit that this process knows.
+    /// The branch was rewritten, for example by a rebase: it doesn't follow the commit that this process has.
     #[error(
         "the branch of session {id} was made anew elsewhere, as by a rebase, and is at {at}; the commits as they were are kept \
          as {number}"
@@ -55,16 +55,16 @@ pub enum SessionError {
         id: String,
         /// Its branch's commit, in short.
         at: String,
-        /// The number under which the commits as they were are kept.
+        /// The number under which the original commits are retained.
         number: u64,
     },
-    /// Somebody has committed on the branch while changes wait that are in no commit.
+    /// There are commits on the branch that this process didn't make, while uncommitted changes wait.
     #[error("somebody has committed on the branch of session {0} while changes wait that are in no commit")]
     Overtaken(String),
     /// Not possible now.
     #[error("{0}")]
     Refused(String),
-    /// There is nothing to do: what was asked for is so already.
+    /// There is nothing to do: the requested state already exists.
     #[error("{0}")]
     Nothing(String),
     /// Both sides changed the same.
@@ -81,15 +81,15 @@ fn list(conflicts: &[Conflict]) -> String {
     if more == 0 { named.join(", ") } else { format!("{} and {more} more", named.join(", ")) }
 }
 
-/// The hint for a turn or a kept tip that isn't there.
+/// The hint for a turn or a retained tip that doesn't exist.
 pub(super) const LOG_LISTS: &str = ":session log lists its turns, and the tips that are kept";
 
-/// The error for a name that no branch has.
+/// The error for the name of a branch that doesn't exist.
 pub(super) fn no_branch(name: &str) -> SessionError {
     SessionError::Missing(format!("there is no branch {name}"), "git branch lists them")
 }
 
-/// The error for an id that no session has.
+/// The error for the id of a session that doesn't exist.
 pub(super) fn unknown(id: &str) -> SessionError {
     SessionError::Unknown(format!("no session here has the id {}", short_id(id)))
 }

@@ -1,4 +1,4 @@
-//! Looks at a session: its turns, their records and differences. Reads objects only, also while a turn runs.
+//! Read access to a session: its turns, their records and differences. It only reads objects, even while a turn runs.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::tree::{Bench, Draft, RECORDS};
 
 /// Commits of a session that are walked.
 const COMMITS_MAX: usize = 100_000;
-/// The trailer that names the commit whose changes of files a commit takes back.
+/// The trailer that names the commit whose changes of files a commit reverts.
 pub(super) const UNDONE: &str = "ReedClaw-Undone";
 /// Longest record of a turn, in bytes.
 const RECORD_BYTES_MAX: u64 = 64 * 1024 * 1024;
@@ -42,13 +42,13 @@ pub struct LogEntry {
     pub subject: String,
     /// The time, in seconds of Unix time.
     pub time_s: i64,
-    /// Files that it changed; `None` if its message doesn't say it.
+    /// Files that it changed; `None` if its message doesn't name the number.
     pub files: Option<usize>,
     /// Lines that it added and removed; `None` if they weren't counted.
     pub lines: Option<[u64; 2]>,
     /// Its cost, in words; empty if it isn't known.
     pub cost: String,
-    /// The commit whose changes of files it takes back.
+    /// The commit whose changes of files it reverts.
     pub(super) undone: Option<Oid>,
     /// The session whose record its tree holds.
     pub(super) session: String,
@@ -139,7 +139,7 @@ impl View {
         let next = move || {
             let id = at.take()?;
             let entry = self.repo.commit(id).map(|commit| LogEntry::of(id, commit));
-            // A commit of the user's below the first turn is none of the session.
+            // A commit of the user's below the first turn isn't part of the session.
             at = entry.as_ref().ok().filter(|it| it.act != "base").and_then(|it| it.parents.first().copied());
             at = at.filter(|parent| !is_shallow || self.repo.has(*parent));
             Some(entry.map_err(SessionError::from))
@@ -147,7 +147,7 @@ impl View {
         std::iter::from_fn(next).take(COMMITS_MAX)
     }
 
-    /// The newest commit of a turn; `None` stands for the tip.
+    /// The newest commit of a turn; `None` means the tip.
     ///
     /// # Errors
     /// There is no such turn.
@@ -174,8 +174,7 @@ impl View {
         self.log_entry(self.before_parts(self.tip)?)
     }
 
-    /// The commit that the turn which `id` belongs to began at: `id` itself unless it was made before a question to a
-    /// person, or for their yes.
+    /// The commit before the turn of `id`: `id` itself unless it was made before a question to a person, or for their approval.
     pub(super) fn before_parts(&self, mut id: Oid) -> Result<Oid, SessionError> {
         loop {
             let entry = LogEntry::of(id, self.repo.commit(id)?);
@@ -212,14 +211,14 @@ impl View {
         if file.v == VERSION { Ok(file) } else { Err(SessionError::Damaged(turn)) }
     }
 
-    /// The records of all turns up to one, the oldest first; turn 0 says nothing and is left out.
+    /// The records of all turns up to one, the oldest first; turn 0 has no text and is left out.
     ///
     /// # Errors
     /// A record can't be read.
     pub fn records(&self, up_to: u64) -> Result<Vec<TurnFile>, SessionError> {
         let (tree, session) = match self.turn(Some(up_to)) {
             Ok(entry) => (entry.tree, entry.session),
-            // Somebody has given its commit another message. The newest files have the records all the same.
+            // Its commit's message was changed by hand. The newest files have the records nevertheless.
             Err(SessionError::NoTurn { .. }) if !self.id.is_empty() => {
                 (self.repo.commit(self.tip)?.tree, self.id.clone())
             }
@@ -298,7 +297,7 @@ impl View {
     /// Returns the number of files that the turn whose commit this is, or a person's own commit, has changed.
     ///
     /// # Errors
-    /// As of [`View::changes_by`], which counts them if the message doesn't say it.
+    /// The errors of [`View::changes_by`], which counts them if the message doesn't name the number.
     pub fn files_of(&self, entry: &LogEntry) -> Result<usize, SessionError> {
         entry.files.map_or_else(|| self.changes_by(entry).map(|it| it.len()), Ok)
     }
@@ -308,7 +307,7 @@ impl View {
     /// # Errors
     /// A tree can't be read.
     pub fn changes(&self) -> Result<Vec<Changed>, SessionError> {
-        // What was brought in from the user's branch since is none of its own changes.
+        // Changes that came from the user's branch since then aren't the session's own.
         let synced = self.meta().ok().and_then(|meta| oid_of(&meta.base?)).filter(|id| self.repo.has(*id));
         let from = synced.map_or_else(|| self.turn(Some(0)).map(|it| it.id), Ok)?;
         self.differ(from, self.tip)
@@ -333,7 +332,7 @@ impl View {
         }
     }
 
-    /// One side of a change as text; `None` if it isn't there or is no text.
+    /// One side of a change as text; `None` if it doesn't exist or isn't text.
     #[must_use]
     pub fn text(&self, side: Option<(Mode, Oid)>) -> Option<String> {
         let (mode, id) = side?;
@@ -345,7 +344,7 @@ impl View {
     }
 }
 
-/// Place where the record of a turn lies in a tree.
+/// The path of a turn's record in a tree.
 pub(super) fn record_path(id: &str, turn: u64) -> PathBuf {
     Path::new(RECORDS).join(id).join(format!("turns/{:02}/{turn:04}.json", turn / 100))
 }

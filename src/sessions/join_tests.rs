@@ -61,7 +61,7 @@ fn a_conflict_is_solved_in_the_session_and_then_the_merge_goes_through() {
     assert!(!scene.ws().join(".reedclaw").exists());
 }
 
-/// The message named turns that there weren't, "1-0", after three empty lines.
+/// The message named the nonexistent turns "1-0", after three empty lines.
 #[test]
 fn the_message_of_a_squash_names_the_turns_that_there_are() {
     let scene = Scene::new();
@@ -108,7 +108,7 @@ fn a_solved_conflict_lets_a_rebase_through_too() {
     assert_eq!(session.view().changes().expect("changes"), []);
 }
 
-/// Only turns were replayed. The files went from the session's tip, too, and the next merge said that main had them.
+/// Only turns were replayed. The files also disappeared from the session's tip, and the next merge claimed that main had them.
 #[test]
 fn a_rebase_has_the_uncommitted_files_that_a_session_began_with() {
     let scene = Scene::new();
@@ -125,7 +125,7 @@ fn a_rebase_has_the_uncommitted_files_that_a_session_began_with() {
     assert_eq!(git(&at, &["ls-files"]), "a.txt\nnew.txt\nsrc/b.rs\nx.txt");
     assert_eq!(git(&at, &["log", "--format=%s", "-2"]), "q\nfiles that weren't committed");
     assert_eq!(session.draft().read("a.txt", 100).expect("read").bytes, b"not committed\n");
-    // One turn alone isn't all of it: the session stays as it is.
+    // One turn isn't the whole session, so the session doesn't change.
     turn(&mut session, "q2", "2.txt", None, Some("x\n"));
     turn(&mut session, "q3", "3.txt", None, Some("x\n"));
     let (plan, tip) =
@@ -155,7 +155,7 @@ fn a_sync_brings_what_the_user_did_and_is_undone() {
     git(&scene.ws(), &["fsck", "--strict", "--no-dangling"]);
 }
 
-/// A fork of an early turn had the base of a later sync: `apply` would have taken the user's own changes back.
+/// A fork of an early turn had the base of a later sync: `apply` would have reverted the user's own changes.
 #[test]
 fn a_fork_of_an_early_turn_has_the_base_of_that_turn_and_one_of_now_what_the_person_did_since() {
     let scene = Scene::new();
@@ -343,7 +343,7 @@ fn apply_merges_the_users_own_changes_or_refuses() {
     let paths: Vec<&Path> = plan.iter().map(|it| it.path.as_path()).collect();
     assert_eq!(paths, [Path::new("a.txt"), Path::new("src/b.rs"), Path::new("x.txt")]);
     assert_eq!((plan[0].expected.is_some(), &plan[1].now, plan[2].expected), (true, &None, None));
-    // What is there already needn't be applied; what the user changed is left alone.
+    // Files that are already there needn't be applied; the user's changes are left alone.
     std::fs::write(scene.ws().join("x.txt"), "x\n").expect("a file");
     assert_eq!(plan_apply(&scene.sessions, session.id(), &checkout, None).expect("a plan").len(), 2);
     std::fs::write(scene.ws().join("a.txt"), "mine\n").expect("a file");
@@ -362,7 +362,7 @@ fn apply_merges_the_users_own_changes_or_refuses() {
     let both = &plan[0];
     assert!(both.is_merged && !plan[1].is_merged);
     assert_eq!(both.now, Some((Mode::Executable, b"session\ntwo\nthree\nmine\n".to_vec())));
-    // One that the user deleted, and one that is no text.
+    // A file that the user deleted, and one that isn't text.
     for bytes in [None, Some(b"\0binary")] {
         let _ = std::fs::remove_file(scene.ws().join("a.txt"));
         bytes.iter().for_each(|bytes| std::fs::write(scene.ws().join("a.txt"), bytes).expect("a file"));
@@ -383,7 +383,7 @@ fn apply_uses_the_line_endings_of_the_checkout() {
     let checkout = Root::open(&scene.ws(), None).expect("a checkout");
     let plan = plan_apply(&scene.sessions, session.id(), &checkout, None).expect("a plan");
     assert_eq!(plan[0].now, Some((Mode::File, SESSION_A.replace('\n', "\r\n").into_bytes())));
-    // With a change of the user's, and after it was applied.
+    // The user has changed the file, before and after the changes were applied.
     std::fs::write(scene.ws().join("a.txt"), format!("{crlf}mine\r\n")).expect("a file");
     let plan = plan_apply(&scene.sessions, session.id(), &checkout, Some(&scene.program())).expect("a plan");
     assert_eq!(plan[0].now, Some((Mode::File, b"session\r\ntwo\r\nthree\r\nmine\r\n".to_vec())));
@@ -442,7 +442,7 @@ fn a_session_begins_with_the_users_uncommitted_files_if_that_is_wanted() {
     let files = git(&at, &["ls-tree", "-r", "--name-only", &branch(session.id())]);
     let files: Vec<&str> = files.lines().filter(|it| !it.starts_with(".reedclaw")).collect();
     assert_eq!(files, [".gitignore", "a.txt", "intent.txt", "staged.txt", "untracked.txt"]);
-    // The tree is the one that git's program makes of the same files, with their contents and modes.
+    // The tree is the one that git's program makes from the same files, with their contents and modes.
     git(&at, &["clone", "-q", ".", "../twin"]);
     let twin = scene.dir.path().join("twin");
     std::fs::remove_file(twin.join("src/b.rs")).expect("removed");
@@ -513,7 +513,7 @@ fn uncommitted_files_come_into_a_session_that_has_begun() {
     assert_eq!(session.draft().read("new.txt", 100).expect("read").bytes, b"new\n");
     assert_eq!(std::fs::read(at.join(".git/index")).expect("an index"), index);
     assert_eq!(git(&at, &["status", "--porcelain"]), status);
-    // What isn't committed has no commit of its own in the history.
+    // Uncommitted changes have no commit of their own in the history.
     assert_eq!(git(&at, &["rev-list", "--parents", "-1", session.reference()]).split(' ').count(), 2);
     session.undo().expect("undone");
     assert_eq!(session.tip(), before);
@@ -526,7 +526,7 @@ fn uncommitted_files_come_into_a_session_that_has_begun() {
         (vec![(Path::new("a.txt"), "contents")], vec!["a.txt".into()])
     );
     session.undo().expect("undone");
-    // Commits come first.
+    // Commits must be synced first.
     git(&at, &["commit", "-q", "-m", "new"]);
     assert!(matches!(sync_changes(&mut session, &program, &no_key()), Err(SessionError::Refused(_))));
 }
@@ -623,7 +623,7 @@ fn uncommitted_files_are_counted_as_git_counts_them() {
     };
     let index = at.join(".git/index");
     let is_as_git_says = |what: &str| {
-        // Git's own look would write the index anew.
+        // A `git status` would rewrite the index.
         let before = std::fs::read(&index).ok();
         let counts = scene.sessions.count_uncommitted(std::time::Duration::from_secs(60)).expect("counted");
         assert_eq!(std::fs::read(&index).ok(), before, "{what}");
@@ -631,7 +631,7 @@ fn uncommitted_files_are_counted_as_git_counts_them() {
         assert_eq!(counts.to_string(), status_of(&at), "{what}");
     };
     is_as_git_says("just committed");
-    // A file that was only touched, one with another content of the same length, and one that can be executed now.
+    // A file that was only touched, one with another content of the same length, and one that became executable.
     for (name, text) in [("touched", "as before\n"), ("same length", "aaa\n"), ("tool", "#!/bin/sh\n"), ("gone", "x\n")]
     {
         put(&format!("d/{name}"), text);
@@ -699,11 +699,11 @@ fn uncommitted_files_are_counted_in_a_conflict_before_the_first_commit_and_in_pa
     let counts = || scene.sessions.count_uncommitted(time);
     assert_eq!(counts().expect("counted").to_string(), "1 in conflict");
     assert_eq!(status_of(&at), "1 in conflict");
-    // Without time nothing is said for certain.
+    // Without time no number is certain.
     let part = scene.sessions.count_uncommitted(std::time::Duration::ZERO).expect("a part");
     assert!(!part.is_whole && !part.to_string().contains("changed"), "{part}");
     git(&at, &["merge", "--abort"]);
-    // A filter may give the same content for another file, and isn't run.
+    // A filter may produce the same content for another file, and isn't run.
     std::fs::write(at.join(".gitattributes"), "a.txt filter=x\n").expect("a file");
     assert_eq!(counts().expect("counted").to_string(), "1 untracked");
     std::fs::write(at.join("a.txt"), "hers\n").expect("a file");

@@ -1,5 +1,6 @@
-//! Statement 36 of the contract: what is said of sessions holds in every kind of repository. Each goes through the same suite: commits,
-//! conversations, forks, approvals (statements 1 to 6), and merges of all kinds (statement 23), with git's own program as the witness.
+//! Statement 36 of the contract: the statements about sessions hold in every kind of repository. Each goes through the same
+//! suite: commits, conversations, forks, approvals (statements 1 to 6), and merges of all kinds (statement 23), with git's own
+//! program as the witness.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -157,7 +158,8 @@ fn forks_and_turns_give_code_and_conversation(kind: &str, session: &Session) {
     assert_eq!(fork.view().records(1).expect(kind), view.records(1).expect(kind), "{kind}");
 }
 
-/// Statement 23: into branches that are checked out nowhere, and into the one that is checked out, over files of the user's.
+/// Statement 23: into branches that are checked out nowhere, and into the one that is checked out, with files of the user's
+/// there.
 fn is_merged(kind: &str, scene: &Scene, session: &Session, at: &Path) {
     let (sessions, program) = (session.sessions(), scene.program());
     if has_commit(at) {
@@ -182,6 +184,6 @@ fn is_merged(kind: &str, scene: &Scene, session: &Session, at: &Path) {
     assert_eq!(git(at, &["show", "HEAD:x.txt"]), "two", "{kind}");
     let names = git(at, &["ls-tree", "-r", "--name-only", "HEAD"]);
     assert!(!names.contains(".reedclaw"), "{kind}: the record stays out: {names}");
-    // Without a commit the files of the checkout were new ones before, and are so now.
+    // Without a commit, the files of the checkout are untracked before and after.
     assert_eq!(status(at), before, "{kind}: the user's own file is left as it is");
 }

@@ -80,10 +80,10 @@ fn several_processes_work_in_one_repository_and_lose_no_turn() {
     // One in the background would still be at work when the objects are checked.
     git(&scene.ws(), &["config", "gc.auto", "0"]);
     let children: Vec<_> = (0..PROCESSES).map(|_| worker(&scene)).collect();
-    // The user works meanwhile.
+    // The user works at the same time.
     for number in 0..10 {
         commit_on_main(&scene, &format!("{number}\n"));
-        // It may stop because a reference moves just now; what matters is what it does to the sessions.
+        // It may stop because a reference is moving; only its effect on the sessions matters.
         let collected = Command::new("git").args(["gc", "-q"]).current_dir(scene.ws()).stderr(Stdio::null()).status();
         collected.expect("git runs");
     }
@@ -94,7 +94,7 @@ fn several_processes_work_in_one_repository_and_lose_no_turn() {
     assert_eq!(locks_below(&scene.ws().join(".git")), Vec::<PathBuf>::new());
 }
 
-/// Statement 17: the user commits, rebases, deletes branches and removes at once what nothing names, all the time.
+/// Statement 17: the user constantly commits, rebases, deletes branches and immediately removes unreferenced objects.
 #[test]
 fn a_loop_of_commits_rebases_and_collections_disturbs_no_session_and_none_disturbs_it() {
     const SESSIONS: usize = 2;
@@ -121,7 +121,7 @@ fn a_loop_of_commits_rebases_and_collections_disturbs_no_session_and_none_distur
     assert_eq!(locks_below(&ws.join(".git")), Vec::<PathBuf>::new());
 }
 
-/// The note of a `git gc` that runs, which lies in git's directory.
+/// Writes the note of a running `git gc` into git's directory.
 fn note_of_collection(scene: &Scene, pid: u32, host: &str) {
     std::fs::write(scene.ws().join(".git/gc.pid"), format!("{pid} {host}")).expect("a file");
 }

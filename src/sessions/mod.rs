@@ -1,8 +1,8 @@
-//! Sessions on git: a conversation whose every turn is a commit on a branch of its own, with the code and what was said.
+//! Sessions on git: a conversation whose every turn is a commit on a branch of its own, with the code and the texts.
 //!
-//! The order in which rules pull apart: the user's checkout, index and branches stay untouched → nothing said or written is
-//! lost → truthful → fast. A turn is written as objects → journal → one compare-and-swap of one reference; a crash at any
-//! point leaves the old tip and the draft, or the new tip.
+//! If rules conflict, the order is: the user's checkout, index and branches are never touched → no message or file is lost →
+//! truthful → fast. A turn is written as objects → journal → one compare-and-swap of one reference; a crash at any point leaves
+//! the old tip and the draft, or the new tip.
 //!
 //! | place | holds |
 //! |---|---|

@@ -11,9 +11,9 @@ pub const BRANCHES: &str = "refs/heads/reedclaw/session/";
 pub const HIDDEN: &str = "refs/reedclaw/session/";
 /// The beginning of the names of references that lead to a branch of the user's, which a session works on.
 pub const ON: &str = "refs/reedclaw/on/";
-/// The beginning of the names of tips that were left.
+/// The prefix of retained tips.
 pub const KEPT: &str = "refs/reedclaw/kept/";
-/// The beginning of the names of branches that were fetched, each with the name of its remote.
+/// The prefix of fetched branches; the name of the remote follows.
 pub(super) const FETCHED: &str = "refs/remotes/";
 /// The part of such a name before the id of a session.
 pub(super) const FETCHED_SESSION: &str = "/reedclaw/session/";
@@ -22,7 +22,7 @@ pub const SUMMARIES: &str = "refs/reedclaw/summaries";
 
 /// Digits of an id that are shown.
 const SHOWN: usize = 8;
-/// Characters of a title, without the mark that there were more: the first line of a commit has 72.
+/// Limit on a title, in characters, without the mark for omitted text: the first line of a commit has 72.
 const TITLE_CHARS_MAX: usize = 71;
 /// Characters of a session's name in the prompt.
 const LABEL_CHARS_MAX: usize = 20;
@@ -30,7 +30,7 @@ const LABEL_CHARS_MAX: usize = 20;
 /// A new id: a UUID of version 7, which begins with the time (RFC 9562).
 pub(super) fn new_id(now_ms: i64) -> String {
     let mut bytes = [0; 16];
-    // Without randomness the time alone tells sessions apart, and the first reference refuses a second one.
+    // Without randomness the time alone distinguishes sessions, and the first reference prevents a second one.
     let _ = SystemRandom::new().fill(&mut bytes);
     bytes[..6].copy_from_slice(&now_ms.to_be_bytes()[2..]);
     bytes[6] = 0x70 | bytes[6] & 0x0f;
@@ -70,7 +70,7 @@ pub fn label(title: &str) -> Option<String> {
     (!label.is_empty()).then_some(label)
 }
 
-/// A text as a title: one line, of a bearable length.
+/// A text as a title: one line of limited length.
 pub(super) fn title(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     let line: String = words.join(" ").chars().filter(|it| !it.is_control()).collect();
@@ -80,7 +80,7 @@ pub(super) fn title(text: &str) -> String {
     }
 }
 
-/// The number at the end of a kept tip's name.
+/// The number at the end of a retained tip's name.
 pub(super) fn kept_number(name: &str) -> u64 {
     name.rsplit('/').next().and_then(|it| it.parse().ok()).unwrap_or(0)
 }

@@ -1,4 +1,4 @@
-//! Commits that are made anew, and sessions on a branch of the user's, with git's own program as the witness.
+//! Commits that are rewritten, and sessions on a branch of the user's, with git's own program as the witness.
 
 use std::path::{Path, PathBuf};
 
@@ -64,7 +64,7 @@ fn a_session_is_replayed_on_the_users_branch_commit_by_commit() {
         git(&ws, &["ls-tree", "-r", "--name-only", &name, "--", "mine.txt", "theirs.txt", "x.txt"]),
         "mine.txt\ntheirs.txt\nx.txt"
     );
-    // Each commit has the record of its turn, and what the session changed is what it changed before.
+    // Each commit has the record of its turn, and the session's changes are the same as before.
     assert_eq!(session.view().records(2).expect("records").len(), 2);
     let changed = session.view().changes().expect("changes");
     assert_eq!(
@@ -75,7 +75,7 @@ fn a_session_is_replayed_on_the_users_branch_commit_by_commit() {
     git(&ws, &["fsck", "--strict", "--no-dangling"]);
     session.undo().expect("undone");
     assert_eq!(session.tip(), before);
-    // What both changed moves nothing.
+    // If both changed the same place, nothing moves.
     commit_in_checkout(&scene, "x.txt", "theirs\n");
     let failed = replay(&mut session, None, &program);
     assert!(
@@ -83,7 +83,7 @@ fn a_session_is_replayed_on_the_users_branch_commit_by_commit() {
         "{failed:?}"
     );
     assert_eq!(session.tip(), before);
-    // What an earlier merge brought is on the branch by itself.
+    // The branch already has the changes of an earlier merge.
     session.rewind(1).expect("back");
     git(&ws, &["reset", "-q", "--hard", "HEAD~1"]);
     sync(&mut session, None, &program).expect("synced");
@@ -125,7 +125,7 @@ fn a_session_works_on_a_branch_of_the_users_and_leaves_it_to_them() {
     assert!(fork.reference().starts_with(BRANCHES));
     scene.sessions.abandon(fork.id()).expect_err("it is open");
     drop(fork);
-    // A clone takes the session up by its branch.
+    // A clone continues the session from its branch.
     let clone = scene.dir.path().join("clone");
     git(scene.dir.path(), &["clone", "-q", &ws.display().to_string(), "clone"]);
     git(&clone, &["branch", "-q", "feature", "origin/feature"]);
@@ -175,7 +175,7 @@ fn one_half_of_a_turn_comes_back_and_the_other_stays() {
     assert_eq!(changes.iter().map(|it| it.path.display().to_string()).collect::<Vec<_>>(), ["z.txt"]);
     git(&scene.ws(), &["fsck", "--strict", "--no-dangling"]);
 
-    // A fork has its own record: a turn of the session that it came from is no place to go back to.
+    // A fork has its own record: it can't go back to a turn of the original session.
     let mut fork = scene.sessions.fork(session.id(), None).expect("forked");
     assert!(matches!(rewind_half(&mut fork, 1, Half::Code), Err(SessionError::Refused(_))));
 }
@@ -223,7 +223,7 @@ fn a_fork_goes_on_from_what_a_rewind_left_and_the_log_counts_lines() {
     assert_eq!(fork.meta().turns, 1);
     assert!(matches!(scene.sessions.fork_former(&id, 9, None), Err(SessionError::Missing(..))));
 
-    // What an amend joins counts as well.
+    // Changes that an amend joins count as well.
     session.edit_by_user("y.txt", Some(b"y\n"), b"y\nmine\n").expect("edited");
     amend(&mut session, None).expect("amended");
     assert_eq!(session.view().log().expect("a log")[0].lines, Some([2, 0]));
@@ -296,7 +296,7 @@ fn changes_during_a_commit_stay_in_the_draft() {
     write(&session, "x.txt", None, Some("x\n"));
     write(&session, "a.txt", Some("one\ntwo\nthree\n"), Some("changed\n"));
     let (meta, done) = session.write_turn(&turn_report("q1", State::Whole)).expect("written");
-    // Another thread, such as one that takes over what a job has done.
+    // Another thread, such as one that applies the changes of a job.
     write(&session, "y.txt", None, Some("y\n"));
     write(&session, "a.txt", Some("changed\n"), Some("one\ntwo\nthree\n"));
     session.publish(done.commit).expect("the branch moves");
@@ -326,7 +326,7 @@ fn whoever_looks_whether_a_session_is_open_keeps_nobody_from_opening_it() {
         drop(looks);
         opened.join().expect("no panic").expect("opened");
     });
-    // What a session that is gone has left stays as long as it holds changes that are in no commit.
+    // The remains of a session that is gone are retained while they hold uncommitted changes.
     let session = scene.sessions.open(&id).expect("opened");
     write(&session, "x.txt", None, Some("x\n"));
     drop(session);
@@ -390,13 +390,13 @@ fn undo_brings_back_files_of_turns_and_redo_takes_them_again() {
     assert_eq!(session.draft().read("x.txt", 10).expect("read").bytes, b"x\n");
     assert_eq!(session.undo_files(None).expect("undone"), did("q2", 2));
     assert_eq!(files(&session), ["a.txt", "src/b.rs", "x.txt"]);
-    // The conversation stays, and the next turn goes on with it.
+    // The conversation remains, and the next turn continues it.
     assert_eq!(session.view().records(2).expect("records").len(), 2);
     assert_eq!(session.redo_files().expect("redone"), did("q2", 2));
     assert_eq!(session.redo_files().expect("redone"), did("edit x.txt", 1));
     assert_eq!(session.tip(), whole);
     assert!(refused(session.redo_files()));
-    // What was taken back before a turn isn't found again.
+    // Changes that were undone before a turn aren't found again.
     session.undo_files(None).expect("undone");
     turn(&mut session, "q3", "z.txt", None, Some("z\n"));
     assert_eq!(session.undo_files(None).expect("undone"), did("q3", 1));
@@ -404,7 +404,7 @@ fn undo_brings_back_files_of_turns_and_redo_takes_them_again() {
     assert_eq!(session.undo_files(None).expect("undone"), did("q1", 1));
     assert!(refused(session.undo_files(None)));
     assert_eq!(files(&session), ["a.txt", "src/b.rs"]);
-    // One file goes back alone, and the rest stays.
+    // One file can be reverted alone, and the rest remains.
     session.edit_by_user("a.txt", Some(b"one\ntwo\nthree\n"), b"1\n").expect("edited");
     session.edit_by_user("src/b.rs", Some(b"fn b() {}\n"), b"2\n").expect("edited");
     assert_eq!(session.undo_files(Some(Path::new("a.txt"))).expect("undone"), did("edit a.txt", 1));

@@ -1,4 +1,4 @@
-//! The beginning of a session's life in this process: a new one, a fork of another, or one that is opened to be written.
+//! The beginning of a session in this process: a new one, a fork of another, or one that is opened for writing.
 
 use parking_lot::Mutex;
 use std::fs::File;
@@ -32,8 +32,8 @@ impl Sessions {
         self.start_with(from, title, None)
     }
 
-    /// Counts the files of the checkout that aren't committed, within a time; nothing is run and no lock is taken. `None` if there is no
-    /// checkout, or only git's program can tell.
+    /// Counts the uncommitted files of the checkout within a time limit; nothing is run and no lock is acquired. `None` if there
+    /// is no checkout, or only git's program could tell.
     #[must_use]
     pub fn count_uncommitted(&self, time: Duration) -> Option<Uncommitted> {
         let deadline = Instant::now() + time;
@@ -56,8 +56,8 @@ impl Sessions {
         self.begin(&id, tip)
     }
 
-    /// Begins a session on a branch of the user's that is checked out nowhere: each turn becomes a commit on it. If its
-    /// newest commit is a session's, as in a clone, that session goes on.
+    /// Begins a session on a branch of the user's that is checked out nowhere: each turn becomes a commit on it. If its newest
+    /// commit is a session's, as in a clone, that session continues.
     ///
     /// # Errors
     /// There is no such branch, it is checked out, or another session works on it.
@@ -111,8 +111,8 @@ impl Sessions {
         Ok((id, tip))
     }
 
-    /// Gives a new session its reference, and opens it. The files beside git are made at the same time, so that there is one wait
-    /// for the disk and not two.
+    /// Makes the reference of a new session, and opens it. The files outside of git are made at the same time, so that there is
+    /// only one wait for the disk.
     fn begin(&self, id: &str, tip: Oid) -> Result<Session, SessionError> {
         let (desk, name) = (Desk::of(&self.folder, id), self.new_reference(id));
         let prepare = || {
@@ -141,7 +141,7 @@ impl Sessions {
             }
         };
         let session = self.take_up(desk.clone(), lock, name.clone(), tip).inspect_err(|_| {
-            // The caller learns no id that could be dropped.
+            // The caller gets no id with which to drop it.
             let _ = self.repo.swap(&name, Some(tip), None, &self.who);
             let _ = desk.remove();
         })?;
@@ -153,7 +153,7 @@ impl Sessions {
     /// Opens a session for writing. A turn that a crash cut off is finished or found again: see [`Session::left`].
     ///
     /// # Errors
-    /// There is none of this id, another shell has it open, or its branch is checked out.
+    /// There is no session with this id, another shell has it open, or its branch is checked out.
     pub fn open(&self, id: &str) -> Result<Session, SessionError> {
         self.is_own(id)?;
         let desk = Desk::of(&self.folder, id);
@@ -164,7 +164,7 @@ impl Sessions {
         let tip = match self.repo.tip(&name)? {
             Some(tip) => tip,
             None => {
-                // It was abandoned: whoever opens it takes it up again.
+                // It was abandoned; opening it revives it.
                 let tip = self.newest_former(id)?.ok_or_else(|| unknown(id))?;
                 self.repo.swap(&name, None, Some(tip), &self.who)?;
                 tip
@@ -172,7 +172,7 @@ impl Sessions {
         };
         self.not_in_use(id, &name)?;
         let made_anew = self.made_anew(id, desk.noted_tip(&name), tip)?;
-        // A draft belongs to the commit that it was made over, wherever the branch is now.
+        // A draft belongs to the commit on which it was based, even if the branch has moved.
         let at = desk.draft_tip().filter(|at| self.repo.has(*at)).unwrap_or(tip);
         let mut session = self.take_up(desk, lock, name, at)?;
         let lost = session.desk.load_draft(&session.draft, at)?;
@@ -198,8 +198,8 @@ impl Sessions {
         Ok(session)
     }
 
-    /// Keeps the tip that was noted last if the branch doesn't follow it: somebody has rebased or reset it. Returns the number
-    /// under which it is kept.
+    /// Retains the last recorded tip if the branch doesn't follow it, after a rebase or reset. Returns the number of the retained
+    /// tip.
     fn made_anew(&self, id: &str, noted: Option<Oid>, tip: Oid) -> Result<Option<u64>, SessionError> {
         let Some(noted) = noted.filter(|it| *it != tip && self.repo.has(*it)) else { return Ok(None) };
         if self.repo.merge_base(noted, tip) == Some(noted) {
@@ -233,8 +233,8 @@ impl Sessions {
         Ok(session)
     }
 
-    /// A new session that goes on from a turn of another, or from its present state with what the person did since its newest
-    /// turn; the other stays as it is.
+    /// A new session that continues from a turn of another, or from its current state including the person's changes since its
+    /// newest turn; the other doesn't change.
     ///
     /// # Errors
     /// There is no such turn, or the repository can't be written.
@@ -243,7 +243,7 @@ impl Sessions {
         self.fork_of(&view, &view.meta()?, turn)
     }
 
-    /// A new session that goes on from a tip that another has left, or from an earlier turn there; `number` is one of
+    /// A new session that continues from a former tip of another, or from an earlier turn there; `number` is one of
     /// [`Sessions::former_tips`].
     ///
     /// # Errors
@@ -259,10 +259,10 @@ impl Sessions {
         let mut entry = if turn.is_some() { view.turn(turn)? } else { view.newest_whole()? };
         let turn = turn.unwrap_or(from.turns);
         if entry.session.is_empty() {
-            // Somebody committed it with git's own program.
+            // It was committed with git's own program.
             entry.session.clone_from(&from.id);
         }
-        // A later sync or merge has given the session another base, which this turn's files haven't.
+        // A later sync or merge has changed the session's base, which doesn't match this turn's files.
         let then = View::new(self.repo.clone(), entry.session.clone(), entry.id).meta();
         let then = then.unwrap_or_else(|_| from.clone());
         let now = now_unix_ms();

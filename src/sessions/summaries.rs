@@ -10,15 +10,15 @@ use crate::git::{Batch, GitError, Mode, NewCommit, Objects as _, Oid, TreeEdit, 
 use crate::host::now_unix_ms;
 use crate::tree::{Draft, may_hold_secrets};
 
-/// The folder in its tree; another way to make summaries gets another one.
+/// The folder in its tree; another method of summarising gets another folder.
 const FOLDER: &str = "v1";
 /// Longest summary, in bytes.
 const SUMMARY_BYTES_MAX: u64 = 2_000;
 /// Longest file that is summarised.
 const FILE_BYTES_MAX: u64 = 256 * 1024;
-/// Folders whose files somebody else has written, or a program.
+/// Folders with files of third parties or generated files.
 const FOREIGN: [&str; 6] = ["vendor", "node_modules", "third_party", "dist", "target", ".reedclaw"];
-/// Number of times that the reference is tried to be moved while others move it.
+/// Limit on the attempts to move the reference while others move it.
 const TRIES_MAX: usize = 10;
 
 /// The summaries of the files of a tree.
@@ -30,7 +30,7 @@ pub struct Summaries {
     pub missing: Vec<(PathBuf, Oid)>,
 }
 
-/// Place where the summary of a content lies.
+/// The path of the summary of a content.
 fn place(id: Oid) -> PathBuf {
     let hex = id.to_string();
     Path::new(FOLDER).join(&hex[..2]).join(&hex[2..])

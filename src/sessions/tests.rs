@@ -316,7 +316,7 @@ fn a_turn_that_was_cut_off_is_a_commit_before_the_next_question() {
         assert_eq!((record.question.as_str(), record.state.as_str()), (cut, "cut"));
         assert_eq!(session.view().changes_of(turn).expect("changes").len(), file.iter().count());
     }
-    // An attempt that is tried again is no turn.
+    // A repeated attempt isn't a turn.
     session.begin_turn("attempt").expect("begun");
     session.forget_turn();
     assert_eq!(session.begin_turn("attempt").expect("begun"), None);
@@ -342,7 +342,7 @@ fn a_crash_between_journal_and_reference_leaves_the_old_tip_or_the_new() {
         assert!(!scene.sessions.folder.join(&id).join("journal").exists());
         git(&scene.ws(), &["fsck", "--strict", "--no-dangling"]);
     }
-    // A journal that isn't whole says nothing.
+    // An incomplete journal is ignored.
     std::fs::write(scene.sessions.folder.join(&id).join("journal"), format!("reedclaw-session 1\n{new}\n{old}\n"))
         .expect("a file");
     assert_eq!(scene.sessions.open(&id).expect("opened").tip(), new);
@@ -371,7 +371,7 @@ fn a_branch_that_somebody_else_moves_or_deletes_loses_nothing() {
     assert!(done.forked.is_some_and(|fork| fork != id));
     assert_eq!(scene.sessions.repo().tip(&name), Ok(None));
     assert_eq!(session.draft().read("z.txt", 10).expect("read").bytes, b"z");
-    // What tools change from then on, which have the draft already, is in the fork.
+    // Later changes by tools, which already have the draft, are in the fork.
     session.begin_turn("q4").expect("begun");
     let change = Change { path: "later.txt", old: None, new: Some(b"later") };
     tools.change(&Journals::new("/nonexistent".into()), &[change]).expect("changed");
@@ -404,7 +404,7 @@ fn a_branch_that_is_checked_out_is_neither_moved_nor_removed() {
     refused(scene.sessions.drop_for_good(&id).expect_err("refused"));
     refused(scene.sessions.abandon(&id).expect_err("refused"));
     refused(scene.sessions.open(&id).expect_err("refused"));
-    // One that is open already, and a linked work tree.
+    // The branch of an open session, and a linked work tree.
     git(&scene.ws(), &["switch", "-q", "main"]);
     let mut session = scene.sessions.open(&id).expect("opened");
     let linked = scene.dir.path().join("linked");
@@ -505,7 +505,7 @@ fn rebase_and_pick_make_a_commit_for_each_turn() {
     let plan = plan_merge(&scene.sessions, session.id(), into(How::Pick(vec![2]), "other"), &program).expect("a plan");
     merge(&scene.sessions, &plan, true, &program).expect("merged");
     assert_eq!(git(&scene.ws(), &["diff", "--name-only", "main", "other"]), "2.txt");
-    // What was merged before and taken back since stays taken back.
+    // Changes that were merged and then reverted remain reverted.
     let plan = plan_merge(&scene.sessions, session.id(), into(How::Squash, "main"), &program).expect("a plan");
     let merged = merge(&scene.sessions, &plan, true, &program).expect("merged");
     note_merged(&mut session, &plan, merged).expect("noted");

@@ -1,4 +1,4 @@
-//! Going back: rewind, another message, the undo of both, and files alone. The old tip is kept before the branch moves.
+//! Going back: rewind, reword, undo and redo, and files alone. The old tip is retained before the branch moves.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use super::wire::{Meta, TurnReport};
 use crate::git::{Oid, oid_of, short};
 use crate::tree::{Changed, Content};
 
-/// A change of files that was taken back, or made again.
+/// A change of files that was reverted, or applied again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FilesBack {
     /// The first line of the commit that had made it.
@@ -22,7 +22,7 @@ pub struct FilesBack {
 }
 
 impl Session {
-    /// Goes back to a turn: the branch moves there, and the tip that it leaves is kept. Returns its name.
+    /// Goes back to a turn: the branch moves there, and its previous tip is retained. Returns the retained tip's name.
     ///
     /// # Errors
     /// There is no such turn, or the branch can't be moved.
@@ -32,11 +32,11 @@ impl Session {
         self.operate(&format!("rewind to turn {turn}"), entry.id)
     }
 
-    /// Gives the commit of a turn, the newest if none is named, another first line. The commits after it are made anew with
-    /// the same files and times; the tip that the branch leaves is kept. Returns its name.
+    /// Changes the first line of a turn's commit message; the newest turn is the default. The following commits are rewritten
+    /// with the same files and times; the branch's previous tip is retained. Returns its name.
     ///
     /// # Errors
-    /// There is no such turn, the text is empty, or a commit of somebody else's comes after it.
+    /// There is no such turn, the text is empty, or a foreign commit follows it.
     pub fn reword(&mut self, number: Option<u64>, subject: &str) -> Result<String, SessionError> {
         self.commit_left()?;
         let (number, subject) = (number.unwrap_or(self.meta.turns), names::title(subject));
@@ -68,10 +68,10 @@ impl Session {
         self.operate(&format!("new message of turn {number}"), tip)
     }
 
-    /// Takes back the last operation on the session itself. Returns what that was.
+    /// Undoes the last operation on the session itself. Returns its description.
     ///
     /// # Errors
-    /// There is none, or turns were made since.
+    /// There is no operation, or turns were made since.
     pub fn undo(&mut self) -> Result<String, SessionError> {
         if !self.draft.is_unchanged() || self.left().is_some() {
             self.draft.start_over(self.draft.base());
@@ -99,10 +99,10 @@ impl Session {
         Ok(format!("undid the {}; the session is at {} again", last.what, short(from)))
     }
 
-    /// Does again what the last [`Session::undo`] took back. Returns what that was.
+    /// Redoes the operation of the last [`Session::undo`]. Returns its description.
     ///
     /// # Errors
-    /// Nothing was undone, or the session has gone on since.
+    /// Nothing was undone, or the session has continued since.
     pub fn redo(&mut self) -> Result<String, SessionError> {
         let mut undone = self.desk.operations(UNDONE);
         let moves = |it: &Operation| Some((oid_of(&it.from)?, oid_of(&it.to)?));
@@ -118,8 +118,8 @@ impl Session {
         Ok(message)
     }
 
-    /// Takes back what the newest turn, or a commit of the person's own, has changed in files; with `path`, what changed that file
-    /// last. The conversation stays, and it becomes a commit of the person's own. Called again it goes further back.
+    /// Reverts the changes of files by the newest turn, or by a commit of the person's own; with `path`, the last change of that
+    /// file. The conversation remains, and the result is a commit of the person's own. Repeated calls go further back.
     ///
     /// # Errors
     /// Nothing was changed, or the newest change came from the user's branch; or the branch can't be moved.
@@ -135,7 +135,7 @@ impl Session {
             .filter(is_wanted)
             .map(|it| Changed { path: it.path, now: it.new.map(|(mode, id)| (mode, Content::Object(id))) })
             .collect();
-        // The files of before have the conflicts of before.
+        // The earlier files have the earlier conflicts.
         let was = View::new(repo, self.meta.id.clone(), before).meta().map(|it| it.conflicts).unwrap_or_default();
         let conflicts = if path.is_some() { self.meta.conflicts.clone() } else { was };
         let meta = Meta { active: self.draft.open_names(), conflicts, ..self.meta.clone() };
@@ -151,7 +151,7 @@ impl Session {
     /// Makes the changes of files again that the last [`Session::undo_files`] took back.
     ///
     /// # Errors
-    /// The newest commit takes no files back, or the branch can't be moved.
+    /// The newest commit doesn't revert files, or the branch can't be moved.
     pub fn redo_files(&mut self) -> Result<FilesBack, SessionError> {
         let newest = self.view().log_entry(self.tip)?;
         let Some(undone) = newest.undone.filter(|_| self.left().is_none()) else {
@@ -164,13 +164,13 @@ impl Session {
         Ok(FilesBack { what, files: files.len() })
     }
 
-    /// Returns whether the newest commit takes changes of files back.
+    /// Returns whether the newest commit reverts changes of files.
     #[must_use]
     pub fn has_undone_files(&self) -> bool {
         self.view().log_entry(self.tip).is_ok_and(|it| it.undone.is_some())
     }
 
-    /// Finds the newest commit that changed files, or the file `path`, and what was before it; changes that were taken back don't count.
+    /// Finds the newest commit that changed files, or the file `path`, and the state before it; reverted changes don't count.
     fn newest_change(&self, view: &View, path: Option<&Path>) -> Result<(LogEntry, Oid), SessionError> {
         let refused = |message: &str| SessionError::Refused(message.to_owned());
         let nothing = || refused("nothing was changed in this session that could be taken back");
@@ -193,15 +193,15 @@ impl Session {
         }
     }
 
-    /// Commits what a turn that was cut off has left, so that going elsewhere doesn't lose it.
+    /// Commits the remains of an interrupted turn, so that going elsewhere doesn't lose them.
     pub(super) fn commit_left(&mut self) -> Result<(), SessionError> {
         let Some(left) = self.left() else { return Ok(()) };
         let report = self.report_of_left(left);
         self.end_turn(&report).map(drop)
     }
 
-    /// Commits the draft of a turn that was cut off where it was made, keeps that by name, and goes on at `tip`: somebody
-    /// has moved the branch meanwhile.
+    /// Commits the draft of an interrupted turn on its old base, retains that commit by name, and continues at `tip`, since the
+    /// branch has been moved meanwhile.
     pub(super) fn keep_draft_elsewhere(&mut self, tip: Oid) -> Result<(), SessionError> {
         if self.draft.is_unchanged() && self.left().is_none() {
             // Nothing but the list of open files.
@@ -221,7 +221,7 @@ impl Session {
         Ok(())
     }
 
-    /// Moves the branch, and writes down that it can be undone.
+    /// Moves the branch, and records the operation for undo.
     pub(super) fn operate(&mut self, what: &str, to: Oid) -> Result<String, SessionError> {
         let from = self.tip;
         if from == to {
@@ -234,7 +234,7 @@ impl Session {
         Ok(reference)
     }
 
-    /// Moves the branch; the tip that it leaves is kept first.
+    /// Moves the branch, after retaining its current tip.
     fn move_to(&mut self, to: Oid) -> Result<String, SessionError> {
         self.not_in_use()?;
         let reference = self.sessions.keep(&self.meta.id, self.tip)?;
@@ -243,7 +243,7 @@ impl Session {
         Ok(reference)
     }
 
-    /// Takes up what the record of the tip says.
+    /// Loads the record of the tip.
     fn read_meta(&mut self) -> Result<(), SessionError> {
         self.meta = self.view().meta()?;
         self.draft.start_open(&self.meta.active);

@@ -1,5 +1,5 @@
-//! The end of a turn: objects, journal, one compare-and-swap of the branch. Before a person is asked in the middle of it, what
-//! there is so far is committed, and their yes is a commit of its own.
+//! The end of a turn: objects, journal, one compare-and-swap of the branch. Before a person is asked in the middle of a turn, its
+//! changes so far are committed, and the approval is a commit of its own.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -28,9 +28,9 @@ const ASKED_LINES_MAX: usize = 4;
 const BODY_LINES_MAX: usize = 8;
 /// Characters of a line there.
 const LINE_CHARS_MAX: usize = 200;
-/// Bytes of a result of a tool that a record keeps; of a longer one both ends.
+/// Limit on a tool's result in a record, in bytes; a longer result is reduced to both ends.
 const RESULT_BYTES_MAX: usize = 1024 * 1024;
-/// The address of a model as an author; git wants one, and nobody reads mail there.
+/// The address of a model as an author; git requires one, but no mail is read there.
 const MODEL_EMAIL: &str = "noreply@localhost";
 /// Bytes of a file whose lines are counted, and of all files of a turn together.
 const COUNTED_BYTES_MAX: u64 = 1024 * 1024;
@@ -105,7 +105,7 @@ impl Sessions {
 }
 
 impl Session {
-    /// Notes that a turn begins, so that a crash finds its question. One that was cut off is committed first.
+    /// Records that a turn begins, so that its question survives a crash. An interrupted turn is committed first.
     ///
     /// # Errors
     /// The state directory can't be written, or the branch is checked out, or has moved and can't be followed.
@@ -125,12 +125,12 @@ impl Session {
         Ok(notice)
     }
 
-    /// Forgets the turn that runs: it has changed nothing, and is tried again.
+    /// Forgets the running turn: it has changed nothing, and will be repeated.
     pub fn forget_turn(&self) {
         self.desk.clear_draft();
     }
 
-    /// Follows the branch if somebody has added commits to it: they become part of the session.
+    /// Follows the branch if commits were added to it: they become part of the session.
     pub(super) fn follow(&mut self) -> Result<Option<String>, SessionError> {
         self.not_in_use()?;
         let now = self.sessions.repo.tip(&self.name)?;
@@ -158,10 +158,10 @@ impl Session {
         Ok(Some(format!("session {} goes on at {}, which somebody committed", short_id(&self.meta.id), short(now))))
     }
 
-    /// Ends a turn: its files and what was said become one commit.
+    /// Ends a turn: its files and texts become one commit.
     ///
     /// # Errors
-    /// It can't be written. The branch is where it was then, and the draft stays.
+    /// The turn can't be written. Then the branch doesn't move, and the draft remains.
     pub fn end_turn(&mut self, report: &TurnReport) -> Result<Committed, SessionError> {
         let written = self.write_turn(report);
         let written = written.and_then(|(meta, done)| match self.publish(done.commit) {
@@ -178,11 +178,11 @@ impl Session {
         written
     }
 
-    /// Gives a file the content that the person wants, as a commit of its own between turns. What a turn that was cut off
-    /// has left is committed first.
+    /// Replaces a file's content for the person, as a separate commit between turns. The remains of an interrupted turn are
+    /// committed first.
     ///
     /// # Errors
-    /// The file isn't as `old` says, git can't hold it, or the branch can't be moved.
+    /// The file doesn't match `old`, git can't store it, or the branch can't be moved.
     pub fn edit_by_user(&mut self, path: &str, old: Option<&[u8]>, new: &[u8]) -> Result<Oid, SessionError> {
         self.begin_own()?;
         let change = Change { path, old, new: Some(new) };
@@ -191,7 +191,7 @@ impl Session {
         self.commit_own(&format!("{} {path}", if old.is_some() { "edit" } else { "add" }))
     }
 
-    /// Prepares for changes of the person's own between turns: what a turn that was cut off has left is committed.
+    /// Prepares for changes of the person's own between turns: the remains of an interrupted turn are committed.
     ///
     /// # Errors
     /// It can't be written, or the branch has moved and can't be followed.
@@ -219,7 +219,7 @@ impl Session {
     /// Commits the changes of the draft as the person's own.
     ///
     /// # Errors
-    /// They can't be written, or the branch can't be moved; the draft keeps them then.
+    /// They can't be written, or the branch can't be moved; then they remain in the draft.
     pub fn commit_own(&mut self, subject: &str) -> Result<Oid, SessionError> {
         let meta = Meta { active: self.draft.open_names(), conflicts: self.unsolved(), ..self.meta.clone() };
         let state = if meta.conflicts.is_empty() { "whole" } else { "conflicted" };
@@ -239,7 +239,7 @@ impl Session {
         written
     }
 
-    /// Commits what the running turn has changed so far. Returns the commit; `None` if there is nothing, or no turn runs.
+    /// Commits the changes of the running turn so far. Returns the commit; `None` if there are none, or no turn runs.
     ///
     /// # Errors
     /// It can't be written, or the branch has moved. The draft stays as it is then.
@@ -250,8 +250,8 @@ impl Session {
         self.commit_part(&subject, "part", changes).map(Some)
     }
 
-    /// Commits that a person has agreed to a call of the running turn; `what` says to which. Returns the commit; `None` if
-    /// no turn runs.
+    /// Commits a person's approval of a call of the running turn; `what` describes the call. Returns the commit; `None` if no
+    /// turn runs.
     ///
     /// # Errors
     /// As of [`Session::commit_so_far`].
@@ -264,7 +264,7 @@ impl Session {
         self.commit_part(&format!("approve: {what}"), "approve", changes).map(Some)
     }
 
-    /// Commits in the middle of a turn, whose question stays where a crash finds it.
+    /// Commits in the middle of a turn, whose question remains stored for the case of a crash.
     fn commit_part(&mut self, subject: &str, act: &str, changes: Vec<Changed>) -> Result<Oid, SessionError> {
         let meta = Meta { active: self.draft.open_names(), conflicts: self.unsolved(), ..self.meta.clone() };
         let mut subject = names::title(subject);
@@ -278,7 +278,7 @@ impl Session {
         Ok(commit)
     }
 
-    /// Returns the changes of the running turn: its draft, and what was committed of it before questions to a person.
+    /// Returns the changes of the running turn: its draft, and the parts that were committed before questions to a person.
     ///
     /// # Errors
     /// A tree can't be read.
@@ -341,7 +341,7 @@ impl Session {
         Ok(Some(lines))
     }
 
-    /// Writes the commit of a turn; nothing names it yet.
+    /// Writes the commit of a turn, still unreferenced.
     pub(super) fn write_turn(&self, report: &TurnReport) -> Result<(Meta, Committed), SessionError> {
         let turn = self.meta.turns + 1;
         let (changes, of_turn) = (self.draft.changes()?, self.changes_of_turn()?);
@@ -359,7 +359,7 @@ impl Session {
         Ok((meta, Committed { turn, commit, files: of_turn.len(), lines, forked: None }))
     }
 
-    /// Writes a turn that takes the files of an earlier one over; nothing names it yet.
+    /// Writes a turn with the files of an earlier one, still unreferenced.
     pub(super) fn write_files_of(
         &self,
         earlier: u64,
@@ -388,7 +388,7 @@ impl Session {
         message: String,
     ) -> Result<Oid, SessionError> {
         let (batch, commit) = self.batch_of(meta, record, &changes, message)?;
-        // The journal counts only if all that its commit has is there, so both can wait for the disk at once.
+        // The journal is valid only if its whole commit exists, so both can be synced at once.
         let (desk, name, tip) = (&self.desk, &*self.name, self.tip);
         let (settled, noted) = std::thread::scope(|scope| {
             let noted = scope.spawn(|| desk.write_journal(name, tip, commit));
@@ -403,7 +403,7 @@ impl Session {
         Ok(commit)
     }
 
-    /// Writes a commit over the tip; nothing names it yet.
+    /// Writes a commit on the tip, still unreferenced.
     pub(super) fn write_commit(
         &self,
         meta: &Meta,
@@ -416,7 +416,7 @@ impl Session {
         Ok(commit)
     }
 
-    /// Makes the objects of a commit over the tip, which aren't written yet.
+    /// Makes the objects of a commit on the tip, without writing them yet.
     fn batch_of(
         &self,
         meta: &Meta,
@@ -442,7 +442,7 @@ impl Session {
         Ok((batch, commit))
     }
 
-    /// Moves the branch to a commit that was written, over the journal.
+    /// Moves the branch to a written commit, with the journal.
     pub(super) fn publish(&mut self, commit: Oid) -> Result<(), SessionError> {
         let repo = self.sessions.repo.clone();
         self.not_in_use().inspect_err(|_| self.desk.clear_journal())?;
@@ -473,8 +473,8 @@ impl Session {
         self.meta.conflicts.iter().filter(has_mark).cloned().collect()
     }
 
-    /// Takes up a tip that the branch is at: the draft begins anew, but for what was changed since `written`, the commit
-    /// that was made of it.
+    /// Continues at a new tip of the branch: the draft starts over, except for changes since `written`, the commit that was made
+    /// from it.
     pub(super) fn moved_to(&mut self, commit: Oid, written: Option<Oid>) -> Result<(), SessionError> {
         let made = self.sessions.repo.commit(commit)?;
         let is_over = self.draft.go_on(made.tree, &self.changes_made_into(written))?;
@@ -493,21 +493,21 @@ impl Session {
         Ok(())
     }
 
-    /// The changes of the draft that a commit was made of; none if it was made of others.
+    /// The changes of the draft from which a commit was made; none if it was made from others.
     fn changes_made_into(&self, commit: Option<Oid>) -> Vec<Changed> {
         let written = self.written.lock();
         let of_commit = written.as_ref().filter(|(id, _)| Some(*id) == commit);
         of_commit.map(|(_, changes)| changes.clone()).unwrap_or_default()
     }
 
-    /// Lets changes of the draft be kept from now on for the tip as it is.
+    /// Stores changes of the draft from now on, for the current tip.
     pub(super) fn watch(&self) {
         let (keeper, tip) = (self.desk.clone(), self.tip);
         self.draft.note_commit(tip);
         self.draft.watch(Box::new(move |draft| keeper.keep_draft(draft, tip).is_ok()));
     }
 
-    /// Somebody else moved the branch during the turn: the turn goes to a session of its own, and none of it is lost.
+    /// The branch was moved by another process during the turn: the turn gets a session of its own, and none of it is lost.
     fn published_as_fork(&mut self, meta: Meta, done: Committed) -> Result<Committed, SessionError> {
         let reference = self.sessions.keep(&meta.id, done.commit)?;
         let turn = meta.turns;
@@ -517,7 +517,7 @@ impl Session {
         })?;
         self.desk.clear_draft();
         let id = fork.meta.id.clone();
-        // Tools hold this draft: what they change from now on is the fork's.
+        // Tools hold this draft: their further changes belong to the fork.
         fork.draft = Arc::clone(&self.draft);
         let is_over =
             fork.draft.go_on(fork.sessions.repo.commit(fork.tip)?.tree, &self.changes_made_into(Some(done.commit)))?;

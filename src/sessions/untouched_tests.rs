@@ -1,5 +1,5 @@
-//! The first rule of sessions: whatever they do, the user's files, index, branches, configuration and logs stay as they are.
-//! Random series of operations run in repositories of many shapes, and everything that isn't the session's is compared.
+//! The first rule of sessions: nothing they do changes the user's files, index, branches, configuration or logs. Random series of
+//! operations run in repositories of many shapes, and everything that isn't the session's is compared.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
@@ -45,7 +45,7 @@ fn seen(at: &Path) -> BTreeMap<PathBuf, Seen> {
     all
 }
 
-/// Names of what differs, for a message that can be read.
+/// Names of the differing paths, for a readable message.
 fn differing(before: &BTreeMap<PathBuf, Seen>, after: &BTreeMap<PathBuf, Seen>) -> Vec<PathBuf> {
     let mut paths: Vec<PathBuf> =
         before.iter().filter(|(path, it)| after.get(*path) != Some(it)).map(|(path, _)| path.clone()).collect();
@@ -53,7 +53,7 @@ fn differing(before: &BTreeMap<PathBuf, Seen>, after: &BTreeMap<PathBuf, Seen>) 
     paths
 }
 
-/// Does one operation; which one, the number says. One that is refused is an operation as well.
+/// Does the operation with a number. A refused operation counts, too.
 fn operate(scene: &Scene, at: &Path, session: Session, number: u64) -> Session {
     let (sessions, id) = (session.sessions().clone(), session.id().to_owned());
     let mut session = session;
@@ -160,7 +160,7 @@ fn a_dirty_checkout_with_a_locked_index_stays_untouched() {
     std::fs::remove_file(at.join("src/b.rs")).expect("removed");
     std::os::unix::fs::symlink("/nonexistent", at.join("link")).expect("a link");
     git(&at, &["stash", "list"]);
-    // Another git works just now: a session neither waits for it nor takes its lock.
+    // Another git process is working: a session neither waits for it nor breaks its lock.
     std::fs::write(at.join(".git/index.lock"), "").expect("a file");
     stays_untouched(&scene, &at, 4);
 }
@@ -237,7 +237,7 @@ fn repositories_with_long_names_and_with_references_in_tables_stay_untouched_and
     ] {
         let scene = Scene::new();
         of_another_kind(&scene, options);
-        // The tables change as a whole: what is in them is compared by name.
+        // The tables change as a whole, so their content is compared by name.
         let references = || git(&scene.ws(), &["for-each-ref", "refs/heads/main", "refs/tags", "refs/stash"]);
         let before = references();
         let is_in_tables = options.contains(&"--ref-format=reftable");

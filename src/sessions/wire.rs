@@ -109,11 +109,11 @@ pub struct CallFile {
     pub arguments: String,
     /// Its name for the model.
     pub id: String,
-    /// The receipt that tells of it.
+    /// The receipt of the call.
     pub receipt: Option<String>,
     /// Its result, as JSON.
     pub result: String,
-    /// True if it did what it should.
+    /// True if it succeeded.
     pub success: bool,
     /// The tool.
     pub tool: String,
@@ -123,7 +123,7 @@ pub struct CallFile {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ChangeFile {
-    /// The mode as git has it; none if it is gone.
+    /// The mode in git's form; none if the file is gone.
     pub mode: Option<String>,
     /// The new content's name in git.
     pub now: Option<String>,
@@ -142,7 +142,7 @@ pub enum State {
     Conflicted,
     /// Failed.
     Failed,
-    /// The process ended in the middle of it.
+    /// The process ended before the turn did.
     Cut,
 }
 
@@ -165,7 +165,7 @@ impl State {
 pub struct TurnReport {
     /// The question.
     pub question: String,
-    /// A line about the changes, for the commit; the question's beginning if there is none.
+    /// A line about the changes, for the commit; by default the question's beginning.
     pub subject: Option<String>,
     /// The answer.
     pub answer: String,

@@ -1,5 +1,5 @@
-//! The checkout's uncommitted files on their way into a session. The checkout is only read, and what no commit takes becomes no object
-//! of the repository.
+//! The import of the checkout's uncommitted files into a session. The checkout is only read, and files that aren't committed
+//! become no objects of the repository.
 
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
@@ -10,8 +10,8 @@ use crate::sessions::base::{Session, Sessions};
 use crate::sessions::error::SessionError;
 use crate::tree::{FILE_BYTES_MAX, Guard, may_hold_secrets};
 
-/// Begins a session with the checkout's uncommitted files that git doesn't ignore. Files in which `holds_key` finds a key, and others that
-/// no commit of a session takes, stay as the newest commit has them, and are named.
+/// Begins a session with the checkout's uncommitted files that git doesn't ignore. Files in which `holds_key` finds a key, and
+/// others that a session never commits, remain as in the newest commit, and are named.
 ///
 /// # Errors
 /// As of [`Sessions::start`]; or git can't read the checkout.
@@ -27,8 +27,8 @@ pub fn start_with_changes(
     Ok(session)
 }
 
-/// The tree of the checkout's files: what is tracked or new, without ignored files and those that no commit of a session takes, which
-/// are named.
+/// The tree of the checkout's files: tracked and new ones, without ignored files and without those that a session never commits,
+/// which are named.
 pub(super) fn checkout_tree(
     sessions: &Sessions,
     program: &Program,
@@ -50,7 +50,7 @@ fn read_checkout(
     let checkout = sessions.repo.work_dir().ok_or_else(bare)?;
     let failed = |error| SessionError::Disk(place.to_owned(), error);
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(place).map_err(failed)?;
-    // Its objects lie beside the index until it is known which of them a commit takes.
+    // Its objects are stored beside the index until it is known which of them are committed.
     let scratch = Scratch::beside(&sessions.repo, &place.join("objects"))?;
     let tree = program.tree_of_checkout(checkout, &sessions.repo, (&scratch.path, &place.join("index")))?;
     let head = sessions.repo.head()?.commit;

@@ -1,5 +1,5 @@
-//! Taking over: a session's changes become commits on a branch of the user's. Everything is planned in a directory of ours
-//! first; the target moves at the end, at once, and only if it is where the plan saw it.
+//! Merging: a session's changes become commits on a branch of the user's. Everything is planned in a directory of ours first; at
+//! the end the target moves at once, and only if it hasn't moved since the plan.
 
 pub(in crate::sessions) mod checkout;
 pub(in crate::sessions) mod rework;
@@ -39,14 +39,14 @@ pub enum How {
     Pick(Vec<u64>),
 }
 
-/// A merge as somebody wants it.
+/// A requested merge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MergeWish {
     /// The way.
     pub how: How,
-    /// The branch; the one that the session began at if none is named.
+    /// The branch; by default the one at which the session began.
     pub into: Option<String>,
-    /// True if the record of the conversation is taken over, too.
+    /// True if the record of the conversation is merged, too.
     pub keeps_record: bool,
 }
 
@@ -65,7 +65,7 @@ pub struct MergePlan {
     pub target: String,
     /// Files that would change there.
     pub files: Vec<Changed>,
-    /// New files that another entry stands beside whose name differs only in case or Unicode form.
+    /// New files next to an entry whose name differs only in case or Unicode form.
     pub twins: Vec<(PathBuf, PathBuf)>,
     /// Place where that branch is checked out.
     pub checked_out: Option<PathBuf>,
@@ -104,7 +104,7 @@ impl Scratch {
 }
 
 impl MergePlan {
-    /// One side of a change as text; `None` if it isn't there or is no text.
+    /// One side of a change as text; `None` if it doesn't exist or isn't text.
     #[must_use]
     pub fn text(&self, side: Option<(Mode, Oid)>) -> Option<String> {
         let bytes = self.scratch.repo.blob(side?.1, 16 * 1024 * 1024).ok()?;
@@ -121,7 +121,7 @@ impl MergePlan {
         self.is_whole
     }
 
-    /// The target's name as people say it.
+    /// The target's name for people.
     #[must_use]
     pub fn target_name(&self) -> &str {
         self.target.trim_start_matches("refs/heads/")
@@ -185,7 +185,7 @@ pub fn runs_elsewhere(change: &Changed) -> bool {
 }
 
 /// # Errors
-/// Files of the session have marks of conflicts, which nobody's branch or checkout is to get.
+/// Files of the session have conflict markers, which must not reach any branch or checkout.
 fn solved(meta: &Meta) -> Result<(), SessionError> {
     if meta.conflicts.is_empty() {
         return Ok(());
@@ -196,7 +196,7 @@ fn solved(meta: &Meta) -> Result<(), SessionError> {
 /// Tries out a merge of a session into `into`, the branch that it began at if none is named. Nothing changes.
 ///
 /// # Errors
-/// [`SessionError::Conflicts`]; or there is no such branch, nothing to merge, or git says no.
+/// [`SessionError::Conflicts`]; or there is no such branch, nothing to merge, or git refuses.
 pub fn plan_merge(
     sessions: &Sessions,
     id: &str,
@@ -262,7 +262,7 @@ pub fn plan_merge(
     })
 }
 
-/// The error for a branch that has what a merge would bring.
+/// The error for a branch that already has the changes of a merge.
 fn nothing_new(branch: &str, how: &How, id: &str) -> SessionError {
     let what = match how {
         How::Pick(turns) => match &turns[..] {
@@ -277,7 +277,7 @@ fn nothing_new(branch: &str, how: &How, id: &str) -> SessionError {
 /// Place where a branch is checked out; `None` if it is nowhere.
 ///
 /// # Errors
-/// A rebase or a bisection will come back to the branch, and would lose what it got meanwhile.
+/// A rebase or a bisection will come back to the branch, and would lose the merged changes.
 fn checkout_of(sessions: &Sessions, branch: &str) -> Result<Option<PathBuf>, SessionError> {
     match sessions.repo.use_of(branch) {
         None => Ok(None),
@@ -429,7 +429,7 @@ impl Work<'_> {
         }
         let log = if wanted.is_some() { &log } else { self.since_merged(view, &log)? };
         let replayed = self.replayed(view, target, log, wanted);
-        // Turns from before a sync may not fit what it brought; a later one has solved that.
+        // Turns from before a sync may conflict with its changes; a later turn has solved that.
         if let (Err(SessionError::Conflicts(_)), None, Some(solved)) = (&replayed, wanted, self.solved(target, log)) {
             let tree = self.merged(None, target, log[solved].id)?;
             let first = self.commit(tree, vec![target], self.message(&log[solved..]))?;
@@ -438,7 +438,7 @@ impl Work<'_> {
         replayed
     }
 
-    /// The commit of a session that has solved what a sync with all of the target brought: its place in the log.
+    /// The place in the log of the commit that solved the conflicts of a sync with the whole target.
     fn solved(&self, target: Oid, log: &[LogEntry]) -> Option<usize> {
         let repo = &self.sessions.repo;
         let has_target = |it: &LogEntry| {
@@ -480,12 +480,12 @@ impl Work<'_> {
         Ok(at)
     }
 
-    /// Returns the commits since the session was merged into the target, of all of them, the newest first.
+    /// Returns the commits since the last merge of the session into the target, from a log with the newest first.
     fn since_merged<'l>(&self, view: &View, log: &'l [LogEntry]) -> Result<&'l [LogEntry], SessionError> {
         let Some(target) = self.target_tip else { return Ok(log) };
         for (at, entry) in log.iter().enumerate().filter(|(_, it)| it.act == "sync") {
             let Some(merged) = entry.parents.get(1) else { continue };
-            // Then it has only what the target had.
+            // In that case it has nothing that the target lacked.
             let is_in_target = self.sessions.repo.merge_base(*merged, target) == Some(*merged);
             if is_in_target && view.differ(*merged, entry.id)?.is_empty() {
                 return Ok(&log[..at]);

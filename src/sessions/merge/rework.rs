@@ -1,6 +1,6 @@
-//! Commits of a session that are made anew: its newest turn with what its person did since, all its turns on the user's
-//! branch, and one that goes back to the files or to the conversation of a turn alone. The tip that the branch leaves is kept,
-//! and `undo` returns to it.
+//! Rewriting of a session's commits: the newest turn joined with its person's later changes, all turns replayed on the user's
+//! branch, and a return to only the files or only the conversation of a turn. The branch's previous tip is retained, and `undo`
+//! returns to it.
 
 use std::path::Path;
 
@@ -17,8 +17,8 @@ use crate::sessions::turn;
 use crate::sessions::wire::{ChangeFile, Meta};
 use crate::tree::{Changed, Content, RECORDS};
 
-/// Joins the person's own commits since the newest turn into that turn's commit. With `subject` it gets another first line.
-/// Returns the name under which the old tip is kept.
+/// Joins the person's own commits since the newest turn into that turn's commit, with the first line `subject` if there is one.
+/// Returns the name of the retained old tip.
 ///
 /// # Errors
 /// There is no turn, nothing to join, a commit that isn't the person's comes after it, or the branch can't be moved.
@@ -77,8 +77,8 @@ pub enum Half {
     Talk,
 }
 
-/// Goes back to a turn with one half; the other stays as it is now. Old files become a new turn, an old conversation goes on
-/// from its turn with a commit that has the present files. Returns the name under which the old tip is kept.
+/// Goes back to a turn with one half; the other half doesn't change. Old files become a new turn; an old conversation continues
+/// from its turn with a commit of the current files. Returns the name of the retained old tip.
 ///
 /// # Errors
 /// There is no such turn, another session made it, nothing differs, or the branch can't be moved.
@@ -110,11 +110,11 @@ pub fn rewind_half(session: &mut Session, number: u64, half: Half) -> Result<Str
     }
 }
 
-/// Writes a commit over a turn that has its conversation and the present files.
+/// Writes a commit on a turn, with its conversation and the current files.
 fn talk_of(session: &Session, entry: &LogEntry, number: u64) -> Result<Oid, SessionError> {
     let repo = session.sessions.repo.clone();
     let view = View::new(repo.clone(), session.meta.id.clone(), entry.id);
-    // The branch that was merged in, and what is unsolved of it, belong to the files.
+    // The merged branch, and its unsolved conflicts, belong to the files.
     let Meta { base, conflicts, turns, .. } = session.meta.clone();
     let meta = Meta { base, conflicts, ..view.meta()? };
     let records = session.sessions.records_in(entry.tree)?;
@@ -132,11 +132,11 @@ fn talk_of(session: &Session, entry: &LogEntry, number: u64) -> Result<Oid, Sess
     Ok(commit)
 }
 
-/// Makes all commits of the session anew on a branch of the user's: the one that it began at if none is named.
+/// Rewrites all commits of the session on a branch of the user's: by default the one at which it began.
 ///
 /// # Errors
-/// [`SessionError::Conflicts`] if both sides changed the same lines; nothing has moved then. Or there is no such branch, the
-/// session has all of it, or somebody else's commit is among those of the session.
+/// [`SessionError::Conflicts`] if both sides changed the same lines; then nothing has moved. Or there is no such branch, the
+/// session has all of it, or a foreign commit is among those of the session.
 pub fn replay(session: &mut Session, from: Option<&str>, program: &Program) -> Result<Synced, SessionError> {
     session.commit_left()?;
     let (_, theirs) = branch_to_sync(session, from)?;
@@ -171,7 +171,7 @@ struct Replay<'a> {
 }
 
 impl Replay<'_> {
-    /// Makes one commit anew on `at`; returns it, or `at` if nothing is left of it.
+    /// Rewrites one commit on `at`; returns it, or `at` if nothing of it remains.
     fn one(&self, entry: &LogEntry, at: Oid) -> Result<Oid, SessionError> {
         let sessions = &self.session.sessions;
         let none = || SessionError::Refused("the session began before the first commit; sync without --rebase".into());
@@ -194,7 +194,7 @@ impl Replay<'_> {
             batch.settle_unsynced()?;
             Ok(code)
         };
-        // The branch has by itself what an earlier sync brought.
+        // The branch already has the changes of an earlier sync.
         if entry.act == "sync" && code_of(tree)? == code_of(fresh.commit(at)?.tree)? {
             return Ok(at);
         }

@@ -47,7 +47,7 @@ pub struct ToApply {
     pub twin: Option<PathBuf>,
 }
 
-/// Merges a branch of the user's into the session: the one that it began at if none is named.
+/// Merges a branch of the user's into the session: by default the one at which it began.
 ///
 /// # Errors
 /// There is no such branch, the session has all of it, or git can't merge them.
@@ -74,8 +74,8 @@ pub fn sync(session: &mut Session, from: Option<&str>, program: &Program) -> Res
     Ok(Synced { from: theirs, conflicts })
 }
 
-/// Brings the checkout's uncommitted files into the session, which has all of its newest commit; the checkout is only read. Returns the
-/// files that stay out, too, each with the reason.
+/// Brings the checkout's uncommitted files into the session, which has all of its newest commit; the checkout is only read. Also
+/// returns the files that are left out, each with the reason.
 ///
 /// # Errors
 /// Nothing is uncommitted, the session lacks commits of the checkout, or git can't read or merge it.
@@ -105,7 +105,7 @@ pub fn sync_changes(
         batch.commit(&session.sessions.new_commit(tree, parents, now_unix_ms(), message))
     };
     let theirs = commit(tree, vec![head])?;
-    // What was brought before is no change of the session's. A `git gc` may have removed it.
+    // Changes from an earlier import aren't the session's. A `git gc` may have removed them.
     let before = session.meta.checkout.as_deref().and_then(oid_of).filter(|it| repo.has(*it));
     let base = before.map(|tree| commit(tree, vec![])).transpose()?;
     batch.settle_unsynced()?;
@@ -146,8 +146,8 @@ pub(in crate::sessions) fn branch_to_sync(
     Ok((name.to_owned(), theirs))
 }
 
-/// Notes that the session was merged, so that it goes on from there: the next merge has only what comes after. If the target
-/// didn't get all of it, the session stays as it is.
+/// Records that the session was merged, so that the next merge has only later changes. If the target didn't get everything, the
+/// session doesn't change.
 ///
 /// # Errors
 /// The branch can't be moved; the merge itself is made.

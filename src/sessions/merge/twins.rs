@@ -1,5 +1,4 @@
-//! Names that not every file system can hold beside each other: new paths of a tree whose names another entry has in another case
-//! or Unicode form.
+//! Names that some file systems can't distinguish: new paths of a tree whose names exist there in another case or Unicode form.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -13,8 +12,8 @@ use crate::git::{GitError, Mode, Objects, Oid};
 /// The entries of a directory: their names, each with the common form and the tree that it names.
 type Names = Vec<(Vec<u8>, Option<String>, Option<Oid>)>;
 
-/// Finds, for new paths of a tree, each entry that has the name of one of them, or of a directory above it, in another form.
-/// Returns the path and the entry beside it, each pair once.
+/// Finds, for new paths of a tree, each entry whose name is another form of one of them, or of a directory above it. Returns the
+/// path and the other entry, each pair once.
 pub(super) fn twins<'p>(
     objects: &dyn Objects,
     top: Oid,
