@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::{Entry, GitError, Mode, Objects, Oid, is_empty_tree};
 
-/// One path that differs. Directories appear as what is in them.
+/// One path that differs. A directory is represented by its entries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Changed {
     /// The path.

@@ -1,5 +1,5 @@
-//! References and power cuts: a reference reaches the disk before it gets its name, so a cut leaves the old or the new one. What
-//! another program, or a disk that lies, has torn all the same is found and written anew.
+//! References and power failures: a reference reaches the disk before it gets its name, so a power failure leaves the old or the
+//! new one. References that are damaged nevertheless, by another program or by a disk that lies, are detected and rewritten.
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Write as _};
@@ -17,7 +17,7 @@ use super::{GitError, LOCKED_MAX, Oid, PAUSE, PAUSE_MAX, Repo, fault, oid_of, ot
 const LOCK_WAIT: Duration = Duration::from_millis(100);
 /// The file of references that `git gc` has packed.
 const TABLE: &str = "packed-refs";
-/// Age from which the lock of a reference of ours is one that a crash has left: git holds one for about a second at most.
+/// Age from which on the lock of a reference of ours counts as the remains of a crash: git holds one for about a second at most.
 const STALE: Duration = Duration::from_secs(60);
 
 /// Reason why an edit of a reference failed.
@@ -52,7 +52,7 @@ impl Repo {
             ready.commit(Some(by)).map(drop).map_err(EditError::Refs)
         })?;
         fault::point();
-        // The reference has moved: an error now would say that it hasn't.
+        // The reference has moved: an error now would mean that it hasn't.
         let _ = self.sync_folders(&path, is_new);
         Ok(())
     }
@@ -61,7 +61,7 @@ impl Repo {
     fn sync_folders(&self, path: &Path, is_new: bool) -> std::io::Result<()> {
         for folder in path.ancestors().skip(1).take_while(|it| *it != self.common_dir) {
             match File::open(folder) {
-                // A folder that has become empty is removed, also by others: the one above it has the change then.
+                // An empty folder may be removed, also by others: then the folder above it contains the change.
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
                 opened => {
                     fault::sync(&opened?, folder)?;
@@ -74,7 +74,7 @@ impl Repo {
         Ok(())
     }
 
-    /// The inode and time of the table of packed references, which tell it from an older one. `None` if there is none.
+    /// The inode and time of the table of packed references, which distinguish it from an older one. `None` if there is no table.
     pub(super) fn packed_refs(&self) -> Option<(u64, i64, i64)> {
         let about = std::fs::metadata(self.common_dir.join(TABLE)).ok()?;
         Some((about.ino(), about.mtime(), about.mtime_nsec()))
@@ -87,7 +87,7 @@ impl Repo {
         if find_packed(&std::fs::read(&table).unwrap_or_default(), name).is_none() {
             return Ok(());
         }
-        // The lock isn't held while the disk works: a crash that leaves it would stop git's own programs.
+        // The lock isn't held during the wait for the disk: if a crash left it, git's own programs would stop.
         let draft = self.common_dir.join(format!("{TABLE}.rc{}", std::process::id()));
         let done = (|| loop {
             let text = std::fs::read(&table)?;
@@ -115,14 +115,13 @@ impl Repo {
         let lock = Held::take(&path)?;
         write_synced(&lock.file, &lock_of(&path), text)?;
         std::fs::rename(lock_of(&path), &path)?;
-        // The lock has become the file.
+        // The lock was renamed to the file.
         lock.became_the_file();
         fault::point();
         self.sync_folders(&path, true)
     }
 
-    /// Returns whether a reference is there and names no commit that can be read; or it is gone, and so is the table of
-    /// packed ones.
+    /// Returns whether a reference exists but names no readable commit; or it is gone, and so is the table of packed ones.
     #[must_use]
     pub fn is_torn(&self, name: &str) -> bool {
         if self.tables.is_some() {
@@ -144,7 +143,7 @@ impl Repo {
         table.is_ok_and(|text| !text.ends_with(b"\n") || text.contains(&0))
     }
 
-    /// The references below `prefix`, which ends with a slash, whose files are torn.
+    /// The references below `prefix`, which ends with a slash, whose files are damaged.
     #[must_use]
     pub fn torn_below(&self, prefix: &str) -> Vec<String> {
         let (mut torn, mut folders) = (Vec::new(), vec![prefix.to_owned()]);
@@ -162,7 +161,8 @@ impl Repo {
         torn
     }
 
-    /// Lets a torn reference name a commit; `None` removes it, since it names nothing. It is left alone if it is whole by now.
+    /// Points a damaged reference to a commit; `None` removes it, since it names nothing. It isn't changed if it is intact by
+    /// now.
     ///
     /// # Errors
     /// The repository can't be written.
@@ -171,14 +171,14 @@ impl Repo {
         match commit {
             _ if !self.is_torn(name) => return Ok(()),
             Some(commit) => self.put(name, format!("{commit}\n").as_bytes()),
-            // What names a commit that is missing may be of use to somebody.
+            // A reference to a missing commit may still be useful to the user.
             None if std::fs::read(&path).is_ok_and(|text| id_in(&text).is_some()) => return Ok(()),
             None => std::fs::remove_file(&path).and_then(|()| self.sync_folders(&path, false)),
         }
         .map_err(|error| GitError::Other(format!("{}: {error}", path.display())))
     }
 
-    /// Removes the lock of a reference that a crash has left: an old one, or one that holds what was to be written.
+    /// Removes the lock that a crash has left at a reference: an old one, or one that contains the commit to be written.
     pub fn clear_lock(&self, name: &str, commit: Option<Oid>) {
         let path = lock_of(&self.common_dir.join(name));
         let Ok(about) = std::fs::metadata(&path) else { return };
@@ -189,7 +189,7 @@ impl Repo {
         }
     }
 
-    /// Does the same below `prefix`, where nothing else writes: a lock with an id in it is what a crash has left.
+    /// Does the same below `prefix`, in which nothing else writes: a lock with an id in it remains from a crash.
     pub fn clear_locks_below(&self, prefix: &str) {
         let entries = std::fs::read_dir(self.common_dir.join(prefix)).into_iter().flatten().flatten();
         for path in entries.map(|it| it.path()).filter(|it| it.extension().is_some_and(|it| it == "lock")) {
@@ -281,7 +281,7 @@ fn find_packed(table: &[u8], name: &str) -> Option<(Oid, std::ops::Range<usize>)
 pub(super) fn is_written(path: &Path) -> bool {
     use std::io::Read as _;
     let mut first = [0];
-    // The test that git makes of the first byte of its compression.
+    // Git itself tests the first byte of its compressed data like this.
     File::open(path).is_ok_and(|mut file| file.read_exact(&mut first).is_ok() && first[0] & 0x8f == 0x08)
 }
 

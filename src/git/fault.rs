@@ -36,7 +36,7 @@ pub fn sync(file: &std::fs::File, _path: &std::path::Path) -> std::io::Result<()
     file.sync_all()
 }
 
-/// Waits until a file or folder is on the disk, and notes what of it survives a power cut from now on.
+/// Waits until a file or folder is on the disk, and records which part of it now survives a power failure.
 #[cfg(test)]
 pub fn sync(file: &std::fs::File, path: &std::path::Path) -> std::io::Result<()> {
     point();
@@ -45,8 +45,8 @@ pub fn sync(file: &std::fs::File, path: &std::path::Path) -> std::io::Result<()>
     Ok(())
 }
 
-/// The variable that names the number of the first write that finds the disk full; all later ones do, too. After a blank it may
-/// say that the disk is `damaged` instead: only this write fails then.
+/// The variable with the number of the first write that finds the disk full; all later ones do, too. After a blank it may have
+/// the word `damaged`: then only this write fails.
 #[cfg(test)]
 pub const FULL_AT: &str = "REEDCLAW_TEST_FULL_AT";
 

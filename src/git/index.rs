@@ -1,5 +1,5 @@
-//! Git's index as a file (gitformat-index(5), version 3): what a work tree is expected to hold. It is only written for
-//! directories of ours, never for a work tree of the user's.
+//! Git's index as a file (gitformat-index(5), version 3): the expected content of a work tree. It is only written for directories
+//! of ours, never for a work tree of the user's.
 
 use std::collections::BTreeMap;
 use std::fs::Metadata;

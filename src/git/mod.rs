@@ -1,5 +1,5 @@
-//! A git repository: objects, references and trees, through the library `gix`; git's own program where it does more.
-//! It must not know sessions. Opening a repository runs nothing that its configuration names.
+//! A git repository: objects, references and trees, with the library `gix`, or with git's own program if it can do more. It must
+//! not know sessions. Opening a repository runs nothing that its configuration names.
 
 mod diff;
 mod durable;
@@ -35,18 +35,17 @@ pub use uses::BranchUse;
 use view::{View, as_committed};
 pub use write::{Batch, NewCommit, TreeEdit};
 
-/// Time for which a reference is tried to be moved while others hold its lock, or remove the empty folders that it lies
-/// in. A
-/// `git gc` does both, and on a busy machine holds a lock for more than a second.
+/// Time for which moving a reference is tried while others hold its lock, or remove the empty folders above it. A `git gc` does
+/// both, and on a busy machine holds a lock for more than a second.
 const LOCKED_MAX: Duration = Duration::from_secs(5);
 /// First pause before another try; each one is twice as long.
 const PAUSE: Duration = Duration::from_millis(2);
 /// Longest pause between two tries.
 const PAUSE_MAX: Duration = Duration::from_millis(100);
-/// Entries of a tree that are read; more is no tree that somebody made.
+/// Limit on the entries of a tree; no real tree has more.
 const ENTRIES_MAX: usize = 1_000_000;
 
-/// Reason why something of a repository can't be done.
+/// Reason why an operation on a repository fails.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GitError {
     /// There is no repository.
@@ -66,7 +65,7 @@ pub enum GitError {
         /// The commit that it names now.
         is: Option<Oid>,
     },
-    /// An object is missing, or isn't what it should be.
+    /// An object is missing or damaged.
     #[error("object {0} can't be read")]
     Object(Oid),
     /// An object that a partial clone has left with its server.
@@ -74,10 +73,10 @@ pub enum GitError {
         "object {0} was never fetched: this is a partial clone; `git fetch --refetch --no-filter` fetches all it lacks"
     )]
     NotFetched(Oid),
-    /// A file is longer than what is read.
+    /// A file exceeds the limit for reading.
     #[error("it is longer than {0} bytes")]
     Long(u64),
-    /// Something else that git or the system says.
+    /// Another error of git or the system.
     #[error("git: {0}")]
     Other(String),
 }
@@ -93,9 +92,9 @@ fn with_causes(error: &gix::Error) -> GitError {
     GitError::Other(causes.join(": "))
 }
 
-/// Returns whether another process may have been in the way for a moment, if the reference is where it was expected: a
-/// lock is held, an empty folder was removed just when the lock was to be made in it, or references were packed just
-/// when the library looked, so that it found none, or the one of an older pack.
+/// Returns whether another process may have interfered for a moment, although the reference had its expected value: a lock is
+/// held, an empty folder was removed just before the lock was made in it, or references were packed just while the library
+/// searched, so that it found none, or the one of an older pack.
 fn will_pass(error: &gix::Error) -> bool {
     let is_folder_race = |error: &std::io::Error| error.kind() == std::io::ErrorKind::NotADirectory;
     let is_folder_race = error.downcast_any_ref::<std::io::Error>().is_some_and(is_folder_race);
@@ -234,8 +233,8 @@ impl Repo {
     /// nothing that it names is run.
     ///
     /// # Errors
-    /// There is none, or it is of a kind that isn't supported: another owner's, or with references in tables where git's
-    /// program isn't installed.
+    /// There is no repository, or it is of an unsupported kind: another owner's, or with references in tables if git's program
+    /// isn't installed.
     pub fn open(path: &Path) -> Result<Self, GitError> {
         let repo = gix::open_opts(path, as_committed()).map_err(|error| why_unusable(path, &error))?;
         let storage = repo.config_snapshot().string("extensions.refStorage").map(|it| it.to_string());
@@ -308,7 +307,7 @@ impl Repo {
         })
     }
 
-    /// Returns whether the repository's config names another one that commits are sent to.
+    /// Returns whether the repository's config names a remote for pushing.
     #[must_use]
     pub fn has_remote(&self) -> bool {
         self.view.with(|repo| Ok::<bool, GitError>(!repo.remote_names().is_empty())).unwrap_or(false)
@@ -317,7 +316,7 @@ impl Repo {
     /// The commit that a revision names, as `git rev-parse REV^{commit}`.
     ///
     /// # Errors
-    /// It names none.
+    /// It names no commit.
     pub fn find_commit(&self, revision: &str) -> Result<Oid, GitError> {
         let missing = || GitError::NoCommit(revision.to_owned());
         if let Some(tables) = &self.tables {
@@ -370,7 +369,7 @@ impl Repo {
             };
             let (mut before, mut all) = (self.packed_refs(), read()?);
             for _ in 1..PACKED_TRIES_MAX {
-                // References may have gone into another table meanwhile, where the library didn't see them.
+                // References may have moved into another table meanwhile, in which the library didn't see them.
                 let now = self.packed_refs();
                 if now == before {
                     break;
@@ -382,9 +381,8 @@ impl Repo {
         })
     }
 
-    /// Moves one reference from `old` to `new` if it is at `old` (`None`: it doesn't exist), and waits until that is on
-    /// the disk. Another process that moves it at the same time wins or loses as a whole; one that only holds a lock is
-    /// waited for.
+    /// Moves one reference from `old` to `new` if it is at `old` (`None`: it doesn't exist), and waits until the move is on the
+    /// disk. A concurrent move by another process succeeds or fails as a whole; a mere lock is waited for.
     ///
     /// # Errors
     /// [`GitError::Moved`] if it isn't at `old`; another error of git or the system.
@@ -393,7 +391,7 @@ impl Repo {
             return Ok(());
         }
         self.swap_unsecured(name, old, new, who)?;
-        // The reference has moved: an error now would say that it hasn't. What is missing is written when it is read.
+        // The reference has moved: an error now would mean that it hasn't. Missing objects are written when they are read.
         let _ = new.map(|new| self.secure(new));
         Ok(())
     }
@@ -442,7 +440,7 @@ impl Repo {
         Ok(())
     }
 
-    /// The full name of the reference that a symbolic one leads to; `None` if there is none of this name.
+    /// The full name of the target of a symbolic reference; `None` if there is none of this name.
     #[must_use]
     pub fn link(&self, name: &str) -> Option<String> {
         if let Some(tables) = &self.tables {
@@ -454,7 +452,7 @@ impl Repo {
         })
     }
 
-    /// The symbolic references whose names begin with `prefix`, which ends with a slash, and where they lead.
+    /// The symbolic references whose names begin with `prefix`, which ends with a slash, with their targets.
     ///
     /// # Errors
     /// They can't be read.
@@ -538,7 +536,7 @@ impl Repo {
     /// The name and address of the user's own git configuration; `None` if none is set.
     #[must_use]
     pub fn identity(&self) -> Option<Identity> {
-        // The configuration of the user and of the repository is read here, and never run.
+        // This reads the configuration of the user and of the repository, and never runs anything from it.
         let repo = gix::open_opts(&self.git_dir, gix::open::Options::default()).ok()?;
         let config = repo.config_snapshot();
         let value = |name: &str| config.string(name).map(|it| it.to_string()).filter(|it| !it.is_empty());
@@ -575,7 +573,7 @@ impl Repo {
     /// The use of a branch, by its full name, in any work tree of the repository; `None` if none uses it.
     #[must_use]
     pub fn use_of(&self, branch: &str) -> Option<BranchUse> {
-        // Most branches are checked out nowhere, which small files say without opening each work tree.
+        // Most branches are checked out nowhere, which small files show without opening each work tree.
         let may_be = self.tables.is_some() || uses::is_head(&self.common_dir, branch);
         let checked_out = may_be.then(|| self.checked_out().into_iter().find(|(it, _)| it == branch)).flatten();
         let checked_out = checked_out.map(|(_, at)| BranchUse::CheckedOut(at));
@@ -597,19 +595,19 @@ impl Repo {
         })
     }
 
-    /// Returns whether the user's configuration says that commits are signed.
+    /// Returns whether the user's configuration requires signed commits.
     #[must_use]
     pub fn signs(&self) -> bool {
         let repo = gix::open_opts(&self.git_dir, gix::open::Options::default());
         repo.is_ok_and(|repo| repo.config_snapshot().boolean("commit.gpgsign").unwrap_or(false))
     }
 
-    /// An object as it is.
+    /// An object with its kind.
     fn raw(&self, id: Oid) -> Result<(gix::objs::Kind, Vec<u8>), GitError> {
         self.read(id, |repo| repo.find_object(id).ok().map(|object| (object.kind, object.data.clone())))
     }
 
-    /// Reads from an object. One that a collection has removed since this process wrote it is written again first.
+    /// Reads from an object. An object that a collection has removed since this process wrote it is written again first.
     fn read<T>(&self, id: Oid, read: impl Fn(&gix::Repository) -> Option<T>) -> Result<T, GitError> {
         if let Some(found) = self.view.find(&read) {
             return Ok(found);
@@ -653,18 +651,18 @@ impl Repo {
         grafts.is_ok_and(|text| text.lines().any(is_graft)) || self.refs("refs/replace/").is_ok_and(|it| !it.is_empty())
     }
 
-    /// Returns whether an object is there.
+    /// Returns whether an object exists.
     #[must_use]
     pub fn has(&self, id: Oid) -> bool {
         self.view.find(|repo| repo.has_object(id).then_some(())).is_some() && !self.is_cut_off(id)
     }
 
-    /// Returns whether an object is there as far as the packs are known. One that isn't known is written again at worst.
+    /// Returns whether an object exists in the known packs. At worst, an unknown one is written again.
     fn has_known(&self, id: Oid) -> bool {
         self.view.with(|repo| repo.has_object(id)) && !self.is_cut_off(id)
     }
 
-    /// Returns whether the file of an object is one that a crash has cut off.
+    /// Returns whether the file of an object was truncated by a crash.
     fn is_cut_off(&self, id: Oid) -> bool {
         let loose = write::place(&self.common_dir.join("objects"), id);
         loose.exists() && !durable::is_written(&loose)
@@ -682,7 +680,7 @@ fn commit_of(commit: &gix::objs::CommitRef<'_>) -> Commit {
     }
 }
 
-/// Reason why the library can't open what is at `path`: there is no repository, or one of a kind that it doesn't know.
+/// Reason why the library can't open the repository at `path`: there is none, or it is of an unknown kind.
 fn why_unusable(path: &Path, error: &dyn std::error::Error) -> GitError {
     if !path.join(".git").exists() && !path.join("objects").is_dir() {
         return GitError::None(path.display().to_string());
@@ -691,7 +689,7 @@ fn why_unusable(path: &Path, error: &dyn std::error::Error) -> GitError {
     GitError::Unsupported(causes.collect::<Vec<_>>().join(": "))
 }
 
-/// Place where the objects of trees are read: a repository, or memory.
+/// A source of the objects of trees: a repository, or memory.
 pub trait Objects: Send + Sync {
     /// The entries of a tree, in git's order.
     ///
@@ -711,7 +709,7 @@ pub trait Objects: Send + Sync {
     /// It can't be read.
     fn size(&self, id: Oid) -> Result<u64, GitError>;
 
-    /// The name that a content gets here; `None` for one that was made to have another's name.
+    /// The name of a content here; `None` for one that was forged to collide with another.
     fn blob_id(&self, bytes: &[u8]) -> Option<Oid> {
         blob_id(gix::hash::Kind::Sha1, bytes)
     }
@@ -749,7 +747,7 @@ impl Objects for Repo {
     }
 }
 
-/// The empty tree, by the name that it has in most repositories: whatever its name, it is read as empty in all of them.
+/// The empty tree, by its name in most repositories: under this name it is read as empty in all of them.
 #[must_use]
 pub fn empty_tree() -> Oid {
     Oid::empty_tree(gix::hash::Kind::Sha1)
@@ -767,7 +765,7 @@ pub fn is_empty_tree(id: Oid) -> bool {
     id == Oid::empty_tree(id.kind())
 }
 
-/// The name of a content; `None` for one that was made to have another's name.
+/// The name of a content; `None` for one that was forged to collide with another.
 fn blob_id(hash: gix::hash::Kind, bytes: &[u8]) -> Option<Oid> {
     gix::objs::compute_hash(hash, gix::objs::Kind::Blob, bytes).ok()
 }

@@ -15,7 +15,7 @@ use super::fault;
 
 /// Bytes of objects after which another pack begins: an index of this form has offsets of 31 bits.
 const PACK_BYTES_MAX: usize = 512 * 1024 * 1024;
-/// Number of times that a temporary file is written again after a collection has swept it.
+/// Number of attempts to write a temporary file that a collection removes.
 const TRIES_MAX: usize = 100;
 
 /// An object: its id, kind and content.
@@ -73,7 +73,7 @@ fn write_one(directory: &Path, hash: gix::hash::Kind, objects: &[Object<'_>]) ->
 fn publish(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     for _ in 0..TRIES_MAX {
-        // Git's own beginning of such names, so that its `gc` sweeps what a crash leaves. It sweeps this one as well.
+        // Git's own prefix of such names, so that its `gc` removes the remains of a crash. It may remove this one as well.
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let temporary = path.with_file_name(format!("tmp_pack_rc{}-{number}", std::process::id()));
         let written = (|| {
@@ -97,7 +97,7 @@ fn publish(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     Err(std::io::Error::other("another program removes each pack before it has its name"))
 }
 
-/// Returns a pack but for its checksum, and where its objects are.
+/// Returns a pack without its checksum, and the places of its objects.
 fn pack_of(objects: &[Object<'_>]) -> std::io::Result<(Vec<u8>, Vec<Packed>)> {
     let mut pack = b"PACK\0\0\0\x02".to_vec();
     pack.extend_from_slice(&number(objects.len())?.to_be_bytes());
@@ -110,7 +110,8 @@ fn pack_of(objects: &[Object<'_>]) -> std::io::Result<(Vec<u8>, Vec<Packed>)> {
             Kind::Blob => 3,
             Kind::Tag => 4,
         };
-        // Four bits of the size beside the kind, then seven in each byte; the first bit says that there are more.
+        // The byte with the kind has four bits of the size, each further byte has seven; the first bit means that more bytes
+        // follow.
         let (mut byte, mut size) = (kind << 4 | (bytes.len() & 15) as u8, bytes.len() >> 4);
         while size > 0 {
             pack.push(byte | 0x80);

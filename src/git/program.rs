@@ -1,4 +1,4 @@
-//! Git's own program, for what it does better than a library: merging trees, and moving a branch that is checked out.
+//! Git's own program, for the tasks that it does better than a library: merging trees, and moving a branch that is checked out.
 //!
 //! Merges run in a bare directory of ours with a configuration of ours; the repository's objects are only read through it.
 //! So neither the repository's nor the user's configuration is read, and no merge driver, filter or hook runs. Only
@@ -67,16 +67,16 @@ impl Program {
         Some(Self { path: found.into_iter().find(|path| path.is_file())?, env })
     }
 
-    /// Merges two commits as `git merge` would, in memory: neither a reference nor a work tree changes. `base` stands in
-    /// for their merge base. `bare` is a directory that [`make_bare`] made; new objects go there.
+    /// Merges two commits as `git merge` would, in memory: neither a reference nor a work tree changes. `base` replaces their
+    /// merge base. `bare` is a directory that [`make_bare`] made; new objects go there.
     ///
     /// # Errors
-    /// Git can't be run, or says that it can't merge them.
+    /// Git can't be run, or can't merge them.
     pub fn merge(&self, bare: &Path, base: Option<Oid>, (ours, theirs): (Oid, Oid)) -> Result<Merged, GitError> {
         self.merge_as(bare, base, [&ours.to_string(), &theirs.to_string()])
     }
 
-    /// Merges as [`Program::merge`] does, and calls the sides by names where both changed the same lines.
+    /// Merges as [`Program::merge`] does, and names the sides in the marks of conflicts.
     ///
     /// # Errors
     /// As of [`Program::merge`].
@@ -87,7 +87,8 @@ impl Program {
         [ours, theirs]: [(&str, Oid); 2],
     ) -> Result<Merged, GitError> {
         let called = |(name, id): (&str, Oid)| {
-            // What isn't a branch, such as HEAD~1, goes by the commit's own name; so does what git would take for an option or a commit.
+            // A side that isn't a branch, such as HEAD~1, is named by its commit; so is a name that git would read as an option
+            // or a commit.
             let is_misread = name.starts_with('-') || name.len() >= 40 && name.bytes().all(|b| b.is_ascii_hexdigit());
             let full = FullName::try_from(format!("refs/heads/{name}")).ok();
             let path =
@@ -179,8 +180,8 @@ impl Program {
         if ran.status == Some(0) { Ok(()) } else { Err(GitError::Other(ran.err.trim().replace('\n', " "))) }
     }
 
-    /// The tree of a checkout as it is now, with the new files that git doesn't ignore. `bare` is a directory that [`make_bare`] made,
-    /// which gets the objects, and `index` is where a private index is written; the checkout's own is only read.
+    /// The current tree of a checkout, with the new files that git doesn't ignore. `bare` is a directory that [`make_bare`] made,
+    /// which gets the objects, and `index` is the path of a private index; the checkout's own index is only read.
     ///
     /// # Errors
     /// Git's own words.
@@ -239,7 +240,7 @@ impl Program {
         asks.args(["rev-parse", "--path-format=absolute", "--git-path", "hooks"]);
         let ran = run(asks)?;
         let hooks = PathBuf::from(OsStr::from_bytes(ran.out.trim_ascii_end()));
-        // Git runs no other ones.
+        // Git runs only executable ones.
         let runs =
             |name: &str| std::fs::metadata(hooks.join(name)).is_ok_and(|it| it.is_file() && it.mode() & 0o111 != 0);
         Ok(ran.status == Some(0) && ["pre-commit", "commit-msg"].into_iter().any(runs))
@@ -311,7 +312,7 @@ pub fn make_bare(path: &Path, repo: &Repo) -> std::io::Result<()> {
     alternates.push(b'\n');
     std::fs::write(path.join("objects/info/alternates"), alternates)?;
     if repo.is_shallow() {
-        // Git looks for the parents of its oldest commits otherwise.
+        // Otherwise git would look for the parents of its oldest commits.
         std::fs::copy(repo.common_dir().join("shallow"), path.join("shallow"))?;
     }
     std::fs::write(path.join("HEAD"), "ref: refs/heads/none\n")?;
@@ -326,13 +327,13 @@ fn run(command: Command) -> Result<Ran, GitError> {
     run_with(command, b"")
 }
 
-/// Runs git with a short input: no more than a pipe takes at once.
+/// Runs git with a short input, which must fit into a pipe's buffer.
 pub(super) fn run_with(mut command: Command, input: &[u8]) -> Result<Ran, GitError> {
     let deadline = Instant::now() + TIME;
     let stdin = if input.is_empty() { Stdio::null() } else { Stdio::piped() };
     let mut child = command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map_err(other)?;
     if let Some(mut pipe) = child.stdin.take() {
-        // Git that has ended already says why.
+        // If git has already ended, its output has the reason.
         let _ = pipe.write_all(input);
     }
     // Git has ended when both of its outputs have: no look at it in between is needed.
@@ -359,8 +360,8 @@ pub(super) fn run_with(mut command: Command, input: &[u8]) -> Result<Ran, GitErr
     Ok(Ran { status: status.code(), out, err: String::from_utf8_lossy(&err).into_owned() })
 }
 
-/// Reads the messages of git-merge-tree(1): how many paths one is about, these paths, its type, and the message. Gives the conflicts
-/// among them.
+/// Reads the messages of git-merge-tree(1): the number of paths, the paths, the type, and the message of each. Returns the
+/// conflicts among them.
 fn conflict_kinds<'o>(mut parts: impl Iterator<Item = &'o [u8]>) -> Vec<(Vec<PathBuf>, String)> {
     let mut kinds = Vec::new();
     while let Some(count) = parts.next().and_then(|it| std::str::from_utf8(it).ok()?.parse::<usize>().ok()) {

@@ -6,7 +6,7 @@ use gix::ObjectId;
 use gix::objs::Kind;
 use parking_lot::Mutex;
 
-/// Batches that are held, and their bytes all together: the newest, and those that nothing names yet.
+/// Limit on the batches in memory, and on their total bytes: the newest ones, and those that are still unreferenced.
 const HELD_MAX: usize = 8;
 const HELD_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Bytes of a newest batch that is held.
@@ -49,7 +49,7 @@ impl Recent {
         all.drain(..first);
     }
 
-    /// Does something with the batches that have this object, which a reference names from now on.
+    /// Calls `act` with the batches that have this object, which are referenced from now on.
     pub(super) fn name<E>(&self, id: ObjectId, act: impl Fn(&WrittenBatch) -> Result<(), E>) -> Result<(), E> {
         let mut all = self.all.lock();
         all.iter_mut().filter(|(batch, _)| batch.objects.contains_key(&id)).try_for_each(|(batch, is_named)| {
@@ -58,7 +58,7 @@ impl Recent {
         })
     }
 
-    /// Does something with each batch.
+    /// Calls `act` with each batch.
     pub(super) fn each<E>(&self, act: impl Fn(&WrittenBatch) -> Result<(), E>) -> Result<(), E> {
         self.all.lock().iter().try_for_each(|(batch, _)| act(batch))
     }
@@ -68,7 +68,7 @@ impl Recent {
         self.all.lock().iter().any(|(batch, _)| batch.objects.contains_key(&id))
     }
 
-    /// Number of batches that are held.
+    /// Number of batches in memory.
     #[cfg(test)]
     pub(super) fn count(&self) -> usize {
         self.all.lock().len()

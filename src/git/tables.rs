@@ -1,5 +1,5 @@
-//! References in tables (reftable), which the library can't read: by git's program, a process for each question. Its
-//! configuration comes from the repository, and none of the hooks that could run are.
+//! References in tables (reftable), which the library can't read: git's program answers each query in a process of its own. Its
+//! configuration comes from the repository, and none of the hooks that could run does.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -28,7 +28,7 @@ fn failed(ran: &Ran) -> GitError {
 }
 
 impl Tables {
-    /// Those of the repository with this directory; `None` if git isn't installed.
+    /// The references of the repository with this directory; `None` if git isn't installed.
     pub(super) fn of(git_dir: &Path) -> Option<Self> {
         let git = Program::find(&BTreeMap::new())?.path;
         Some(Self { git, git_dir: git_dir.to_owned() })

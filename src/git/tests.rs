@@ -104,7 +104,7 @@ fn a_reference_moves_only_from_where_it_is_expected() {
     );
     assert!(matches!(scene.repo.swap(name, Some(two), Some(first), &who()), Err(GitError::Moved { .. })));
     scene.repo.swap(name, Some(one), Some(two), &who()).expect("moved");
-    // One that was deleted meanwhile doesn't come back.
+    // A reference that was deleted meanwhile isn't restored.
     git(scene.dir.path(), &["update-ref", "-d", name]);
     assert!(matches!(scene.repo.swap(name, Some(two), Some(one), &who()), Err(GitError::Moved { is: None, .. })));
     assert_eq!(scene.repo.tip(name), Ok(None));
@@ -141,7 +141,7 @@ fn a_reference_moves_although_others_lock_it_or_remove_its_folder() {
                 for folder in folders {
                     let _ = std::fs::remove_dir(folder);
                 }
-                // Without a pause a busy machine gives the other side no moment between two removals.
+                // Without a pause, a busy machine would leave the other side no time between two removals.
                 std::thread::park_timeout(Duration::from_micros(200));
             }
         });
@@ -210,7 +210,7 @@ fn a_merge_is_gits_and_changes_nothing_until_it_is_for_good() {
     let gone = scene.commit(&[first], &[("a.txt", None), ("src/b.txt", Some("new\n"))]);
     let merged = program.merge(scratch.path(), None, (gone, against)).expect("merged");
     assert_eq!(merged.conflicts, [Conflict { path: "a.txt".into(), kind: "modify/delete".into() }]);
-    // A branch goes by its name in the marks, and what can't be the name of one by the commit's.
+    // The marks have the name of a branch, and for a side that can't be a branch the name of the commit.
     let other = first.to_string();
     for (name, is_shown) in [
         ("main", true),
@@ -316,7 +316,7 @@ fn what_is_put_into_a_pack_is_gits_own() {
         assert!(listed.contains(&format!("{id} blob   {}", bytes.len())), "{id}: {listed}");
         assert_eq!(scene.repo.blob(*id, 100_000).expect("found"), *bytes);
     }
-    // The same once more changes nothing.
+    // Repeating it changes nothing.
     pack::write(&objects, hash, &all).expect("written");
     git(scene.dir.path(), &["fsck", "--strict", "--no-dangling"]);
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::files::read_plain;
 
-/// Bytes that are read of a file of git's that holds a name or a few.
+/// Limit on a small file of git's with one or a few names, in bytes.
 const TEXT_BYTES_MAX: u64 = 64 * 1024;
 
 /// Use of a branch by a work tree, at its place.
@@ -12,7 +12,7 @@ const TEXT_BYTES_MAX: u64 = 64 * 1024;
 pub enum BranchUse {
     /// The branch is checked out.
     CheckedOut(PathBuf),
-    /// A rebase that isn't finished will move it.
+    /// An unfinished rebase will move it.
     Rebased(PathBuf),
     /// A bisection began at it.
     Bisected(PathBuf),

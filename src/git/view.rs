@@ -1,7 +1,7 @@
 //! The library's view of a repository, and its handles: one for each thread that reads just now.
 //!
-//! The library can bring its view of the packs up to date by itself, but its list of them has a fixed length, and it panics if they
-//! come and go fast. So it never does: the repository is opened once more when something isn't found and packs have come or gone.
+//! The library can update its view of the packs itself, but its list of them has a fixed length, and it panics if they change
+//! fast. Therefore this is disabled: the repository is opened again if something isn't found and packs have changed.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
@@ -10,9 +10,9 @@ use std::time::{Duration, SystemTime};
 
 use parking_lot::Mutex;
 
-/// Time after which a directory's time of change says that nothing else has changed it since.
+/// Age of a directory's modification time from which on no later change can have the same time.
 const SETTLED: Duration = Duration::from_millis(100);
-/// Number of times that something is looked for again.
+/// Number of times that a search is repeated.
 const LOOKS_MAX: usize = 5;
 /// Number of directories of objects whose packs are watched.
 const ALTERNATES_MAX: usize = 16;
@@ -26,22 +26,22 @@ pub(super) struct View {
 
 struct State {
     repo: gix::ThreadSafeRepository,
-    /// The times at which packs had come or gone when it was opened; `None` if one was just before.
+    /// The times of the last changes of packs when it was opened; `None` if one was too recent.
     changed: Option<Vec<SystemTime>>,
-    /// The handles that no thread uses.
+    /// The idle handles.
     handles: Vec<gix::Repository>,
     /// Number of times that it was opened again: older handles aren't used any more.
     number: u64,
 }
 
-/// Options of opening a repository: only its own configuration counts, and objects are read as they were committed, whatever
-/// `git replace` puts in their place.
+/// Options for opening a repository: only its own configuration applies, and objects are read as they were committed, whatever
+/// `git replace` substitutes for them.
 pub(super) fn as_committed() -> gix::open::Options {
     gix::open::Options::isolated().config_overrides(["core.useReplaceRefs=false"])
 }
 
 impl View {
-    /// Returns a view of a repository from which no object was read yet.
+    /// Returns a view of a repository before its first object was read.
     pub(super) fn of(repo: gix::Repository, git_dir: PathBuf, common_dir: &Path) -> Self {
         let packs = packs_of(common_dir.join("objects"));
         // The packs are listed when the first object is read.
@@ -64,14 +64,14 @@ impl View {
         done
     }
 
-    /// Looks for something in the objects, and again if it isn't found while packs come and go: one may go between the list and its
-    /// opening.
+    /// Searches in the objects, and again if nothing is found while packs change: one may disappear after it was listed and
+    /// before it is opened.
     pub(super) fn find<T>(&self, look: impl Fn(&gix::Repository) -> Option<T>) -> Option<T> {
         let first = self.with(&look);
         first.or_else(|| (0..LOOKS_MAX).take_while(|_| self.renew()).find_map(|_| self.with(&look)))
     }
 
-    /// Opens the repository once more, unless the packs have long been the same as before. Returns whether it did.
+    /// Opens the repository again, unless the packs haven't changed for a while. Returns whether it did.
     pub(super) fn renew(&self) -> bool {
         let mut state = self.state.lock();
         let changed = changed(&self.packs);
@@ -104,7 +104,7 @@ fn packs_of(objects: PathBuf) -> Vec<PathBuf> {
     all.into_iter().map(|objects| objects.join("pack")).collect()
 }
 
-/// The times at which packs came or went. `None` if one was just now, so that more may come at what counts as the same time.
+/// The times of the last changes of packs. `None` if one is too recent, since more changes could have the same time.
 fn changed(packs: &[PathBuf]) -> Option<Vec<SystemTime>> {
     let changed = |packs: &PathBuf| {
         let Ok(about) = std::fs::metadata(packs) else { return Some(SystemTime::UNIX_EPOCH) };

@@ -23,15 +23,15 @@ use super::{Entry, GitError, Identity, Mode, Objects, Oid, Repo, durable, fault,
 
 /// Threads that wait for the disk at once: it takes many files in hardly more than the time of one.
 const SYNCING_THREADS: usize = 8;
-/// Time after which git takes the note of a collection on another machine for one that was left behind.
+/// Age from which on git considers the note of a collection on another machine abandoned.
 const LEFT_BEHIND: Duration = Duration::from_hours(12);
-/// Number of times that the folder of an object is made again after somebody removed it.
+/// Number of times that the folder of an object is made again if others remove it.
 const FOLDER_TRIES_MAX: usize = 100;
 
 /// The new entry at a path: a file, a link or another repository's commit; `None` removes it.
 pub type TreeEdit = (PathBuf, Option<(Mode, Oid)>);
 
-/// A commit that is to be made.
+/// A commit to make.
 #[derive(Clone, Debug)]
 pub struct NewCommit {
     /// Its tree.
@@ -54,7 +54,7 @@ pub struct Batch<'r> {
     new: HashMap<Oid, (Kind, Vec<u8>)>,
     /// The new ones, each after all that it names.
     order: Vec<Oid>,
-    /// Those that the repository has: perhaps no reference names them, and a `git gc` removes them.
+    /// Objects that the repository already has: they may be unreferenced, and a `git gc` could remove them.
     known: Vec<Oid>,
 }
 
@@ -109,7 +109,7 @@ impl Batch<'_> {
     /// Adds a blob.
     ///
     /// # Errors
-    /// The content was made to have another's name.
+    /// The content was forged to collide with another.
     pub fn blob_of(&mut self, bytes: &[u8]) -> Result<Oid, GitError> {
         self.add(Kind::Blob, bytes.to_vec())
     }
@@ -131,7 +131,7 @@ impl Batch<'_> {
         Ok(self.tree_of(Some(base), &top)?.unwrap_or_else(|| Oid::empty_tree(self.repo.hash())))
     }
 
-    /// Adds a subtree; `None` if nothing is left of it.
+    /// Adds a subtree; returns `None` if it is empty.
     fn tree_of(&mut self, base: Option<Oid>, node: &Node) -> Result<Option<Oid>, GitError> {
         let mut entries: BTreeMap<Vec<u8>, (Mode, Oid)> = BTreeMap::new();
         if let Some(base) = base {
@@ -198,7 +198,7 @@ impl Batch<'_> {
     /// An object can't be read.
     pub fn add_from(&mut self, other_repo: &Repo, id: Oid) -> Result<(), GitError> {
         self.repo.view.renew();
-        // Each object is seen twice: on the way to what it names, and on the way back.
+        // Each object is visited twice: before the objects that it names, and after them.
         let mut waiting = vec![(id, None)];
         while let Some((id, object)) = waiting.pop() {
             if self.new.contains_key(&id) || self.repo.has_known(id) {
@@ -234,7 +234,7 @@ impl Batch<'_> {
         self.order.len()
     }
 
-    /// Returns whether none is new.
+    /// Returns whether there are no new objects.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.order.is_empty()
@@ -244,7 +244,7 @@ impl Batch<'_> {
     /// in memory for a while, since nothing names them yet: see [`Repo::secure`].
     ///
     /// # Errors
-    /// One can't be written; those that were are harmless, since nothing names them.
+    /// One can't be written; the others are harmless, since they are unreferenced.
     pub fn settle(self) -> Result<(), GitError> {
         self.write_files(true)?;
         self.repo.recent.push(WrittenBatch { objects: self.new, order: [self.known, self.order].concat() });
@@ -303,8 +303,8 @@ impl Batch<'_> {
 }
 
 impl Batch<'_> {
-    /// Gives an object its own name, and notes the folders that are to be synced. A `git gc --prune=now` may have removed its
-    /// temporary file; then it is written once more.
+    /// Moves an object to its final name, and notes the folders to sync. A `git gc --prune=now` may have removed its temporary
+    /// file; then it is written again.
     fn publish(
         &self,
         objects: &Path,
@@ -332,11 +332,11 @@ impl Batch<'_> {
     }
 }
 
-/// Protection from collections: a `git gc --prune=now` that looked at the references before one of ours moved removes what only
-/// that one names, as far as it lies in files of its own, or in packs that were there when it looked.
+/// Protection from collections: a `git gc --prune=now` that read the references before one of ours moved removes the objects that
+/// only this one names, if they are loose, or in packs that existed when it read them.
 impl Repo {
-    /// Makes sure that what a commit of this process has survives a `git gc` that runs: it is put into a new pack. To be called once
-    /// a reference names it.
+    /// Makes sure that the objects of a commit of this process survive a running `git gc`: they are put into a new pack. This
+    /// must be called once a reference names the commit.
     ///
     /// # Errors
     /// An object can't be written.
@@ -345,7 +345,7 @@ impl Repo {
         self.recent.name(commit, |batch| if is_collecting { self.pack(batch) } else { self.write_missing(batch) })
     }
 
-    /// Writes objects again that have gone, as far as this process wrote them of late.
+    /// Writes missing objects again, if this process wrote them recently.
     ///
     /// # Errors
     /// One can't be written.
@@ -353,7 +353,7 @@ impl Repo {
         self.recent.each(|batch| self.write_missing(batch))
     }
 
-    /// Returns whether a `git gc` is at work. One that was killed leaves its note, which counts as git counts it.
+    /// Returns whether a `git gc` is running. A killed one leaves its note, which is judged as git judges it.
     #[must_use]
     pub fn is_collecting(&self) -> bool {
         let path = self.common_dir().join("gc.pid");
@@ -387,8 +387,8 @@ impl Repo {
 /// Longest commit that is read at once, in bytes.
 const COMMIT_BYTES_MAX: u64 = 1024 * 1024;
 
-/// Reads a commit that lies in a file of its own; `None` if it doesn't, or is something else: the library looks further then.
-/// A session's turns are such files until somebody packs them, and a log reads all of them.
+/// Reads a commit from a loose file; returns `None` if there is no such file, or it is something else: then the library searches.
+/// A session's turns are loose until they are packed, and a log reads all of them.
 pub(super) fn loose_commit(objects: &Path, id: Oid) -> Option<Vec<u8>> {
     let packed = std::fs::read(place(objects, id)).ok()?;
     let mut bytes = Vec::with_capacity(packed.len() * 3);
@@ -403,7 +403,7 @@ pub(super) fn place(objects: &Path, id: Oid) -> PathBuf {
     objects.join(&hex[..2]).join(&hex[2..])
 }
 
-/// An object that has a temporary name; the name goes if it isn't published.
+/// An object with a temporary name, which is removed unless the object is published.
 struct Ready {
     temporary: PathBuf,
     path: PathBuf,
@@ -425,7 +425,7 @@ impl Ready {
         }
         let folder = path.parent().unwrap_or(objects);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        // Git's own name for such files, so that its `gc` sweeps what a crash leaves.
+        // Git's own prefix of such names, so that its `gc` removes the remains of a crash.
         let temporary = folder.join(OsStr::new(&format!("tmp_obj_rc{}-{number}", std::process::id())));
         let mut tries = 0;
         let file = loop {
@@ -455,7 +455,7 @@ impl Ready {
         Ok(Some(ready))
     }
 
-    /// Gives it its own name. Returns the folder, whose entry isn't on the disk yet.
+    /// Moves it to its final name. Returns the folder, whose entry isn't on the disk yet.
     fn publish(self) -> std::io::Result<Option<PathBuf>> {
         fault::write()?;
         std::fs::rename(&self.temporary, &self.path)?;
@@ -471,7 +471,7 @@ impl Drop for Ready {
     }
 }
 
-/// A tree that is being made.
+/// A tree in progress.
 #[derive(Default)]
 struct Node {
     below: BTreeMap<Vec<u8>, Node>,

@@ -1,5 +1,5 @@
-//! A disk that loses unsynced writes in a power cut. A process of a test notes in a folder what it has waited for; the test
-//! then makes of the files what the disk would have.
+//! A disk that loses unsynced writes in a power failure. A process of a test records in a folder what it has synced; the test
+//! then reduces the files to what the disk would have.
 
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 /// The variable that names the folder of the notes.
 pub const NOTES: &str = "REEDCLAW_TEST_SYNCED";
 
-/// The part of unsynced writes that a power cut leaves.
+/// The unsynced data that survives a power failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
     /// Nothing: neither names nor contents.
@@ -45,7 +45,7 @@ fn name(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// Returns what is at a path: the names of a folder, or the bytes of a file.
+/// Returns the content at a path: the names of a folder, or the bytes of a file.
 fn content(path: &Path) -> Value {
     if path.is_dir() {
         entries(path).iter().map(|it| (name(it), Value::from(inode(it)))).collect::<serde_json::Map<_, _>>().into()
@@ -54,11 +54,11 @@ fn content(path: &Path) -> Value {
     }
 }
 
-/// Notes that `path` is on the disk as it is now.
+/// Records that the current state of `path` is on the disk.
 pub fn note(path: &Path) {
     static NEXT: Mutex<u64> = Mutex::new(0);
     let Some(notes) = std::env::var_os(NOTES) else { return };
-    // A later note must not say less than an earlier one of another thread.
+    // A later note must not contain less than an earlier one of another thread.
     let mut next = NEXT.lock();
     let note = json!([inode(path), content(path)]).to_string();
     let place = Path::new(&notes).join(format!("{next:06}"));
@@ -68,7 +68,7 @@ pub fn note(path: &Path) {
     let _ = std::fs::rename(place.with_extension("new"), place);
 }
 
-/// A place as it is on the disk, by inode.
+/// The content of a disk at a place, by inode.
 pub struct Disk {
     at: PathBuf,
     known: HashMap<String, Value>,
@@ -86,7 +86,7 @@ impl Disk {
         Self { at: at.to_owned(), known }
     }
 
-    /// Makes the files those that a power cut leaves after what the notes say was waited for.
+    /// Changes the files to the state that a power failure leaves after the syncs in the notes.
     pub fn cut(mut self, notes: &Path, cut: Cut) {
         let mut all = entries(notes);
         all.retain(|it| it.extension().is_none());
@@ -124,7 +124,7 @@ impl Disk {
             let inode = inode.as_str().unwrap_or_default();
             match self.known.get(inode) {
                 _ if inode.starts_with(FOLDER) => self.known_below(inode, &at.join(name), left),
-                // The name of an unsynced file may be there.
+                // The name of an unsynced file may exist.
                 known => left.push((at.join(name), Some(known.and_then(|_| self.bytes(inode)).unwrap_or_default()))),
             }
         }
