@@ -51,7 +51,7 @@ impl Counter {
     /// Counts the tokens, if there is an exact way.
     pub(super) fn count(&self, endpoint: &Endpoint, what: Countable<'_>, cancel: &Cancel) -> Option<Count> {
         let encoding = Encoding::of_model(&endpoint.model);
-        // A model of that name elsewhere than at OpenAI may be another.
+        // A model with such a name at another server than OpenAI's may be a different one.
         if let Some(encoding) = encoding.filter(|_| endpoint.reach() == super::Reach::Internet) {
             return Some(by_vocabulary(encoding, &endpoint.model, what));
         }
@@ -89,11 +89,11 @@ impl Counter {
         if let Some(facts) = &*facts {
             return facts.is_llama;
         }
-        // No answer says nothing: it is asked again.
+        // Without an answer nothing is known, so it is asked again.
         let Some(props) = ask(endpoint, "/props", None, cancel) else { return false };
         let settings = props.get("default_generation_settings");
         let is_llama = settings.is_some() || props.get("chat_template").is_some();
-        // Of a server that answers several at once: what each of them has.
+        // A server that answers several requests at once reports the window of each.
         let window = settings.and_then(|settings| settings.get("n_ctx")?.as_u64()).filter(|tokens| *tokens > 0);
         let drops_tools = props.pointer("/chat_template_caps/supports_tools") == Some(&Value::Bool(false));
         let sees = props.pointer("/modalities/vision").and_then(Value::as_bool);
@@ -101,7 +101,7 @@ impl Counter {
     }
 }
 
-/// Returns whether a server says that it is at work: one of its slots computes. Only llama.cpp's servers say so.
+/// Returns whether a server reports that it is working: one of its slots computes. Only llama.cpp's servers report this.
 pub(super) fn is_working(endpoint: &Endpoint, cancel: &Cancel) -> bool {
     let slots = ask(endpoint, "/slots", None, cancel);
     let computes = |slot: &Value| slot.get("is_processing") == Some(&Value::Bool(true));
@@ -190,7 +190,7 @@ fn exchange(
         }
     };
     if response.status().as_u16() == 503 {
-        // Busy with loading its model: it says nothing yet.
+        // It is busy loading its model, so nothing is known yet.
         return None;
     }
     if !response.status().is_success() {

@@ -16,8 +16,8 @@ use crate::proto::Failure;
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Longest wait for the first piece: a long prompt on a slow processor takes minutes before its first token.
 pub const FIRST_BYTE_TIMEOUT: Duration = Duration::from_secs(300);
-/// Longest wait for it from a server that says that it is at work: a processor alone reads a full window of 32,000 tokens in
-/// about that.
+/// Longest wait for the first piece from a server that reports that it is working: a processor without a GPU reads a full window
+/// of 32,000 tokens in about that time.
 pub const BUSY_TIMEOUT: Duration = Duration::from_secs(1800);
 /// Longest silence in the middle of an answer.
 pub const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
@@ -98,7 +98,7 @@ impl fmt::Debug for KeyReader {
 /// The protocol of a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Protocol {
-    /// OpenAI's chat completions, and everybody's who took them over.
+    /// OpenAI's chat completions, and all servers that adopted them.
     #[default]
     OpenAi,
     /// OpenAI's Responses.
@@ -174,7 +174,7 @@ pub enum Thinking {
     Medium,
     /// Most.
     High,
-    /// So many tokens at most.
+    /// At most this number of tokens.
     Tokens(u64),
 }
 
@@ -249,7 +249,7 @@ pub struct Endpoint {
     pub connect_timeout: Duration,
     /// Longest wait for the answer to begin.
     pub first_byte_timeout: Duration,
-    /// Longest wait for that from a server which says that it is at work.
+    /// Longest wait for that from a server that reports that it is working.
     pub busy_timeout: Duration,
     /// Longest silence once it has begun.
     pub idle_timeout: Duration,
@@ -302,7 +302,7 @@ impl Endpoint {
         self.address(Ask::Stream(&self.model)).map(|address| address.url)
     }
 
-    /// Tells how far a request to it goes; an address that can't be read is nowhere near.
+    /// Returns the distance of a request to it; an address that can't be parsed counts as far away.
     #[must_use]
     pub fn reach(&self) -> Reach {
         self.address(Ask::Models).map_or(Reach::Internet, |address| address.reach())

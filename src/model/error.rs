@@ -42,7 +42,7 @@ pub enum Fault {
     /// A rule of ours forbids to send it: a budget.
     #[error("{}", .0.message)]
     NotAllowed(
-        /// The rule's words.
+        /// The rule's message.
         Failure,
     ),
     /// The server's port is closed.
@@ -189,7 +189,7 @@ pub enum Fault {
         /// The problem with it.
         why: String,
     },
-    /// Ours.
+    /// An internal error.
     #[error("the request could not be run: {why}")]
     Internal {
         /// The cause.
@@ -203,7 +203,7 @@ impl Fault {
         format!("{self:?}").chars().take_while(|c| c.is_alphanumeric()).collect()
     }
 
-    /// The status of HTTP that it came with, if one did.
+    /// The HTTP status of the failure, if there was one.
     pub(super) fn status(&self) -> Option<u16> {
         match self {
             Self::Unauthorized { status, .. }

@@ -1,8 +1,8 @@
 //! Models and how they are asked: the providers, their wires, streams, errors, retries and fall-backs. It must not know of
 //! a conversation's upkeep, of storage or of the terminal, and never prints.
 //!
-//! A request to a server runs on a thread of its own; what it hears comes through a bounded channel, so that the caller
-//! can turn away at once, wherever the other side hangs. [`Provider`] is the one way that the rest of the program asks.
+//! A request to a server runs on a thread of its own; its results come through a bounded channel, so that the caller can stop at
+//! once, wherever the other side hangs. [`Provider`] is the only interface for the rest of the program.
 //!
 //! ```no_run
 //! use reedclaw::model::{Cancel, ChatEvent, Crossing, Endpoint, Provider, Request, Sending, Server, Sink};

@@ -45,7 +45,7 @@ pub trait Sink {
     /// The reason against sending: [`super::Fault::NotAllowed`].
     fn permit(&mut self, sending: &Sending<'_>) -> Result<Option<u64>, Failure>;
 
-    /// Asks the person whether a request may go to a more distant model; false if nobody can be asked.
+    /// Asks the person whether a request may go to a more distant model; false if no person can be asked.
     fn consent(&mut self, crossing: &Crossing) -> bool;
 }
 
@@ -126,7 +126,7 @@ pub struct Capabilities {
     pub images: Option<bool>,
     /// Marks the part that the server may cache.
     pub caching: bool,
-    /// Its thoughts go back to it unchanged.
+    /// Its thoughts must be sent back unchanged.
     pub keeps_state: bool,
     /// The window: limit of a request and its answer together, if known.
     pub context_tokens: Option<u64>,

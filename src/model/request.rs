@@ -11,7 +11,7 @@ pub use crate::proto::{Image, Task, Usage};
 /// Characters as long as a picture: providers count 700 to 1,600 tokens for one of usual size.
 const IMAGE_CHARS: u64 = 4 * 1_200;
 
-/// One question with all that goes with it.
+/// One question with its whole context.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Request {
     /// The system prompt, if there is one.
@@ -70,7 +70,7 @@ pub struct Tool {
     pub schema: String,
 }
 
-/// A model's wish to have a tool called.
+/// A model's request to call a tool.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ToolCall {
     /// The id that its result refers to.
@@ -146,7 +146,7 @@ pub struct Stop {
 /// The reasons for which answers end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StopReason {
-    /// The model had said all.
+    /// The model has finished.
     #[default]
     Done,
     /// The limit of tokens was reached.
@@ -157,7 +157,7 @@ pub enum StopReason {
     Filtered,
     /// The context is full.
     ContextFull,
-    /// Wants to go on when it is sent back as it is.
+    /// Paused: the model continues when its answer is sent back unchanged.
     Paused,
     /// Another reason, in the server's word.
     Other,

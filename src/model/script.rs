@@ -11,7 +11,7 @@ use std::time::Duration;
 pub(crate) enum Step {
     /// Sends bytes and flushes.
     Send(Vec<u8>),
-    /// Waits until the test says go (`Script::go`).
+    /// Waits for the test's signal (`Script::go`).
     Await,
     /// Holds the connection until the client closes it, then reports that (`Script::closed`).
     Hold,
@@ -27,9 +27,9 @@ pub(crate) struct Script {
     pub url: String,
     /// The requests that came, head and body.
     pub requests: Receiver<String>,
-    /// Says go to an `Await`.
+    /// Releases an `Await`.
     pub go: Sender<()>,
-    /// Tells that a held connection was closed by the client.
+    /// Reports that the client closed a held connection.
     pub closed: Receiver<()>,
 }
 
@@ -82,7 +82,7 @@ pub(crate) fn sse_head() -> Step {
     Step::Send(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n".to_vec())
 }
 
-/// One event that says `text`.
+/// One event with `text`.
 pub(crate) fn text_event(text: &str) -> Step {
     let json = serde_json::json!({"choices": [{"index": 0, "delta": {"content": text}, "finish_reason": null}]});
     Step::Send(format!("data: {json}\n\n").into_bytes())

@@ -270,7 +270,7 @@ fn each_silence_has_its_own_limit() {
     assert!(stream.recv_timeout(LONG).is_err(), "the end stays the end");
 }
 
-/// A server that sent `: k` every half second held a question until Ctrl-C, whatever the limits.
+/// A server that sent `: k` every half second blocked a question until Ctrl-C, despite the limits.
 #[test]
 fn comments_and_blank_lines_do_not_extend_the_limits() {
     let short = Duration::from_millis(200);
@@ -360,7 +360,7 @@ fn a_llama_server_tells_its_window() {
     assert_eq!(learnt(&|it| it.protocol = Protocol::Anthropic, props), (None, 0));
 }
 
-/// A template without a place for tools leaves them out in silence; llama.cpp says so of its own.
+/// A template without a place for tools silently leaves them out; llama.cpp reports this for its own.
 #[test]
 fn a_llama_server_whose_template_has_no_tools_gets_none() {
     for (settings, tools) in

@@ -20,7 +20,7 @@ const KNOWN: [(&str, u64); 14] = [
     ("deepseek-reasoner", 64_000),
 ];
 
-/// The window of a model, from the first entry whose beginning fits the name.
+/// The window of a model, from the first entry with a matching prefix.
 pub(super) fn context_tokens(model: &str) -> Option<u64> {
     let name = model.rsplit('/').next().unwrap_or(model).to_ascii_lowercase();
     KNOWN.iter().find(|(begin, _)| name.starts_with(begin)).map(|(_, tokens)| *tokens)

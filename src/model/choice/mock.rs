@@ -51,7 +51,7 @@ impl Mock {
         Self { name: name.to_owned(), script: Some(script), next: Mutex::new(0) }
     }
 
-    /// Makes the model that answers if none is connected: it says so, and how to connect one.
+    /// Makes the model that answers if none is connected: it reports that, and explains how to connect one.
     #[must_use]
     pub fn unconnected() -> Self {
         Self { name: "none".to_owned(), script: None, next: Mutex::new(0) }

@@ -87,8 +87,8 @@ pub struct Models {
 }
 
 impl Models {
-    /// Makes the providers. A model that names itself, by whatever way round, or one that isn't there, goes on without
-    /// that one.
+    /// Makes the providers. A model that names itself, directly or through others, or one that doesn't exist, works without that
+    /// one.
     #[must_use]
     pub fn new(specs: Vec<Spec>) -> Self {
         let mut providers = BTreeMap::new();
@@ -116,8 +116,7 @@ impl Models {
         self.specs.iter().filter_map(endpoint)
     }
 
-    /// The model that a router names for a task, if it is another one than answers by default and no more distant than
-    /// that.
+    /// The model that a router names for a task, if it differs from the default one and isn't more distant.
     #[must_use]
     pub fn for_task(&self, answers: &dyn Provider, task: Task) -> Option<Arc<dyn Provider>> {
         let reach = answers.capabilities().reach;
@@ -126,7 +125,7 @@ impl Models {
             _ => None,
         });
         let mut fits = named.filter(|model| model.capabilities().reach <= reach && model.name() != answers.name());
-        // A router that answers chooses by itself, and may name several in turn.
+        // A router that answers makes its own choice, and may name several in turn.
         let routes = answers.capabilities().kind == "router";
         if routes { None } else { fits.next().cloned() }
     }
@@ -174,7 +173,7 @@ fn make(
             Arc::new(Router::new(name, rules))
         }
     };
-    // Inside a circle a model lacks the one that it was reached from: such a one is built again for itself.
+    // Within a cycle a model lacks the one from which it was reached, so it is built again when it is needed itself.
     if path.is_empty() {
         built.insert(name.to_owned(), Arc::clone(&provider));
     }

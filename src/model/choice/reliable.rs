@@ -53,7 +53,7 @@ impl Provider for Reliable {
     fn capabilities(&self) -> Capabilities {
         let all: Vec<Capabilities> = self.of.iter().map(|model| model.capabilities()).collect();
         let together = Capabilities::of_all("reliable", &all, names(&self.of, ", then "));
-        // The distance of a question without asking anybody.
+        // The distance that a question travels without asking the person.
         let reach = if self.allow_remote { together.reach } else { all.first().map(|it| it.reach).unwrap_or_default() };
         Capabilities { reach, ..together }
     }
@@ -105,7 +105,7 @@ pub(in crate::model) fn empty(name: &str, kind: &'static str, key: &'static str)
     ModelError { model: name.to_owned(), place: String::new(), key_env: None, kind, fault }
 }
 
-/// Sees whether a part of an answer has been heard.
+/// Notices whether a part of the answer has been passed on.
 struct Watched<'a> {
     sink: &'a mut dyn Sink,
     has_begun: bool,

@@ -27,18 +27,19 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Clients whose connection is open and unused, and since when, in Unix milliseconds: the wall clock counts the time that a
-    /// machine sleeps.
+    /// Clients with an open, unused connection, and the time since which it is unused, in Unix milliseconds: the wall clock
+    /// includes the time during which the machine sleeps.
     free: Vec<(ureq::Agent, i64)>,
     /// Questions whose answer is whole but whose response hasn't ended yet.
     ending: Vec<(InUse, i64)>,
-    /// `true` while a thread waits to close what nobody uses.
+    /// `true` while a thread waits to close unused connections.
     closes: bool,
     /// No further question will come.
     is_closed: bool,
 }
 
-/// The HTTP client of a question. Of its two owners, the caller and the request's thread, the first one decides what becomes of it.
+/// The HTTP client of a question. It has two owners, the caller and the request's thread; the first one to take it decides its
+/// fate.
 #[derive(Clone, Debug)]
 pub(in crate::model) struct InUse(Arc<Mutex<Option<ureq::Agent>>>);
 
@@ -47,7 +48,7 @@ impl InUse {
         Self(Arc::new(Mutex::new(Some(agent))))
     }
 
-    /// Closes the connection at once, whatever is on its way.
+    /// Closes the connection at once, even in the middle of a transfer.
     pub(in crate::model) fn hang_up(&self) {
         if let Some(agent) = self.0.lock().take() {
             agent.shutdown();
@@ -78,8 +79,8 @@ impl Connections {
         }
     }
 
-    /// Takes over the connection of a response that has been read to its end. The calling thread may have to stay for a while, to
-    /// close what nobody uses.
+    /// Takes over the connection of a response that has been read to its end. The calling thread may have to wait for a while, to
+    /// close unused connections.
     pub(in crate::model) fn give_back(&self, question: &InUse) {
         let Some(agent) = question.0.lock().take() else { return };
         let mut state = self.0.state.lock();
@@ -99,7 +100,7 @@ impl Connections {
         state.closes = false;
     }
 
-    /// Closes all connections but those of questions that are on their way.
+    /// Closes all connections except those of questions in progress.
     pub(in crate::model) fn close(&self) {
         let mut state = self.0.state.lock();
         state.is_closed = true;
@@ -123,7 +124,7 @@ impl State {
     }
 }
 
-/// Returns whether less than `most` has passed. A clock that was set back says no.
+/// Returns whether less than `most` has passed; false if the clock was set back.
 fn is_younger(since: i64, now: i64, most: Duration) -> bool {
     u64::try_from(now - since).is_ok_and(|age_ms| Duration::from_millis(age_ms) < most)
 }

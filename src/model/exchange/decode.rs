@@ -8,9 +8,9 @@ use crate::model::exchange::sse;
 use crate::model::request::{Response, State};
 use crate::model::wire::{self, ANSWER_BYTES_MAX, Bad, Fresh, Gathered, Problem};
 
-/// Most bytes of one response on the wire: each token comes in some hundred bytes of JSON.
+/// Limit on the bytes of one response on the wire: each token comes in some hundred bytes of JSON.
 pub(in crate::model) const RESPONSE_BYTES_MAX: usize = 256 * 1024 * 1024;
-/// Most bytes of a response that is one JSON object, since it is held whole.
+/// Limit on the bytes of a response that is one JSON object, since it is held as a whole.
 pub(in crate::model) const OBJECT_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Limit for the raw bytes of a response: a stream of some ten thousand tokens.
 const RAW_BYTES_MAX: usize = 4 * 1024 * 1024;
@@ -22,7 +22,7 @@ const SAMPLE_BYTES: usize = 240;
 pub(in crate::model) enum Progress {
     /// The answer may go on.
     More,
-    /// The server said that it is whole.
+    /// The server reported that it is complete.
     Done,
 }
 

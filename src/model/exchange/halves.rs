@@ -8,8 +8,8 @@ pub(super) struct Halves {
 }
 
 impl Halves {
-    /// Returns an event's JSON with no half in it; `None` if there was none. A first half waits for the second, and a
-    /// second one without a first becomes U+FFFD.
+    /// Returns an event's JSON without half characters; `None` if there were none. A first half waits for the second, and a
+    /// second half without a first becomes U+FFFD.
     pub(super) fn join(&mut self, json: &str) -> Option<String> {
         let mut joined = String::with_capacity(json.len());
         let mut rest = json;

@@ -16,7 +16,7 @@ const SERVER_LONGEST: Duration = Duration::from_secs(60);
 pub(in crate::model) fn delay(fault: &Fault, tries: u32, random: u64, now_unix_ms: i64) -> Option<Duration> {
     let wish = match fault {
         Fault::RateLimited { retry_after, .. } | Fault::Server { retry_after, .. } => retry_after.as_deref(),
-        // Nothing of the answer was shown before it broke off, or it wouldn't be asked for again.
+        // No part of the answer was shown before it broke off; otherwise it isn't requested again.
         Fault::ClosedEarly | Fault::Cut => None,
         _ => return None,
     };

@@ -92,8 +92,8 @@ impl Server {
         *without != before
     }
 
-    /// Asks once, or again on a new connection if the server had closed the one that was left open. `has_begun` becomes true with the first
-    /// piece of text.
+    /// Asks once, or again on a new connection if the server had closed the one that was left open. `has_begun` becomes true with
+    /// the first piece of text.
     fn once(
         &self,
         endpoint: &Endpoint,
@@ -114,7 +114,7 @@ impl Server {
         }
     }
 
-    /// Passes on what a stream brings until it ends.
+    /// Passes on the events of a stream until it ends.
     fn follow(
         stream: &mut Stream,
         endpoint: &Endpoint,
@@ -202,7 +202,7 @@ impl Provider for Server {
     fn chat(&self, request: &Request, sink: &mut dyn Sink) -> Result<Response, Box<ModelError>> {
         let failed = |fault: Fault| Box::new(ModelError::of(&self.endpoint, fault));
         let endpoint = self.ready(sink).map_err(failed)?;
-        // The rooms above can't hide a key that was read just now.
+        // The callers of this room can't hide a key that was only just read.
         let hidden = endpoint.key.as_ref().and_then(|key| request.without(key));
         let request = hidden.as_ref().unwrap_or(request);
         let limited = self.permitted(&endpoint, request, sink).map_err(failed)?;

@@ -15,7 +15,7 @@ use crate::model::wire::{self, Without};
 
 /// Pieces that wait between the request's thread and the caller; when full, the thread waits and so does the server.
 const PIECES_WAITING_MAX: usize = 64;
-/// Interval of asking a server that is at work whether it still is.
+/// Interval for asking a server that is working whether it still is.
 const WORK_LOOK: Duration = Duration::from_secs(30);
 /// Longest single wait if the caller names none: only a bound for the clock's arithmetic, no polling.
 const WAIT_MAX: Duration = Duration::from_secs(24 * 60 * 60);
@@ -27,7 +27,7 @@ pub enum Piece {
     Text(String),
     /// More of its thoughts, raw.
     Thought(String),
-    /// The time for the answer to begin is over, but the server says that it is at work: it has this long in all.
+    /// The time for the answer to begin is over, but the server reports that it is working: it has this long in all.
     AtWork(Duration),
     /// The answer is whole.
     Done(Box<Response>),
@@ -58,13 +58,13 @@ pub struct Stream {
     first_byte_timeout: Duration,
     busy_timeout: Duration,
     idle_timeout: Duration,
-    /// The check whether the server is at work, and the time until which its last answer counts.
+    /// The check whether the server is working, and the time until which it may extend the wait.
     works: Option<(Works, Instant)>,
-    /// `true` if the answer has more time because the server said so.
+    /// `true` if the answer has more time because the server is working.
     is_extended: bool,
 }
 
-/// Asks whether a server is at work.
+/// Asks whether a server is working.
 struct Works(Box<dyn Fn() -> bool + Send>);
 
 impl std::fmt::Debug for Works {
@@ -85,8 +85,9 @@ enum Phase {
     Ended(Result<Box<Response>, Fault>),
 }
 
-/// Sends the request, without the fields that the server has refused, and returns the stream of the answer at once; a failure appears in
-/// the stream. The question goes out on the open connection `open` if there is one; after the answer it belongs to `connections`.
+/// Sends the request, without the fields that the server has refused, and returns the stream of the answer at once; a failure
+/// appears in the stream. The question goes out on the open connection `open` if there is one; after the answer it belongs to
+/// `connections`.
 pub(in crate::model) fn start(
     endpoint: &Endpoint,
     request: &Request,
@@ -164,13 +165,13 @@ impl Stream {
                         return Ok(None);
                     }
                 }
-                // Can't be while `waker` lives; an end all the same.
+                // This can't happen while `waker` lives, but would be an end.
                 Err(RecvTimeoutError::Disconnected) => self.phase = Phase::Ended(Err(Fault::Cut)),
             }
         }
     }
 
-    /// Waits longer for the answer to begin as long as the server says that it is at work, as a slow one does that reads a long
+    /// Waits longer for the answer to begin while the server reports that it is working, as a slow one does that reads a long
     /// prompt.
     pub(in crate::model) fn wait_while(&mut self, works: impl Fn() -> bool + Send + 'static) {
         let now = Instant::now();
@@ -180,7 +181,7 @@ impl Stream {
         }
     }
 
-    /// Returns whether the answer may begin later, since the server says that it is at work.
+    /// Returns whether the answer may begin later, since the server reports that it is working.
     fn may_begin_later(&mut self) -> bool {
         let now = Instant::now();
         let Phase::Begun { deadline } = &mut self.phase else { return false };
@@ -260,7 +261,7 @@ impl Stream {
         }
     }
 
-    /// Returns whether the server had closed the connection of an earlier question, on which this one went out.
+    /// Returns whether the server had closed the reused connection on which this question was sent.
     pub(in crate::model) fn found_it_closed(&self) -> bool {
         self.reuses && matches!(self.phase, Phase::Ended(Err(Fault::ClosedEarly)))
     }

@@ -38,7 +38,7 @@ pub(in crate::model) struct Job {
 /// # Errors
 /// [`Fault::Tls`] if the authorities for https can't be read.
 pub(in crate::model) fn agent(endpoint: &Endpoint, address: &Address) -> Result<ureq::Agent, Fault> {
-    // A server that reports that it is at work is waited for; the caller's end holds the limit then.
+    // A server that reports that it is working is waited for; the caller's end enforces the limit then.
     let longest = endpoint.first_byte_timeout.max(endpoint.busy_timeout);
     let first_byte = if endpoint.may_say_it_works() { longest } else { endpoint.first_byte_timeout };
     let mut config = ureq::Agent::config_builder()
@@ -66,7 +66,7 @@ pub(in crate::model) fn agent(endpoint: &Endpoint, address: &Address) -> Result<
     Ok(ureq::Agent::new_with_config(config.build()))
 }
 
-/// Runs the request and says how it ended, whatever happens.
+/// Runs the request and always reports how it ended.
 pub(in crate::model) fn run(job: Job, sender: SyncSender<StreamEvent>) {
     let mut line = Line { sender, ended: false };
     match exchange(&job, &line) {
@@ -222,7 +222,7 @@ pub(in crate::model) fn refusal(response: Response<ureq::Body>, endpoint: &Endpo
     let server_text = one_line(&problem.message);
     let retry_after = retry_after.or_else(|| problem.retry_after.clone());
     match status {
-        // Google says so of a wrong key.
+        // Google reports a wrong key like this.
         400 if problem.message.starts_with("API key not valid") => {
             Fault::Unauthorized { status, had_key: true, server_text }
         }

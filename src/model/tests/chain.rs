@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::model::script::{Step, done, response, serve, sse_head, text_event};
 use crate::model::*;
 
-/// Hears all and says yes or no to every crossing.
+/// Records all events and answers every crossing with yes or no.
 struct Ear {
     heard: Vec<ChatEvent>,
     crossings: Vec<String>,
@@ -237,7 +237,7 @@ fn a_refused_request_is_sent_again_after_the_wait_that_the_server_wants() {
     let error = chat(vec![endpoint.into()], "m", &question("q"), &mut Ear::new(false)).expect_err("refused twice");
     assert!(matches!(error.fault, Fault::RateLimited { .. }));
 
-    // A piece of the answer has been shown: it isn't asked for a second time, though the fault is one to try again on.
+    // A piece of the answer has been shown, so it isn't requested again, although the fault would allow another try.
     let limited = Step::Send(b"data: {\"error\":{\"code\":\"rate_limit_exceeded\",\"message\":\"slow\"}}\n\n".to_vec());
     let server =
         serve(vec![vec![sse_head(), text_event("half"), limited], vec![sse_head(), text_event("again"), done()]]);

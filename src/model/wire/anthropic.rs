@@ -379,7 +379,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Lays later numbers over earlier ones: the input's come first, the output's grow.
+    /// Replaces earlier numbers by later ones: the input's come first, the output's grow.
     fn add_usage(&mut self, usage: Option<Value>) {
         if let Some(Value::Object(usage)) = usage {
             self.usage.extend(usage.into_iter().filter(|(_, value)| !value.is_null()));
@@ -428,7 +428,7 @@ fn stop_reason(word: &str) -> StopReason {
     }
 }
 
-/// Cached tokens are beside the input's, thoughts inside the output's.
+/// Cached tokens aren't included in the input's, thoughts are included in the output's.
 fn usage_of(usage: &Value) -> Usage {
     let reasoning_out = tokens(usage, "/output_tokens_details/thinking_tokens");
     Usage {

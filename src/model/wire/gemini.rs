@@ -80,7 +80,7 @@ pub(super) fn body(request: &Request, endpoint: &Endpoint, without: Without) -> 
     })
 }
 
-/// The second generation takes a number of tokens, those after it a level.
+/// The second generation has a number of tokens, later ones have a level.
 fn thinking_config(thinking: Thinking, model: &str) -> Value {
     let with_thoughts = thinking != Thinking::Off;
     if model.trim_start_matches("models/").starts_with("gemini-2") {

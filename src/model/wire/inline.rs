@@ -21,7 +21,7 @@ pub(super) struct Inline {
 
 #[derive(Debug, Default, PartialEq)]
 enum Place {
-    /// Nothing but blanks has come.
+    /// Only blanks have arrived.
     #[default]
     Start,
     /// Within thoughts that this mark ends.
@@ -32,7 +32,7 @@ enum Place {
 }
 
 impl Inline {
-    /// Takes a piece; returns what is certain by now.
+    /// Takes a piece; returns the text and thoughts that are certain by now.
     pub(super) fn push(&mut self, piece: &str) -> Fresh {
         let mut fresh = Fresh::default();
         self.held.push_str(piece);
@@ -62,7 +62,7 @@ impl Inline {
                     match opening(begun) {
                         Opening::Open => return fresh,
                         Opening::Mark(end) => {
-                            // The end has a slash more.
+                            // The end mark has one more slash.
                             self.held = begun[end.len() - 1..].to_owned();
                             self.place = Place::Thoughts(end);
                         }
@@ -78,7 +78,7 @@ impl Inline {
         }
     }
 
-    /// Returns the rest: nothing more comes.
+    /// Returns the rest at the end of the text.
     pub(super) fn finish(&mut self) -> Fresh {
         let held = std::mem::take(&mut self.held);
         match std::mem::replace(&mut self.place, Place::Text) {

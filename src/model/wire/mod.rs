@@ -36,10 +36,10 @@ pub(super) struct Without {
     pub thinking: ThinkingForm,
 }
 
-/// Form of the effort that a model is to spend on thinking.
+/// Form of the field for the thinking effort.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum ThinkingForm {
-    /// The one that fits how it is configured.
+    /// The one that fits the configuration.
     #[default]
     Usual,
     /// The other form, if the protocol has two; else none.
@@ -125,7 +125,7 @@ pub(super) struct Gathered {
     pub parts: Vec<String>,
     /// A piece of an answer has come.
     pub saw_answer: bool,
-    /// The server said that it is whole.
+    /// True if the server reported that it is complete.
     pub is_done: bool,
     /// Longer than [`ANSWER_BYTES_MAX`]; the rest was dropped.
     pub is_over_limit: bool,
@@ -141,7 +141,7 @@ impl Gathered {
         self.add(&fresh);
     }
 
-    /// Takes the end of the text: what may have been a mark is none.
+    /// Ends the text: an unfinished mark is text.
     pub(super) fn end_text(&mut self) {
         let fresh = self.inline.finish();
         self.add(&fresh);
@@ -179,7 +179,7 @@ impl Gathered {
         }
     }
 
-    /// Keeps why it ended.
+    /// Stores the reason for the end.
     pub(super) fn stopped(&mut self, reason: StopReason, server_text: &str) {
         self.stop = Some(Stop { reason, server_text: one_line(server_text) });
     }

@@ -101,7 +101,7 @@ fn message(item: &Item, request: &Request) -> serde_json::Result<Value> {
             let calls: Vec<Value> = calls
                 .iter()
                 .map(|call| {
-                    // Text, but a template takes it apart: llama.cpp refuses a conversation with a call that was cut off.
+                    // This is text, but templates parse it: llama.cpp refuses a conversation with a truncated call.
                     let arguments = super::arguments_object(&call.arguments)?;
                     let function = json!({"name": call.name, "arguments": arguments.get()});
                     Ok(json!({"id": call.id, "type": "function", "function": function}))
@@ -215,7 +215,7 @@ impl Reader {
             self.take_delta(delta, got);
         }
         if let Some(reason) = choice.finish_reason {
-            // A gateway's word for a provider that broke off.
+            // A gateway reports a provider that broke off like this.
             if reason == "error" {
                 return Err(Bad::Reported(Problem { message: "the provider broke off".into(), ..Problem::default() }));
             }

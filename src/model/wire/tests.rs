@@ -364,7 +364,7 @@ fn each_protocol_holds_a_model_to_a_schema_in_its_own_way() {
         let plain = sent(&request, protocol, Without { answer_schema: true, ..Without::default() });
         assert!(!plain.to_string().contains("port"), "{plain}");
     }
-    // What comes by the tool is the answer's text, in pieces and whole; the next request has it as text.
+    // The tool's arguments are the answer's text, in pieces and whole; the next request has it as text.
     let events = [
         json!({"type": "message_start", "message": {}}),
         json!({"type": "content_block_start", "index": 0,
@@ -415,19 +415,19 @@ fn a_longer_conversation_begins_with_the_bytes_of_the_shorter_one() {
 fn tokens_are_counted_as_each_provider_means_them() {
     let chunk = |usage: &str| format!("{{\"choices\":[],\"usage\":{usage}}}");
     let table: Vec<(Protocol, String, [u64; 5])> = vec![
-        // Cached tokens inside the prompt's, thoughts inside the completion's.
+        // Cached tokens are included in the prompt's, thoughts in the completion's.
         (
             Protocol::OpenAi,
             chunk(r#"{"prompt_tokens":100,"completion_tokens":50,"total_tokens":150,"prompt_tokens_details":{"cached_tokens":60,"cache_write_tokens":30},"completion_tokens_details":{"reasoning_tokens":40}}"#),
             [10, 60, 30, 10, 40],
         ),
-        // A server whose total shows that thoughts are beside the completion's.
+        // The total of this server shows that thoughts aren't included in the completion's.
         (
             Protocol::OpenAi,
             chunk(r#"{"prompt_tokens":100,"completion_tokens":50,"total_tokens":190,"completion_tokens_details":{"reasoning_tokens":40}}"#),
             [100, 0, 0, 50, 40],
         ),
-        // Numbers that can't be: nothing below zero.
+        // Impossible numbers: no result is below zero.
         (
             Protocol::OpenAi,
             chunk(r#"{"prompt_tokens":5,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":60},"completion_tokens_details":{"reasoning_tokens":7}}"#),
@@ -444,7 +444,7 @@ fn tokens_are_counted_as_each_provider_means_them() {
             r#"{"content":[],"usage":{"input_tokens":100,"cache_read_input_tokens":60,"cache_creation_input_tokens":30,"output_tokens":50,"output_tokens_details":{"thinking_tokens":40}}}"#.into(),
             [100, 60, 30, 10, 40],
         ),
-        // Cached tokens inside the prompt's, thoughts beside the candidates'.
+        // Cached tokens are included in the prompt's, thoughts aren't included in the candidates'.
         (
             Protocol::Gemini,
             r#"{"candidates":[],"usageMetadata":{"promptTokenCount":100,"cachedContentTokenCount":60,"candidatesTokenCount":50,"thoughtsTokenCount":40,"totalTokenCount":190}}"#.into(),
