@@ -72,7 +72,7 @@ impl Summary {
     }
 }
 
-/// A turn as material for a summary. One message may be larger than what writes the summary can read.
+/// A turn as material for a summary. A single message may exceed the window of the model that writes the summary.
 pub(super) fn material(question: &str, answer: &str, tokens_max: usize) -> String {
     let chars_max = tokens_max * 2;
     format!("Person:\n{}\n\nAssistant:\n{}\n\n", shorten(question, chars_max), shorten(answer, chars_max))
@@ -151,7 +151,7 @@ impl Conversation {
         Some(Older { messages: vec![instructions, material], turns: older.len(), tokens, pairs: before + older.len() })
     }
 
-    /// Puts a summary in the place of the older part; returns its present number of tokens.
+    /// Replaces the older part with a summary; returns the summary's number of tokens.
     pub fn compacted(&mut self, older: &Older, text: &str) -> usize {
         let summary = Summary { text: text.trim().to_owned(), pairs: older.pairs.min(self.pairs.len()) };
         let tokens = summary.tokens();
@@ -159,15 +159,15 @@ impl Conversation {
         tokens
     }
 
-    /// Removes the summary: the turns that it replaced are sent in full again, as far as they are still held, and no
-    /// new summary is made automatically. Returns their number.
+    /// Removes the summary: the turns that it replaced are sent in full again, if they are still held, and no new summary is made
+    /// automatically. Returns their number.
     pub fn restore_summarised(&mut self) -> Option<usize> {
         let summary = self.summary.take()?;
         self.may_compact = false;
         Some(summary.pairs)
     }
 
-    /// Lets summaries be made by themselves again.
+    /// Allows automatic summaries again.
     pub fn may_compact(&mut self) {
         self.may_compact = true;
     }

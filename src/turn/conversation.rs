@@ -1,8 +1,8 @@
 //! The messages of a conversation, and the choice of those that are sent: roles in turn, within limits, the oldest
 //! removed with a notice. Pure; knows nothing of how they are sent or stored.
 //!
-//! Tokens are estimated, not counted: a text of n characters is taken as n/4 tokens, rounded up. Code and languages
-//! other than English take more, so leave room between `token_budget` and the model's real context.
+//! Tokens are estimated, not counted: a text of n characters counts as n/4 tokens, rounded up. Code and languages other than
+//! English need more, so leave room between `token_budget` and the model's real context.
 
 use super::compact::{Older, PastSummary, Summary};
 use super::exec::Outputs;
@@ -10,7 +10,7 @@ use crate::base::text::counted;
 use crate::proto::{CommandOutcome, Message, Role};
 use crate::redact::{Hidden, Redactor};
 
-/// Characters that are taken as one token.
+/// Characters that count as one token.
 pub const CHARS_PER_TOKEN: usize = 4;
 /// Marks an answer that the user stopped.
 const STOPPED: &str = "[stopped by the user]";
@@ -28,13 +28,13 @@ pub fn estimate_tokens(text: &str) -> usize {
 pub struct Options {
     /// The instructions at the start; if blank, none are sent.
     pub system_prompt: String,
-    /// Most question/answer pairs that a request holds, the question being asked included; 0 counts as 1.
+    /// Limit on the question/answer pairs of a request, including the question being asked; 0 counts as 1.
     pub max_turns: usize,
-    /// Most tokens of a request, estimated.
+    /// Limit on the tokens of a request, estimated.
     pub token_budget: usize,
-    /// Most tokens of commands' output in front of one question, estimated; never more than half the budget.
+    /// Limit on the tokens of commands' output before one question, estimated; never more than half the budget.
     pub exec_output_tokens: usize,
-    /// From how many parts in a hundred of the window on the older part is summarised; 0 is never.
+    /// Percentage of the window from which on the older part is summarised; 0 means never.
     pub compact_at_percent: usize,
 }
 
@@ -55,7 +55,7 @@ impl Default for Options {
 pub struct Conversation {
     pub(super) options: Options,
     pub(super) pairs: Vec<Pair>,
-    /// Stands for the first of the pairs, which are held for the day on which it is taken away.
+    /// The replacement for the first pairs, which are held in case it is removed.
     pub(super) summary: Option<Summary>,
     pub(super) may_compact: bool,
     /// The answering model's window, if known.
@@ -72,17 +72,17 @@ pub struct Conversation {
 /// The ratio of a server's own count of a request to the estimate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scale {
-    /// Tokens that the server counts for one that is estimated.
+    /// Tokens that the server counts for one estimated token.
     pub factor: f64,
     /// Estimated tokens of each request beside the conversation: tools, and calls of earlier questions.
     pub beside: usize,
 }
 
 impl Scale {
-    /// Before a server has counted: the estimate is all there is, and the conversation alone is looked at.
+    /// The ratio before a server has counted: only the estimate exists, and only the conversation is included.
     pub const UNKNOWN: Self = Self { factor: 1.0, beside: 0 };
 
-    /// The tokens of a part as the server counts.
+    /// The tokens of a part by the server's count.
     #[must_use]
     #[allow(
         clippy::cast_precision_loss,
@@ -132,9 +132,9 @@ impl Pair {
 pub struct PastTurn {
     /// The question, without the outputs that went with it.
     pub question: String,
-    /// The answer, as far as it came.
+    /// The answer, up to its end or break.
     pub answer: String,
-    /// `true` if there are no more.
+    /// `true` if it is complete.
     pub is_whole: bool,
 }
 
@@ -175,7 +175,7 @@ impl Conversation {
         self.window_tokens
     }
 
-    /// Counts from now on as the server does.
+    /// Uses the server's way of counting from now on.
     pub fn scale(&mut self, scale: Scale) {
         self.scale = scale;
     }

@@ -5,7 +5,7 @@ use super::plain::plain_text;
 use crate::proto::CommandOutcome;
 use crate::redact::{Hidden, Redactor};
 
-/// Characters under which a shortened output says nothing any more: the command is then left out and counted.
+/// Length below which a shortened output is useless: the command is then left out and counted.
 const USEFUL_CHARS: usize = 120;
 /// Characters of a command that name the place where something was hidden.
 const SHOWN_CHARS: usize = 60;
@@ -97,8 +97,8 @@ fn block(outcome: &CommandOutcome, chars_max: usize, redactor: &Redactor) -> (St
     (shorten(&text, chars_max), hidden)
 }
 
-/// Keeps a head and a tail within `chars_max` characters, with the gap said between them. The head is a third: errors and
-/// results come last.
+/// Reduces a text to a head and a tail of `chars_max` characters, with a line about the gap between them. The head is a third:
+/// errors and results come last.
 pub(super) fn shorten(text: &str, chars_max: usize) -> String {
     let length = text.chars().count();
     if length <= chars_max {

@@ -1,4 +1,4 @@
-//! Memories beyond a conversation: the choice of those for a question, and their form for the model. Pure; does not know where
+//! Memories beyond a conversation: the choice of those for a question, and their form for the model. Pure; it doesn't know how
 //! they are stored.
 
 use std::collections::HashSet;
@@ -8,7 +8,7 @@ use super::compact::material;
 use super::conversation::{PastTurn, estimate_tokens};
 use crate::proto::{Message, Role};
 
-/// Characters under which a word says too little to find something by.
+/// Length below which a word is too short for a search.
 const WORD_CHARS_MIN: usize = 3;
 /// Bonus for a memory of this place, and for one that the person wrote; a rare word counts 1 to 4.
 const HERE: f64 = 3.0;
@@ -28,7 +28,7 @@ const COMMON: [&str; 24] = [
     "use", "was", "what", "when", "where", "which", "why", "with", "you",
 ];
 
-/// Something that is remembered.
+/// A memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Memory<'a> {
     /// Its number.
@@ -111,7 +111,7 @@ pub fn memory_request(turns: &[PastTurn], tokens_max: usize) -> Option<Vec<Messa
     let answered: Vec<&PastTurn> = turns.iter().filter(|turn| !turn.answer.trim().is_empty()).collect();
     let mut text = String::new();
     let mut left = tokens_max;
-    // The newest say how it ended, so they come first where not all fit.
+    // The newest turns have the outcome, so they come first if not all fit.
     for turn in answered.iter().rev() {
         let turn = material(&turn.question, &turn.answer, tokens_max);
         let tokens = estimate_tokens(&turn);
@@ -131,7 +131,7 @@ pub fn memory_request(turns: &[PastTurn], tokens_max: usize) -> Option<Vec<Messa
 pub fn written_memory(text: &str) -> Option<&str> {
     let text = text.trim();
     let is_nothing = text.trim_end_matches('.').eq_ignore_ascii_case(NOTHING);
-    // A small model may call a tool where it was asked for words.
+    // A small model may call a tool instead of answering with text.
     (!text.is_empty() && !is_nothing && !may_begin_call(text)).then_some(text)
 }
 

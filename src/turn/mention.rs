@@ -1,5 +1,5 @@
-//! The names after `@` in a question: files, lines of them, definitions, the uncommitted changes. Pure: other code
-//! checks whether they exist, and a name of nothing stays text.
+//! The names after `@` in a question: files, lines of them, definitions, the uncommitted changes. Pure: other code checks whether
+//! they exist, and a name that doesn't exist remains text.
 
 use crate::proto::Image;
 

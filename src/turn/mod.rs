@@ -1,5 +1,5 @@
-//! The messages that a conversation sends to the model, and the requests in its answer. Pure: has never heard of SQLite
-//! or HTTP, and runs nothing.
+//! The messages that a conversation sends to the model, and the requests in its answer. Pure: it doesn't know SQLite or HTTP, and
+//! runs nothing.
 //!
 //! ```
 //! use reedclaw::turn::{Conversation, Options, commands_in};

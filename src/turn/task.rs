@@ -15,7 +15,7 @@ const TASKS: usize = Task::ALL.len();
 
 /// A question is chat unless another task is at least so likely: a model for plain questions answers any other too.
 const LIKELY: f32 = 0.5;
-/// Bytes of a question that are read: before a long paste, people begin with their wish.
+/// Limit on the bytes of a question that are read: people write their request before a long paste.
 const READ_BYTES: usize = 2_000;
 /// Words of it that are read.
 const WORDS_MAX: usize = 200;
@@ -135,7 +135,7 @@ const SOURCES: [&str; 30] = [
     "pl", "py", "rb", "rs", "scala", "sh", "sql", "swift", "ts", "tsx", "vue", "zig",
 ];
 
-/// The looks of code and of its troubles.
+/// Typical forms of code and of its errors.
 fn shapes(text: &str) -> impl Iterator<Item = &'static str> {
     let words = || text.split_whitespace();
     let trimmed = |word: &str| word.trim_matches(|c: char| !c.is_alphanumeric() && c != '_').to_owned();
@@ -201,7 +201,7 @@ mod tests {
             .map(|(label, question)| format!("{label} as {}: {question}", of_question(question).word()))
             .collect();
         assert!(wrong.len() * 10 <= rows.len(), "{} of {}:\n{}", wrong.len(), rows.len(), wrong.join("\n"));
-        // A commit or a plan that was none costs the answer of a model that is poor at it.
+        // A plain question that is mistaken for a commit or a plan gets the answer of a model that is bad at it.
         let stolen = wrong.iter().filter(|line| line.starts_with("chat")).count();
         assert!(stolen <= 3, "{stolen} plain questions went elsewhere:\n{}", wrong.join("\n"));
     }

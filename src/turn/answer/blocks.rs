@@ -1,7 +1,7 @@
 //! The blocks of code in an answer, exactly as the model wrote them, without fence, quote marks, and the indentation of
 //! a list around them. Pure.
 
-/// Blocks that are found; an answer has no more that a person would number.
+/// Limit on the blocks that are found; no person would number more.
 const BLOCKS_MAX: usize = 1_000;
 
 /// A block of code.
@@ -13,14 +13,14 @@ pub struct CodeBlock {
     pub text: String,
 }
 
-/// Finds an answer's blocks of code between fences, in order. One that the answer breaks off in is one too.
+/// Finds an answer's blocks of code between fences, in order. An unfinished block at the end counts, too.
 #[must_use]
 pub fn code_blocks(answer: &str) -> Vec<CodeBlock> {
     let (blocks, _) = code_blocks_with_lines(answer);
     blocks.into_iter().map(|(_, block)| block).collect()
 }
 
-/// As [`code_blocks`], each with the number of the line of its opening fence; and whether the last one has its end.
+/// Like [`code_blocks`], with the line number of each opening fence; and whether the last block is finished.
 pub(super) fn code_blocks_with_lines(answer: &str) -> (Vec<(usize, CodeBlock)>, bool) {
     let mut blocks: Vec<(usize, CodeBlock)> = Vec::new();
     let mut open: Option<Fence> = None;

@@ -7,11 +7,11 @@ use super::loose::loose_json;
 
 /// Words by which a mark around a call, or a key that holds calls, is known.
 const CALL_WORDS: [&str; 7] = ["tool", "tools", "function", "functions", "call", "calls", "invoke"];
-/// Keys under which the name of a tool is found.
+/// Keys that can hold the name of a tool.
 const NAMES: [&str; 4] = ["name", "tool", "tool_name", "function"];
 /// Keys under which the arguments are found.
 const ARGUMENTS: [&str; 5] = ["arguments", "parameters", "args", "input", "tool_input"];
-/// The most calls that a text is searched for.
+/// Limit on the calls in a text.
 const CALLS_MAX: usize = 32;
 /// Bytes of a mark.
 const MARK_BYTES_MAX: usize = 120;
@@ -51,14 +51,13 @@ pub fn read_calls(text: &str, is_tool: &dyn Fn(&str) -> bool) -> Reading {
             return Reading::Calls(text[..start].trim_end().to_owned(), calls);
         }
     }
-    // An answer may well hold JSON; only one that begins with what looks like a call was meant as one.
+    // An answer may well contain JSON; only one that begins like a call was meant as one.
     let begin = text.trim_start();
     let is_meant = may_begin_call(begin) && has_call_keys(begin) || has_mark(text);
     if is_meant { Reading::Unclear } else { Reading::Words }
 }
 
-/// Returns whether a text that is still arriving may turn out to be a call: it begins as one does, as far as it has
-/// come.
+/// Returns whether a text that is still arriving may turn out to be a call: its beginning so far is that of a call.
 #[must_use]
 pub fn may_begin_call(text: &str) -> bool {
     let mut rest = text.trim_start();
@@ -102,7 +101,7 @@ fn has_call_keys(text: &str) -> bool {
     has(&NAMES) && has(&ARGUMENTS)
 }
 
-/// Looks whether a line outside code begins with a mark of a call.
+/// Returns whether a line outside of code begins with a mark of a call.
 fn has_mark(text: &str) -> bool {
     let mut is_code = false;
     text.trim_start().lines().any(|line| {
@@ -181,7 +180,7 @@ impl<'t> Mark<'t> {
     }
 }
 
-/// A call of which the name has come.
+/// A call whose name has arrived.
 struct Begun<'t> {
     name: String,
     /// The first word of the mark that named it.
@@ -197,9 +196,9 @@ impl Begun<'_> {
     }
 }
 
-/// Reads calls by one rule for all families of models: a call is an object that holds a tool's name and arguments; or a
-/// tool's name, in a mark or directly after one, followed by one object or by marks that each hold an argument. Other marks
-/// are passed over. Words end the reading; they may follow only what stood in marks or a fence.
+/// Reads calls by one rule for all families of models: a call is an object with a tool's name and arguments; or a tool's name, in
+/// a mark or directly after one, followed by one object or by marks that each have an argument. Other marks are skipped. Words
+/// end the reading; they may only follow a call that was in marks or a fence.
 struct Reader<'t, 'f> {
     rest: &'t str,
     is_tool: &'f dyn Fn(&str) -> bool,
@@ -234,7 +233,7 @@ impl<'t, 'f> Reader<'t, 'f> {
             } else if self.rest.starts_with(['{', '[']) {
                 self.take_value()?;
             } else if !(was_after_mark && self.take_name()) {
-                // A call that isn't whole, or JSON in the midst of words.
+                // An incomplete call, or JSON in the middle of words.
                 if self.begun.is_some() || !is_marked {
                     return None;
                 }
@@ -254,7 +253,7 @@ impl<'t, 'f> Reader<'t, 'f> {
         self.calls.extend(self.begun.take().map(Begun::whole));
     }
 
-    /// Takes a mark, and its value if it holds one; returns whether it did.
+    /// Reads a mark, with its value if it has one; returns whether it had one.
     fn take_mark(&mut self, mark: &Mark<'t>) -> Option<bool> {
         let (first, last) = (mark.first(), mark.words().last().unwrap_or_default());
         let is_of_call = mark.is_of_call();
@@ -302,7 +301,7 @@ impl<'t, 'f> Reader<'t, 'f> {
         true
     }
 
-    /// Takes an object: a call, or the arguments of the one that is named; or an array of calls.
+    /// Reads an object: a call, or the arguments of the named one; or an array of calls.
     fn take_value(&mut self) -> Option<()> {
         let (value, rest) = value_at(self.rest)?;
         self.rest = rest;
@@ -337,7 +336,7 @@ impl<'t, 'f> Reader<'t, 'f> {
     }
 }
 
-/// The object or array with which a text begins, strict or as small models write it, and the rest.
+/// The object or array at the beginning of a text, in strict or loose JSON, and the rest.
 fn value_at(text: &str) -> Option<(Value, &str)> {
     let mut strict = serde_json::Deserializer::from_str(text).into_iter::<Value>();
     if let Some(Ok(value)) = strict.next() {
@@ -451,7 +450,7 @@ mod tests {
         let two = format!("I look.\n{function}\n<function=file_read><parameter=path>a <b></parameter></function>");
         let both = [one("shell", r#"{"command":"ls"}"#), one("file_read", r#"{"path":"a <b>"}"#)].concat();
         assert_eq!(read(&two), Reading::Calls("I look.".into(), both));
-        // What isn't whole, or names no tool, is asked for again.
+        // If the call is incomplete, or names no tool, the model is asked again.
         for text in [
             "<function=shell>\n<parameter=command>\nrm -r bui",
             "I look.\n<tool_call>\n<function=unknown>\n<parameter=a>b</parameter>\n</function>\n</tool_call>",

@@ -1,5 +1,5 @@
-//! The commands that an answer proposes: its `CMD: ` lines, each with its here-documents, as one command each. Pure: reads
-//! text, runs nothing, and would rather drop a command and say so than propose half of one.
+//! The commands that an answer proposes: its `CMD: ` lines, each with its here-documents, as one command each. Pure: it only
+//! reads text, and drops a command with a notice rather than proposing half of one.
 
 use crate::base::text::{is_emoji, is_invisible};
 use crate::proto::ModelCommand;

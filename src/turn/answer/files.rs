@@ -2,7 +2,7 @@
 
 use super::blocks::code_blocks_with_lines;
 
-/// Longest path that is taken for one.
+/// Limit on the length of a path.
 const PATH_CHARS_MAX: usize = 200;
 
 /// Finds blocks of code with a path: on the line before it, or after the fence. Returns path and content. A block without
@@ -26,7 +26,7 @@ pub fn whole_files(answer: &str) -> Vec<(String, String)> {
     files
 }
 
-/// A line that is a path and nothing else, but for marks around it.
+/// Returns the path on a line that has nothing else except marks around it.
 fn path(line: &str) -> Option<String> {
     let line = line.trim().trim_matches(|c: char| "*`#:\"'".contains(c) || c.is_whitespace());
     let line = line.strip_prefix("File ").or_else(|| line.strip_prefix("File: ")).unwrap_or(line).trim_matches('`');

@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Number, Value};
 
-/// Arrays and objects within each other.
+/// Limit on nested arrays and objects.
 const DEPTH_MAX: usize = 32;
 
 /// Reads a text as one JSON value.
