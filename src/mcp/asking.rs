@@ -1,5 +1,5 @@
-//! The talk of a server with the person while a call is under way: forms, links, and signs of progress. A server is never
-//! answered by anybody but the caller, and declined if there is no call.
+//! The dialogue of a server with the person during a call: forms, links, and signs of progress. Only the caller can answer a
+//! server; without a call its questions are declined.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ const FIELDS_MAX: usize = 50;
 const CHOICES_MAX: usize = 100;
 /// Bytes of a message for the person.
 const MESSAGE_BYTES_MAX: usize = 4096;
-/// Questions of one call that the person hasn't answered yet. A server may send any number of them.
+/// Limit on the open questions of one call. A server may send any number of them.
 const QUESTIONS_MAX: usize = 4;
 /// Shortest time between two signs of progress that are passed on.
 const PROGRESS_PAUSE: Duration = Duration::from_millis(250);
@@ -41,10 +41,10 @@ const SECRETS: [&str; 16] = [
     "token",
     "tokens",
 ];
-/// The same as two words.
+/// Secrets of two words.
 const SECRET_PAIRS: [(&str, &str); 4] = [("access", "key"), ("api", "key"), ("private", "key"), ("secret", "key")];
 
-/// Something that the thread says to a caller.
+/// A message from the thread to a caller.
 pub(super) enum CallerMessage {
     Done(Result<Reply, McpError>),
     Form { message: String, fields: Vec<Field>, answer: oneshot::Sender<FormAnswer> },
@@ -63,7 +63,7 @@ struct Talk {
     caller: Caller,
     /// Time when the call last showed a sign of life.
     last: Instant,
-    /// Time when the caller last heard of its progress.
+    /// Time when the caller was last informed of its progress.
     shown: Option<Instant>,
     /// Questions that the person hasn't answered yet.
     open: usize,
@@ -103,7 +103,7 @@ impl Talks {
     pub(super) fn progress(&self, params: &ProgressNotificationParam) {
         if let Some(talk) = self.lock().iter_mut().find(|talk| talk.token == params.progress_token) {
             talk.last = Instant::now();
-            // A caller that waits for the person takes nothing, and a server may say more than anybody reads.
+            // A caller that waits for the person receives nothing, and a server may send more than a person can read.
             if talk.open > 0 || talk.shown.is_some_and(|at| at.elapsed() < PROGRESS_PAUSE) {
                 return;
             }
@@ -174,7 +174,7 @@ fn shortened(mut message: String) -> String {
     message
 }
 
-/// The fields of a form; none if it has too many or one that can't be asked.
+/// The fields of a form; `None` if it has too many or one that can't be shown.
 fn fields(schema: &Value) -> Option<Vec<Field>> {
     let properties = schema.get("properties").and_then(Value::as_object)?;
     let required: Vec<&str> = schema

@@ -1,5 +1,5 @@
 //! The manifests of servers from their last runs, and the versions of the protocol that they spoke: files of the state directory.
-//! They only save a start; whoever decides compares with what a server says when it is called.
+//! They only save a start; a caller that decides anything compares them with the server's offer at the time of the call.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::proto::served::Manifest;
 
 /// Time for which the version that a server spoke is remembered.
 const ERA_TIME: Duration = Duration::from_secs(7 * 24 * 3600);
-/// Age at which the file of a server that says the same as before is written anew.
+/// Age from which on an unchanged server's file is rewritten.
 const RENEWED: Duration = Duration::from_secs(24 * 3600);
 
 pub(super) struct Cache {
@@ -33,8 +33,8 @@ impl Cache {
         self.spoken(server).filter(|spoken| is_younger(spoken, ERA_TIME)).map(|spoken| spoken.era())
     }
 
-    /// Keeps what a server offers, and the version that it speaks. A failure only means that the next session asks it again.
-    /// `is_known` says that this process has read or written the same manifest before.
+    /// Stores a server's offer, and the version that it speaks. A failure only means that the next session asks it again.
+    /// `is_known` means that this process has read or written the same manifest before.
     pub(super) fn keep(&self, server: &Server, era: Era, manifest: &Manifest, is_known: bool) {
         let is_fresh = |spoken: Spoken| spoken.era() == era && is_younger(&spoken, RENEWED);
         if is_known && self.spoken(server).is_some_and(is_fresh) {
@@ -49,7 +49,7 @@ impl Cache {
         }
     }
 
-    /// The manifest of a server's last run, however it is started now.
+    /// The manifest of a server's last run, even if its start was reconfigured.
     pub(super) fn last(&self, server: &str) -> Option<Manifest> {
         let bytes = std::fs::read(self.path(server)?).ok()?;
         serde_json::from_slice::<Record>(&bytes).ok().map(Record::into_manifest)

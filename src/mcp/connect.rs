@@ -37,14 +37,14 @@ use crate::proto::served::Manifest;
 
 /// Time for a server to answer the question for its versions, which older servers don't know.
 const DISCOVER: Duration = Duration::from_secs(5);
-/// Time for a program to end by itself after its input has ended.
+/// Time for a program to end on its own after its input has ended.
 const GRACE: Duration = Duration::from_millis(500);
 /// Interval at which a program's end is looked for.
 const LOOK: Duration = Duration::from_millis(5);
-/// Longest wait for what a program that has ended has still written to standard error.
+/// Longest wait for the remaining standard error of a program that has ended.
 const LAST_WORDS: Duration = Duration::from_millis(100);
 
-/// A thing that a server does of its own accord.
+/// An event that a server causes on its own.
 pub(super) enum Notice {
     /// Ended, for this reason.
     Ended(String),
@@ -73,7 +73,7 @@ impl Connection {
         self.peer.clone()
     }
 
-    /// Waits until the server does something of its own accord. It may be dropped and called again at any time.
+    /// Waits until the server does something on its own. It may be dropped and called again at any time.
     pub(super) async fn next(&mut self) -> Notice {
         if !self.is_over {
             tokio::select! {
@@ -101,7 +101,7 @@ impl Connection {
         while self.lists.try_recv().is_ok() {}
     }
 
-    /// Ends the connection and the server's processes at once, without waiting for them to leave.
+    /// Ends the connection and the server's processes immediately.
     pub(super) fn abort(mut self) {
         if let Some(cancel) = self.cancel.take() {
             cancel.cancel();
@@ -122,7 +122,7 @@ impl Connection {
     }
 }
 
-/// Starts a server, and fetches what it offers.
+/// Starts a server, and fetches its offer.
 ///
 /// # Errors
 /// Why not, in words, with the end of its standard error.
@@ -144,7 +144,7 @@ pub(super) async fn connect(
     let is_only = eras.len() == 1;
     let mut last = String::new();
     for (round, era) in eras.into_iter().enumerate() {
-        // Started once more, a server says the same again.
+        // After another start, a server writes the same standard error again.
         if round > 0
             && let Some(entry) = shared.lock().get_mut(&server.name)
         {
@@ -155,7 +155,7 @@ pub(super) async fn connect(
         let attempt = tokio::time::timeout(limit, attempt(server, tools, shared, talks, era)).await;
         match attempt {
             Ok(Ok(connected)) => return Ok(connected),
-            // The program itself is the reason: it would be the same again.
+            // The cause is the program itself: another attempt would fail in the same way.
             Ok(Err(Failure::NoProgram(why))) => return Err(NotConnected::Failed(why)),
             Ok(Err(Failure::NeedsLogin)) => return Err(NotConnected::NeedsLogin),
             Ok(Err(Failure::Unread(why))) => {
@@ -174,7 +174,7 @@ pub(super) async fn connect(
 
 /// Reason why there is no connection.
 pub(super) enum NotConnected {
-    /// The server wants to know who asks.
+    /// The server requires a login.
     NeedsLogin,
     /// The server was to end before it had started.
     Ended,
@@ -267,7 +267,7 @@ fn stream_failure(error: HttpError) -> Failure {
     }
 }
 
-/// The lists can't be had: perhaps only because the server wants to know who asks.
+/// The lists can't be fetched: perhaps only because the server requires a login.
 fn tools_failure(server: &Server, tools: &Tools, why: String) -> Failure {
     match tools.tokens(server).and_then(|tokens| tokens.challenge()) {
         Some(_) => Failure::NeedsLogin,
@@ -305,7 +305,7 @@ fn is_broken_pipe(error: &DynamicTransportError) -> bool {
     error.error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 
-/// Answers what a server asks and says by itself: that lists have changed. It gets no roots, and no model.
+/// Answers a server's requests and handles its notifications that lists have changed. It offers no roots, and no model.
 struct Handler {
     changed: mpsc::UnboundedSender<()>,
     era: Era,
@@ -398,13 +398,13 @@ impl Process {
         Ok((receiver(output)?, Input::new(input)?, receiver(errors)?))
     }
 
-    /// The same, of a server that ends by itself once its connection is closed.
+    /// Marks a server as connected: it ends itself once its connection is closed.
     fn connected(mut self) -> Self {
         self.is_connected = self.starting.lock().remove(&self.child.id());
         self
     }
 
-    /// Words for how the program ended, once it has and its last words were read.
+    /// Describes how the program ended, after its end and its last output.
     async fn ended(&self) -> String {
         how_ended(self.end().await)
     }
@@ -412,7 +412,7 @@ impl Process {
     /// Waits a moment for the program's end and its last words.
     async fn end(&self) -> Option<WaitStatus> {
         let status = self.status_within(GRACE).await;
-        // A child of it may keep standard error open.
+        // A child process may hold standard error open.
         for _ in 0..LAST_WORDS.as_millis() / LOOK.as_millis() {
             if self.log.as_ref().is_none_or(JoinHandle::is_finished) {
                 break;
@@ -446,7 +446,7 @@ fn how_ended(status: Option<WaitStatus>) -> String {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Its children too, and also if it has ended itself.
+        // Its children end, too, even if the program itself has already ended.
         if self.starting.lock().remove(&self.child.id()) || self.is_connected {
             let _ = (self.end)(&[self.child.id()], Duration::ZERO);
         }
@@ -454,7 +454,7 @@ impl Drop for Process {
     }
 }
 
-/// Keeps the newest of a server's standard error.
+/// Stores the newest part of a server's standard error.
 async fn keep_log(mut errors: pipe::Receiver, shared: &Shared, name: &str) {
     let mut bytes = [0; 4096];
     while let Ok(read) = errors.read(&mut bytes).await {

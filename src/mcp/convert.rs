@@ -74,7 +74,7 @@ async fn tools(
     }
 }
 
-/// The items of all pages of a list, as far as the limits go, and whether there are more pages than are read.
+/// The items of all pages of a list, within the limits, and whether there are more pages than the limit.
 async fn pages<T>(
     mut fetch: impl AsyncFnMut(Option<PaginatedRequestParams>) -> Result<(Vec<T>, Option<String>), ServiceError>,
 ) -> Result<(Vec<T>, bool), ServiceError> {
@@ -83,7 +83,7 @@ async fn pages<T>(
     for _ in 0..PAGES_MAX {
         let (items, cursor) = fetch(page).await?;
         all.extend(items);
-        // A note names the items that are left out.
+        // A note names the omitted items.
         if cursor.is_none() || all.len() > ITEMS_MAX {
             return Ok((all, false));
         }
@@ -96,7 +96,7 @@ fn after_pages(what: &str) -> String {
     format!("{what} after the first {PAGES_MAX} pages")
 }
 
-/// The items of a list up to its limit; `left_out` says how many are left out.
+/// The items of a list up to its limit; `left_out` gets the number of omitted ones.
 fn within_limit<T>(what: &str, (items, is_cut): (Vec<T>, bool), left_out: &mut Vec<String>) -> impl Iterator<Item = T> {
     left_out.extend(is_cut.then(|| after_pages(what)));
     left_out.extend((items.len() > ITEMS_MAX).then(|| format!("{what} after the first {ITEMS_MAX}")));
@@ -169,7 +169,7 @@ fn prompt(prompt: Prompt) -> PromptSpec {
 /// A result as a reply.
 ///
 /// # Errors
-/// The server answered something else, or a part that can't be read.
+/// The server answered with something else, or with a part that can't be read.
 pub(super) fn reply(result: ServerResult) -> Result<Reply, McpError> {
     let mut reply = Reply::default();
     match result {
@@ -219,7 +219,7 @@ fn binary(media_type: String, data: &str) -> Result<Part, McpError> {
     Ok(Part::Binary { media_type, bytes })
 }
 
-/// Shortens what is too much, and says so in its place.
+/// Shortens oversized parts, with a notice in their place.
 fn limit(parts: &mut Vec<Part>) {
     let (mut text_left, mut binaries) = (TEXT_BYTES_MAX, 0);
     for part in parts.iter_mut() {
@@ -306,7 +306,7 @@ mod tests {
             let called = called.and_then(|called| reply(ServerResult::CallToolResult(called)).ok());
             let read = serde_json::from_value::<ReadResourceResult>(json!({"contents": content})).ok();
             let read = read.and_then(|read| reply(ServerResult::ReadResourceResult(read)).ok());
-            // What is read is all of it: a part that can't be read refuses the whole.
+            // A reply must be complete: an unreadable part makes it fail.
             for reply in [called, read].into_iter().flatten() {
                 prop_assert_eq!(reply.parts.len(), content.len());
                 prop_assert!(!reply.is_error);

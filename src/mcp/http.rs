@@ -23,7 +23,7 @@ use super::oauth::{Challenge, Tokens};
 use super::{Headers, MESSAGE_BYTES_MAX, messages};
 use crate::host::{Authorities, certificate_problem};
 
-/// Time for a connection to stand.
+/// Timeout for a connection.
 const CONNECT: Duration = Duration::from_secs(10);
 /// Time for a request to be sent.
 const SEND: Duration = Duration::from_secs(60);
@@ -31,7 +31,7 @@ const SEND: Duration = Duration::from_secs(60);
 const LISTENING: Duration = Duration::from_secs(2);
 /// Bytes that are read at once.
 const PIECE_BYTES: usize = 16 << 10;
-/// Pieces that wait to be taken up.
+/// Limit on pieces that wait to be read.
 const PIECES: usize = 8;
 /// Connections that wait to be used again.
 const IDLE_MAX: usize = 8;
@@ -55,7 +55,7 @@ const PROTOCOL_HEADERS: &str = "mcp-";
 
 type HttpResult<T> = Result<T, StreamableHttpError<HttpError>>;
 
-/// Reason why an answer can't be had.
+/// Reason why there is no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum HttpError {
     /// Nothing was sent.
@@ -64,7 +64,7 @@ pub(super) enum HttpError {
     /// The request was sent, and no whole answer came.
     #[error("{0}")]
     Broken(String),
-    /// The server wants to know who asks.
+    /// The server requires a login.
     #[error("it needs a login")]
     Login(Challenge),
     /// The server refused the request, so it wasn't carried out.
@@ -110,7 +110,7 @@ struct Body {
     _line: HangUp,
 }
 
-/// The connection of a request, for whoever wants to end it.
+/// The connection of a request, for ending it from another thread.
 #[derive(Default)]
 struct Line {
     agent: Mutex<Option<Agent>>,
@@ -163,7 +163,7 @@ impl Http {
         if (200..300).contains(&answer.status) { Ok(()) } else { Err(answer.refusal().await) }
     }
 
-    /// Waits until the session's own stream is open or refused. A server drops what it asks before.
+    /// Waits until the session's own stream is open or refused. A server drops its earlier questions.
     async fn listening(&self) {
         let mut is_listening = self.0.is_listening.subscribe();
         if tokio::time::timeout(LISTENING, is_listening.wait_for(|is_open| *is_open)).await.is_err() {
@@ -224,7 +224,7 @@ impl Inner {
         }
     }
 
-    /// Sends a request, and once more with a fresh token if the server doesn't take the one that is there.
+    /// Sends a request, and again with a fresh token if the server rejects the current one.
     fn response(&self, order: &Order, line: &Line) -> Result<ureq::http::Response<ureq::Body>, HttpError> {
         let own = (self.headers)(&self.server).map_err(HttpError::NotSent)?;
         let is_signed = own.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"));
@@ -327,7 +327,7 @@ impl Inner {
     }
 }
 
-/// Returns whether whoever is on the way to an address can read what is sent there.
+/// Returns whether requests to an address can be read on the way.
 pub(super) fn is_open(url: &str) -> bool {
     let is_encrypted = url.get(..8).is_some_and(|scheme| scheme.eq_ignore_ascii_case("https://"));
     !is_encrypted && !super::oauth::is_this_machine(url)
@@ -337,7 +337,7 @@ pub(super) fn is_open(url: &str) -> bool {
 pub(super) fn agent(url: &str, authorities: &Authorities) -> Result<Agent, String> {
     let mut config = Agent::config_builder()
         .http_status_as_error(false)
-        // What is sent is meant for the address in the config alone.
+        // Requests are meant only for the address in the config.
         .max_redirects(0)
         .max_redirects_will_error(false)
         .max_idle_connections(1)
@@ -372,7 +372,7 @@ impl Answer {
         }
     }
 
-    /// The body, if it isn't longer than a message may be.
+    /// The body, up to the size limit of a message.
     async fn bytes(&mut self, most: usize) -> HttpResult<Vec<u8>> {
         let mut bytes = Vec::new();
         while let Some(piece) = self.body.pieces.recv().await {
@@ -404,7 +404,7 @@ impl Answer {
 fn bounded(mut body: Body) -> impl Stream<Item = Result<Bytes, std::io::Error>> + Send + 'static {
     let (mut since_blank, mut line_is_empty, mut is_over) = (0usize, true, false);
     poll_fn(move |context| {
-        // The whole of it, so that its connection lives as long as the stream.
+        // This borrows the whole body, so that its connection lives as long as the stream.
         let body = &mut body;
         if is_over {
             return std::task::Poll::Ready(None);

@@ -28,7 +28,8 @@ impl Drop for Task {
     }
 }
 
-/// Asks a server for changes of the lists that it says can change, as long as the task lives; `None` if there are none or it announces them unasked.
+/// Subscribes to changes of the lists that a server declares as changeable, as long as the task lives; returns `None` if there
+/// are none or it announces them unasked.
 pub(super) fn listen(peer: &Peer<RoleClient>, changed: UnboundedSender<()>) -> Option<Task> {
     let info = peer.peer_info()?;
     if info.protocol_version.as_str() < ProtocolVersion::V_2026_07_28.as_str() {
@@ -48,7 +49,7 @@ pub(super) fn listen(peer: &Peer<RoleClient>, changed: UnboundedSender<()>) -> O
             match peer.listen(wanted.clone()).await {
                 Ok(mut stream) => {
                     if round > 0 {
-                        // Something may have changed while nobody listened.
+                        // A list may have changed while there was no subscription.
                         let _ = changed.send(());
                     }
                     while let Ok(Some(_)) = stream.next().await {

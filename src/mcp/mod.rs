@@ -1,8 +1,8 @@
 //! Servers of the Model Context Protocol: starts them, fetches what they offer, calls their tools.
 //!
-//! The protocol itself is rmcp's. This room gives it pipes to jailed programs, one thread that is made when a server is
-//! first needed, limits, and a synchronous face: nothing here waits but [`Mcp::call`], [`Mcp::read`], [`Mcp::prompt`],
-//! [`Mcp::wait`], and the end. It must not know policy, what a person has allowed, or who shows what.
+//! The protocol itself is rmcp's. This room adds pipes to jailed programs, one thread that is made when a server is first needed,
+//! limits, and a synchronous interface: only [`Mcp::call`], [`Mcp::read`], [`Mcp::prompt`], [`Mcp::wait`], and the end can block.
+//! It must not know policy, a person's permissions, or the display.
 
 mod asking;
 mod cache;
@@ -41,7 +41,7 @@ use server::{Entry, LOG_BYTES_MAX, MESSAGE_BYTES_MAX, Shared};
 
 /// Longest time that [`Mcp`] waits for its servers when it ends.
 const END: Duration = Duration::from_secs(2);
-/// Interval at which a waiting caller looks whether it is to stop.
+/// Interval at which a waiting caller checks whether it should stop.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// The parts of a client of servers.
@@ -54,9 +54,9 @@ pub struct Options {
     pub end: End,
     /// Reaches those that are reached by an address.
     pub web: Web,
-    /// Ends everything as soon as it gives a reason.
+    /// Ends everything as soon as it returns a reason.
     pub halted: Halted,
-    /// The directory for manifests and standard errors; nothing is kept without one.
+    /// The directory for manifests and standard errors; without one, nothing is stored.
     pub state: Option<PathBuf>,
 }
 
@@ -104,7 +104,7 @@ impl Mcp {
         Self { shared: Arc::new(shared), options: Arc::new(tools), thread: Mutex::new(None) }
     }
 
-    /// The names of the servers, with how far each is.
+    /// The names of the servers, each with its state.
     #[must_use]
     pub fn standings(&self) -> Vec<(String, Standing)> {
         self.shared.lock().iter().map(|(name, entry)| (name.clone(), entry.standing.clone())).collect()
@@ -147,7 +147,7 @@ impl Mcp {
         self.shared.lock().remove(name);
     }
 
-    /// Tells servers that are started from now on that nobody answers their questions.
+    /// Declines the questions of servers that are started from now on.
     pub fn ask_nobody(&self) {
         self.options.is_nobody_there.store(true, Ordering::Relaxed);
     }
@@ -237,7 +237,7 @@ impl Mcp {
         self.ask(server, stop, asks, |answer, cancel| Job::Prompt { name, arguments, answer, cancel })
     }
 
-    /// Asks a server for a sign of life.
+    /// Pings a server.
     ///
     /// # Errors
     /// See [`McpError`].
@@ -261,7 +261,7 @@ impl Mcp {
         connected
     }
 
-    /// Logs in at a server, with the person's browser. It isn't connected by that.
+    /// Logs in at a server, with the person's browser. This doesn't connect to it.
     ///
     /// # Errors
     /// See [`McpError`].
@@ -297,7 +297,7 @@ impl Mcp {
         Ok(())
     }
 
-    /// Forgets the tokens and the registration at a server. Tells whether there were any.
+    /// Deletes the tokens and the registration at a server. Returns whether there were any.
     ///
     /// # Errors
     /// See [`McpError`].
@@ -326,7 +326,7 @@ impl Mcp {
         self.send(Request { server: server.to_owned(), job: job(answer, is_cancelled) });
         loop {
             match answered.recv_timeout(LOOK) {
-                // What failed because nothing may run any more says so, whoever has seen that first.
+                // If a call failed because of the emergency stop, the error names the stop, whichever thread noticed it first.
                 Ok(CallerMessage::Done(Err(error))) => {
                     return Err((self.options.halted)().map_or(error, McpError::Halted));
                 }
@@ -343,7 +343,7 @@ impl Mcp {
             }
             let halted = (self.options.halted)();
             if halted.is_some() || stop() {
-                // The server hears of it; its answer is no longer waited for.
+                // The server is notified; its answer is ignored.
                 let _ = cancel.send(());
                 return Err(halted.map_or(McpError::Stopped, McpError::Halted));
             }

@@ -1,4 +1,4 @@
-//! The thread of the servers: one task for each keeps its connection, starts it when it is needed, and ends it.
+//! The thread of the servers: one task for each holds its connection, starts it when it is needed, and ends it.
 
 use parking_lot::Mutex;
 use std::collections::{BTreeSet, HashMap, VecDeque};
@@ -35,12 +35,12 @@ use crate::proto::served::Manifest;
 /// Failures within [`FAILURE_TIME`] after which a server stays off until a person restarts it.
 const FAILURES_MAX: usize = 3;
 const FAILURE_TIME: Duration = Duration::from_secs(600);
-/// Waits before a server is started again by itself, by the number of failures.
+/// Waits before a server is automatically started again, by the number of failures.
 const BACK_OFF: [Duration; 3] = [Duration::ZERO, Duration::from_secs(1), Duration::from_secs(5)];
 /// Time in which changes of a list are put together before it is fetched again.
 const LIST_QUIET: Duration = Duration::from_millis(250);
 
-/// Interval at which a running server's task looks for the emergency stop, which has to end the server within 500 ms.
+/// Interval at which a running server's task checks the emergency stop, which has to end the server within 500 ms.
 const HALT_LOOK: Duration = Duration::from_millis(250);
 const _: () = assert!(HALT_LOOK.as_millis() < 500);
 
@@ -53,7 +53,7 @@ pub(super) struct Tools {
     pub(super) state: Option<PathBuf>,
     pub(super) cache: Cache,
     pub(super) known: Mutex<HashMap<String, Tokens>>,
-    /// Nobody answers the questions of servers.
+    /// True if servers' questions are declined.
     pub(super) is_nobody_there: AtomicBool,
     pub(super) starting: Starting,
 }
@@ -62,8 +62,8 @@ pub(super) struct Tools {
 pub(super) type Starting = Arc<Mutex<BTreeSet<u32>>>;
 
 impl Tools {
-    /// The tokens of a server that is reached by an address. There is one of them for each address, so that all know the newest
-    /// demand.
+    /// The tokens of a server that is reached by an address. They are shared by address, so that all of their users know the
+    /// newest challenge.
     pub(super) fn tokens(&self, server: &Server) -> Option<Tokens> {
         let Place::Url(url) = &server.place else { return None };
         let mut known = self.known.lock();
@@ -75,7 +75,7 @@ impl Tools {
         Some(known.entry(url.clone()).or_insert_with(made).clone())
     }
 
-    /// Waits until nothing may run any more; returns why.
+    /// Waits until the emergency stop; returns the reason.
     async fn wait_for_halt(&self) -> String {
         loop {
             if let Some(why) = (self.halted)() {
@@ -90,12 +90,12 @@ impl Tools {
 const BLOCKING_MAX: usize = 96;
 /// Requests that one server answers at a time. A question has one call at a time; many questions share a server.
 const IN_FLIGHT_MAX: usize = 8;
-/// Rounds in which one request may ask the person something.
+/// Limit on the rounds in which one request may ask the person something.
 const ROUNDS_MAX: usize = 5;
-/// Interval at which a call looks whether its time is over.
+/// Interval at which a call checks its time limits.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Something to be done with a server.
+/// A request to the thread.
 pub(super) struct Request {
     pub(super) server: String,
     pub(super) job: Job,
@@ -133,7 +133,7 @@ pub(super) fn start(
     Ok((sender, handle))
 }
 
-/// Gives each request to its server's task, until nobody can send any more; then all servers are ended.
+/// Passes each request to its server's task, until there are no more senders; then all servers are ended.
 async fn dispatch(mut requests: mpsc::UnboundedReceiver<Request>, shared: Arc<Shared>, tools: Arc<Tools>) {
     let mut tasks = JoinSet::new();
     let mut keepers: HashMap<String, (mpsc::UnboundedSender<Job>, Ends)> = HashMap::new();
@@ -167,11 +167,11 @@ async fn dispatch(mut requests: mpsc::UnboundedReceiver<Request>, shared: Arc<Sh
     }
     drop(keepers);
     let all_ended = async { while tasks.join_next().await.is_some() {} };
-    // Whatever is left is dropped with its task, which kills the program.
+    // The rest is dropped with its tasks, which kills the programs.
     let _ = tokio::time::timeout(END, all_ended).await;
 }
 
-/// The orders to end a server that its task hasn't carried out yet. A start, or a look at its lists, that they meet is given up.
+/// The pending orders to end a server. They abort a start, or a fetch of its lists.
 #[derive(Clone, Default)]
 struct Ends(Rc<watch::Sender<usize>>);
 
@@ -295,8 +295,8 @@ impl Keeper {
         self.send_seen(request, None, answer, cancel).await;
     }
 
-    /// Sends a request in a task of its own, so that the server's next one needn't wait for its answer. With `seen` it is sent only
-    /// if that is still what the server offers.
+    /// Sends a request in a task of its own, so that the server's next one needn't wait for its answer. With `seen` it is sent
+    /// only if the server's offer hasn't changed.
     async fn send_seen(
         &mut self,
         request: ClientRequest,
@@ -349,7 +349,7 @@ impl Keeper {
         servers.get(&self.name).and_then(|entry| entry.manifest.as_ref()).is_some_and(|now| Arc::ptr_eq(now, seen))
     }
 
-    /// The connection, which is made if there is none.
+    /// The connection, which is made if necessary.
     async fn connected(&mut self) -> Result<(Peer<RoleClient>, ServerLimits), McpError> {
         let server = self.server().ok_or_else(|| McpError::NoServer(self.name.clone()))?;
         if let Some(connection) = &self.connection {
@@ -390,7 +390,7 @@ impl Keeper {
                 self.shared.update(&self.name, |entry| entry.standing = Standing::NeedsLogin);
                 Err(McpError::NeedsLogin(self.name.clone()))
             }
-            // Whoever ended it says what it is now.
+            // The task that ended it also sets its new state.
             Err(NotConnected::Ended) => Err(failed("it was ended before it had started".into())),
             Err(NotConnected::Failed(why)) => {
                 self.note_failure(why.clone());
@@ -399,7 +399,7 @@ impl Keeper {
         }
     }
 
-    /// Keeps a manifest for later runs. Returns the one that is known if it is the same: what was made of it is still good.
+    /// Stores a manifest for later runs. Returns the known one if it is the same: the values derived from it are still valid.
     fn keep(&self, server: &Server, era: Era, manifest: Manifest) -> Arc<Manifest> {
         let known = self.shared.lock().get(&self.name).and_then(|entry| entry.manifest.clone());
         let known = known.filter(|known| **known == manifest);
@@ -407,7 +407,7 @@ impl Keeper {
         known.unwrap_or_else(|| Arc::new(manifest))
     }
 
-    /// Reason why the server isn't started now by itself, if so.
+    /// Reason why the server isn't started automatically now, if there is one.
     fn waits(&self) -> Option<String> {
         let recent = self.failures.iter().filter(|at| at.elapsed() < FAILURE_TIME).count();
         if recent >= FAILURES_MAX {
@@ -428,7 +428,7 @@ impl Keeper {
         if self.failures.len() > FAILURES_MAX {
             self.failures.pop_front();
         }
-        // The reason may be a line of the server, which its own log keeps.
+        // The reason may be a line of the server, which is in its own log.
         let failures = self.failures.len() as u64;
         tracing::warn!(event = "server_failed", server = %self.name, failures, shown = true);
         let again_at = (self.failures.len() < FAILURES_MAX).then(|| self.again_at()).flatten();
@@ -456,7 +456,7 @@ impl Keeper {
         }
     }
 
-    /// Ends the connection. A server gets no time to leave once nothing may run any more.
+    /// Ends the connection. After the emergency stop, a server gets no time to end itself.
     async fn close(&mut self) {
         if let Some(connection) = self.connection.take() {
             match (self.tools.halted)() {
@@ -471,7 +471,7 @@ impl Keeper {
     }
 }
 
-/// Sends a request and waits for its answer; the person is asked what the server wants to know first.
+/// Sends a request and waits for its answer; the person first answers the server's questions.
 async fn answered(
     peer: &Peer<RoleClient>,
     mut request: ClientRequest,
@@ -528,7 +528,7 @@ async fn once(
     Err(error)
 }
 
-/// Asks the person what a server wants to know, and adds it to the request.
+/// Asks the person the server's questions, and adds the answers to the request.
 async fn add_input(
     request: &mut ClientRequest,
     wanted: InputRequiredResult,

@@ -13,7 +13,7 @@ use super::oauth::Dial;
 use crate::host::Authorities;
 use crate::proto::served::{Link, Manifest, OAuth};
 
-/// Bytes of a server's standard error that are kept.
+/// Limit on the stored standard error of a server, in bytes.
 pub(super) const LOG_BYTES_MAX: usize = 64 << 10;
 /// Longest message of a server.
 pub(super) const MESSAGE_BYTES_MAX: usize = 4 << 20;
@@ -31,7 +31,7 @@ pub struct Server {
     pub limits: ServerLimits,
     /// Logins at it, if it is reached by an address.
     pub oauth: OAuth,
-    /// True if it may ask the person something.
+    /// True if it may ask the person questions.
     pub may_ask: bool,
     /// Speaks the transport of 2024-11-05 at its address.
     pub is_sse: bool,
@@ -101,13 +101,13 @@ impl Default for ServerLimits {
 
 /// Makes the command that starts a server, in the sandbox of its grant.
 pub type Launch = Arc<dyn Fn(&Server) -> Result<Command, String> + Send + Sync>;
-/// Ends the processes of programs that were started by [`Launch`], after the time given at the latest.
+/// Ends the processes of programs that [`Launch`] started, within this time.
 pub type End = Arc<dyn Fn(&[u32], Duration) -> bool + Send + Sync>;
 
-/// Says why nothing may run now, if so: the emergency stop.
+/// Returns the reason for the emergency stop, if it is on.
 pub type Halted = Arc<dyn Fn() -> Option<String> + Send + Sync>;
 
-/// Reads the headers that the user wants sent to a server, keys among them.
+/// Reads the user's headers for a server, including keys.
 pub type Headers = Arc<dyn Fn(&str) -> Result<Vec<(String, String)>, String> + Send + Sync>;
 
 /// Reads the secret of the user's own registration for a server, by its name; `None` if it has none.
@@ -129,7 +129,7 @@ pub struct Web {
 /// State of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// Not running. Whether its manifest is known from an earlier run.
+    /// Not running.
     Asleep {
         /// Its manifest is known.
         is_known: bool,
@@ -141,20 +141,20 @@ pub enum Standing {
         /// From its start to its list of tools.
         took: Duration,
     },
-    /// Wants to know who asks.
+    /// Requires a login.
     NeedsLogin,
-    /// Failed to start, or ended by itself.
+    /// Failed to start, or ended on its own.
     Failed {
         /// The reason, in words.
         why: String,
         /// The time of that.
         at: Instant,
-        /// Not started again by itself before then.
+        /// Time before which it isn't automatically started again.
         again_at: Option<Instant>,
     },
 }
 
-/// Reason why something of a server can't be had.
+/// Reason why a request to a server fails.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum McpError {
     /// There is no server of this name.
@@ -168,7 +168,7 @@ pub enum McpError {
         /// The reason, in words, with the end of its standard error.
         why: String,
     },
-    /// Wants to know who asks.
+    /// The server requires a login.
     #[error("the server {0} needs a login")]
     NeedsLogin(String),
     /// A login failed.
@@ -180,19 +180,19 @@ pub enum McpError {
     /// Answered with an error.
     #[error("the server answered with error {0}: {1}")]
     Refused(i32, String),
-    /// Answered something that the protocol doesn't have here.
+    /// The answer isn't valid in the protocol here.
     #[error("the server answered against the protocol: {0}")]
     Protocol(String),
     /// Not reached, or refused the request as a whole: nothing was carried out.
     #[error("the server wasn't reached: {0}")]
     NotSent(String),
-    /// Another offer than the one that the call was judged by: nothing was sent.
+    /// The offer differs from the one by which the call was judged: nothing was sent.
     #[error("the server offers something else by now")]
     OtherOffer,
-    /// The caller's `stop` said so.
+    /// The caller's `stop` returned true.
     #[error("stopped")]
     Stopped,
-    /// Nothing may run now, and why.
+    /// The emergency stop is on; the reason.
     #[error("{0}")]
     Halted(String),
     /// Gone after the call was sent: whether the call was carried out isn't known.
@@ -209,7 +209,7 @@ pub struct Order {
     pub tool: String,
     /// The arguments.
     pub arguments: Map<String, Value>,
-    /// The offer by which the call was judged. If the server offers something else by now, it isn't called.
+    /// The offer by which the call was judged. If the server's offer has changed since, it isn't called.
     pub seen: Option<Arc<Manifest>>,
 }
 
@@ -240,7 +240,7 @@ pub enum Part {
     Link(Link),
 }
 
-/// A start that failed, or an end of a server's own accord.
+/// A failed start, or an end that the server caused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// The reason.
@@ -258,7 +258,7 @@ pub(super) struct Shared {
     pub(super) changed: Condvar,
 }
 
-/// A server, as far as it is.
+/// A server in its current state.
 pub(super) struct Entry {
     pub(super) server: Server,
     pub(super) standing: Standing,
@@ -283,7 +283,7 @@ impl Shared {
         self.servers.lock()
     }
 
-    /// Changes what is known of a server, and wakes whoever waits for that.
+    /// Changes the state of a server, and wakes the threads that wait for that.
     pub(super) fn update(&self, server: &str, change: impl FnOnce(&mut Entry)) {
         if let Some(entry) = self.lock().get_mut(server) {
             change(entry);

@@ -51,7 +51,7 @@ pub(super) async fn open(http: &Http) -> Result<Lines, HttpError> {
         let mut lines = BufReader::new(requests).lines();
         while let Ok(Some(line)) = lines.next_line().await {
             if http.post_to(&address, line.into_bytes()).await.is_err() {
-                // Nothing tells which answer won't come: the connection is over.
+                // It is unknown which answer won't come, so the connection ends.
                 stream.abort();
                 break;
             }

@@ -1,4 +1,4 @@
-//! Real servers in Python behind the client, with every fault that the fixture can show.
+//! Real servers in Python at the other end, with every fault that the fixture can show.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -184,7 +184,7 @@ fn a_servers_manifest_is_known_at_the_next_start() {
     let second = client(server(&["era=both".into()]), Some(state.path()));
     assert_eq!(second.standings()[0].1, Standing::Asleep { is_known: true });
     assert_eq!(second.manifest("one"), Some(manifest));
-    // It offers the same again: what was made of the known manifest is still good, and the disk is left alone.
+    // It offers the same again: values derived from the known manifest are still valid, and the file isn't written.
     let file = || fs::metadata(state.path().join("manifests/one.json")).expect("a file").ino();
     let (known, written) = (second.manifest("one").expect("a manifest"), file());
     second.wake("one");
@@ -235,7 +235,7 @@ fn a_server_that_cannot_be_used_says_why() {
     );
 }
 
-/// "Broken pipe" was said in place of the exit status if the client found the other pipe closed first.
+/// "Broken pipe" was reported instead of the exit status if the client found the other pipe closed first.
 #[test]
 fn a_server_that_ends_while_it_is_greeted_says_how_it_ended() {
     let deaf = Server { era: Era::Initialize, ..server(&["deaf=7".into(), "log=no key is set".into()]) };
@@ -356,7 +356,7 @@ fn noise_long_lines_and_double_tools_are_survived() {
     assert_eq!(act(&mcp, "x").map(|reply| reply.is_error), Ok(false));
 }
 
-/// Twelve thousand messages that nobody asked for, and two megabytes of standard error.
+/// Twelve thousand unsolicited messages, and two megabytes of standard error.
 #[test]
 fn a_flood_beside_an_answer_is_survived() {
     let mcp = client(server(&[]), None);
@@ -404,7 +404,7 @@ fn a_halt_ends_a_start_a_call_and_a_server_that_waits() {
     };
     let halted = || McpError::Halted("everything is halted".into());
     let (waiting, calling) = (halting(&[]), halting(&[]));
-    // It never says anything.
+    // This server never sends anything.
     let starting = halting(&["era=silent".into()]);
     assert!(act(&waiting, "echo").is_ok());
     std::thread::scope(|scope| {

@@ -32,7 +32,7 @@ impl Seen {
     }
 }
 
-/// A machine that answers HTTP as a function says, for as long as it lives.
+/// A machine that answers HTTP requests with a function, while the value lives.
 struct Site {
     url: String,
     seen: Arc<Mutex<Vec<Seen>>>,
@@ -210,7 +210,7 @@ fn headers_cannot_be_forged() {
         assert!(matches!(error, Err(McpError::Start { .. } | McpError::NotSent(_))), "{name}: {error:?}");
     }
     assert!(site.seen().is_empty(), "{:?}", site.seen());
-    // A session's name goes back into a header: only visible characters are taken.
+    // A session's name is sent back in a header: only visible characters are accepted.
     let odd = Site::new(|request, _| match request.method() {
         "initialize" => old(request).replace("s-1", "s 1 \u{e9}"),
         _ => old(request),
@@ -274,7 +274,7 @@ fn a_server_that_is_not_there_or_talks_nonsense_says_why() {
     assert!(!matches!(error, McpError::NotSent(_)), "{error}");
 }
 
-/// A server with a login, whose giver of tokens is itself.
+/// A server with a login, which issues its tokens itself.
 fn guarded(request: &Seen, own: &str, token: &str) -> String {
     let path = request.line.split(' ').nth(1).unwrap_or_default();
     let json = "Content-Type: application/json\r\n";
@@ -397,7 +397,7 @@ fn no_token_is_asked_for_once_everything_is_halted_during_a_login() {
 
 #[test]
 fn a_document_without_an_end_is_read_only_as_far_as_its_limit() {
-    /// More than this is never sent by the test, which would be as long as an hour.
+    /// Limit on what the test sends, which would otherwise take an hour.
     const SENT_MAX: usize = 64 << 20;
     let socket = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("http://{}", socket.local_addr().expect("an address"));

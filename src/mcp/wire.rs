@@ -1,4 +1,4 @@
-//! The file of what a server offered, as it lies on the disk. An unknown or broken file counts as none.
+//! The file with a server's offer. An unknown or broken file is ignored.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub(super) struct Record<'m> {
     left_out: Cow<'m, [String]>,
 }
 
-/// The part of the file that says which version the server spoke.
+/// The part of the file with the version that the server spoke.
 #[derive(Deserialize)]
 pub(super) struct Spoken {
     pub(super) seen_ms: i64,

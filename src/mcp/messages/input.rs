@@ -1,5 +1,5 @@
-//! A program's input, of which can be told whether the program has read anything. One that ended without that would end in the
-//! same way, whatever it is sent.
+//! A program's input, which can tell whether the program has read anything. A program that ended without reading would end in the
+//! same way whatever it is sent.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};

@@ -115,7 +115,7 @@ enum Read {
     NoMessage,
 }
 
-/// A line, as far as it was read. Of one that is too long only the edges are kept.
+/// A line, or the part read so far. If it is too long, only its edges are stored.
 #[derive(Default)]
 struct Line {
     text: Vec<u8>,
@@ -166,7 +166,7 @@ impl Line {
     }
 }
 
-/// The members that tell a notification from other messages.
+/// The members that distinguish a notification from other messages.
 #[derive(Deserialize)]
 struct Head {
     method: Option<IgnoredAny>,
@@ -195,7 +195,7 @@ fn depth(text: &[u8]) -> usize {
 
 /// An error in the place of an answer that can't be read, by the edges of its line; `None` if it isn't an answer.
 fn error_for(beginning: &[u8], end: &[u8], why: String) -> Option<ServerJsonRpcMessage> {
-    // A request of the server has an id, too, which is none of ours.
+    // A request of the server also has an id, which isn't one of ours.
     let has_method = |text: &[u8]| text.windows(METHOD.len()).any(|part| part == METHOD);
     if has_method(beginning) || has_method(end) {
         return None;

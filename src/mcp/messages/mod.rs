@@ -31,7 +31,7 @@ struct Tools {
     result_type: Option<ResultType>,
     #[serde(rename = "_meta")]
     meta: Option<MetaObject>,
-    // Lists are fetched anew at each start, however long they are said to last.
+    // Lists are fetched again at each start, whatever their declared lifetime.
     #[serde(rename = "ttlMs")]
     _ttl_ms: Option<IgnoredAny>,
     #[serde(rename = "cacheScope")]
@@ -63,7 +63,7 @@ fn is_complete(tools: &Tools) -> bool {
 mod tests {
     use super::*;
 
-    /// Reading directly gives what rmcp reads, but for the time that a list is said to last.
+    /// Reading directly has the same result as rmcp, except for the declared lifetime of a list.
     #[test]
     fn a_list_of_tools_is_read_as_every_message_is() {
         let tool = r#"{"name":"a","title":"A","inputSchema":{"type":"object","$defs":{"b":[1,2.5,null]}},"outputSchema":{"type":"object"},
@@ -75,7 +75,7 @@ mod tests {
             ),
             r#"{"jsonrpc":"2.0","id":1,"result":{"tools":[],"resultType":"complete"}}"#.to_owned(),
             format!("\u{feff}{}", r#"{"jsonrpc":"2.0","id":1,"result":{"tools":[]}}"#),
-            // Not a list alone: rmcp decides.
+            // The answer isn't only a list, so rmcp decides.
             format!(r#"{{"jsonrpc":"2.0","id":1,"result":{{"tools":[{tool}],"contents":[]}}}}"#),
             r#"{"jsonrpc":"2.0","id":1,"result":{"tools":[],"resultType":"input_required"}}"#.to_owned(),
             r#"{"jsonrpc":"2.0","id":1,"method":"ping","result":{"tools":[]}}"#.to_owned(),

@@ -1,11 +1,11 @@
-//! Finding out who gives tokens for a server, and how that giver is asked.
+//! Discovery of the issuer of tokens for a server, and of its endpoints.
 
 use serde_json::Value;
 
 use super::Challenge;
 use super::web::{Dialled, Reply, checked, get, request};
 
-/// A giver of tokens.
+/// An issuer of tokens.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Giver {
     pub(super) issuer: String,
@@ -15,7 +15,7 @@ pub(super) struct Giver {
     /// Names itself when the browser comes back (RFC 9207).
     pub(super) names_itself: bool,
     pub(super) takes_documents: bool,
-    /// Ways in which a client may sign; empty if it doesn't say.
+    /// Ways in which a client may authenticate; empty if the issuer doesn't list any.
     pub(super) methods: Vec<String>,
     pub(super) offers_offline: bool,
     /// The server's address as its own document writes it.
@@ -24,10 +24,10 @@ pub(super) struct Giver {
     pub(super) scopes: Option<String>,
 }
 
-/// Finds the giver of tokens of a server.
+/// Finds the issuer of tokens of a server.
 ///
 /// # Errors
-/// None is found, or what is found contradicts itself.
+/// There is none, or the documents contradict each other.
 pub(super) fn giver(dial: Dialled<'_>, server: &str, challenge: &Challenge) -> Result<Giver, String> {
     let resource = resource(dial, server, challenge)?;
     let (issuer, scopes) = match &resource {
@@ -40,7 +40,7 @@ pub(super) fn giver(dial: Dialled<'_>, server: &str, challenge: &Challenge) -> R
                 .map(|_| texts(document, "scopes_supported").join(" "));
             (issuer, scopes.filter(|scopes| !scopes.is_empty()))
         }
-        // Servers of 2025-03-26 give tokens themselves.
+        // Servers of 2025-03-26 issue tokens themselves.
         None => (origin(server)?, None),
     };
     for url in places(&issuer)? {
@@ -118,7 +118,7 @@ fn fetch(dial: Dialled<'_>, url: &str, server: &str) -> Result<Reply, String> {
     request(dial, get(url, server)?)
 }
 
-/// The addresses at which a giver of tokens describes itself (RFC 8414, OpenID Connect Discovery), in order.
+/// The addresses at which an issuer of tokens describes itself (RFC 8414, OpenID Connect Discovery), in order.
 fn places(issuer: &str) -> Result<Vec<String>, String> {
     let (base, path) = (origin(issuer)?, path(issuer));
     let (oauth, openid) = ("/.well-known/oauth-authorization-server", "/.well-known/openid-configuration");
@@ -138,7 +138,7 @@ fn covers(named: &str, server: &str) -> bool {
 
 /// The scheme, host and port of an address, in small letters.
 pub(super) fn origin(url: &str) -> Result<String, String> {
-    // Whether it may be requested is asked when it is; here it is only taken apart.
+    // The permission to request it is checked later; here it is only parsed.
     let uri = checked(url, url)?;
     let authority = uri.authority().map(|it| it.as_str().to_ascii_lowercase()).unwrap_or_default();
     let scheme = uri.scheme_str().unwrap_or_default();

@@ -12,7 +12,7 @@ pub(super) const LIMIT: Duration = Duration::from_secs(300);
 const READ: Duration = Duration::from_secs(2);
 /// Bytes of a request.
 const REQUEST_BYTES_MAX: usize = 16 << 10;
-/// Interval at which the listener looks whether it is to stop.
+/// Interval at which the listener checks whether it should stop.
 const LOOK: Duration = Duration::from_millis(20);
 /// The path to which the browser is sent.
 const PATH: &str = "/callback";
@@ -25,7 +25,7 @@ pub(super) struct Listener {
 }
 
 impl Listener {
-    /// Listens on a port, or on any free one if it is 0 or taken.
+    /// Listens on a port, or on any free one if it is 0 or in use.
     ///
     /// # Errors
     /// No port is free.
@@ -39,7 +39,7 @@ impl Listener {
         Ok(Self { socket, address })
     }
 
-    /// Waits for the browser; returns the fields with which it comes.
+    /// Waits for the browser; returns the fields of its request.
     ///
     /// # Errors
     /// It didn't come in time, or the caller stops.
@@ -87,7 +87,7 @@ fn served(mut stream: TcpStream) -> Option<Vec<(String, String)>> {
     fields
 }
 
-/// The fields of an address to which a browser was sent, if it is the one that it was sent to.
+/// The fields of an address, if it is the one to which the browser was sent.
 pub(super) fn fields(target: &str) -> Option<Vec<(String, String)>> {
     let (path, query) = target.split_once('?')?;
     if path != PATH && !path.ends_with(PATH) {

@@ -12,10 +12,10 @@ use super::web::{Dialled, checked, form, json as json_order, query, request};
 use super::{Browser, Challenge, SCOPE_BYTES_MAX, Tokens, Visit};
 use crate::host::now_unix_ms;
 
-/// Logs in at the giver of tokens of a server. `challenge` is the server's present demand.
+/// Logs in at the issuer of tokens of a server. `challenge` is the server's current challenge.
 ///
 /// # Errors
-/// Why not, in words.
+/// The reason, in words.
 pub(in crate::mcp) fn login(
     tokens: &Tokens,
     challenge: &Challenge,
@@ -111,7 +111,7 @@ fn scope(tokens: &Tokens, record: &mut Record, giver: &Giver, challenge: &Challe
     Ok((!text.is_empty()).then_some(text))
 }
 
-/// Our registration: the user's own, the one that is there, a document's, or a new one.
+/// Our registration: the user's own, the existing one, a document's, or a new one.
 fn client(
     tokens: &Tokens,
     dial: Dialled<'_>,
@@ -169,7 +169,7 @@ struct Code {
     verifier: String,
 }
 
-/// Sends the person's browser to the giver of tokens, and takes the code with which it comes back.
+/// Sends the person's browser to the issuer of tokens, and returns the code with which it comes back.
 fn code(
     giver: &Giver,
     record: &Record,

@@ -1,5 +1,5 @@
-//! Logins at servers that ask for one (OAuth 2.1 as the Model Context Protocol uses it): the challenge of a server, the tokens
-//! that it was given, and their renewal. Every address here is a server's word; the client that requests it judges it.
+//! Logins at servers that require one (OAuth 2.1 as the Model Context Protocol uses it): the challenge of a server, its tokens,
+//! and their renewal. Every address here comes from a server; the client that requests it checks it.
 
 mod discover;
 mod listen;
@@ -50,14 +50,14 @@ pub enum Visit {
     Opened,
     /// The address to which it led, on another machine.
     Pasted(String),
-    /// The person doesn't want to.
+    /// The person refuses.
     Declined,
 }
 
-/// A server's answer that it wants to know who asks.
+/// A server's answer that it requires a login.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Challenge {
-    /// The address of the document that says who gives tokens.
+    /// The address of the document that names the issuer of tokens.
     metadata: Option<String>,
     scope: Option<String>,
     error: Option<String>,
@@ -73,7 +73,7 @@ impl Challenge {
         Self { metadata: get("resource_metadata"), scope: get("scope"), error }
     }
 
-    /// The token that was sent allows too little.
+    /// Returns whether the token's permissions are insufficient.
     pub(super) fn wants_scope(&self) -> bool {
         self.error.as_deref() == Some(INSUFFICIENT)
     }
@@ -131,7 +131,7 @@ fn parameter(text: &str, name: &str) -> Option<String> {
     None
 }
 
-/// Returns whether an address is on this machine, where nobody else can listen.
+/// Returns whether an address is on this machine, so that no one else can listen there.
 pub(super) fn is_this_machine(url: &str) -> bool {
     let host = url.parse::<Uri>().ok().and_then(|uri| uri.host().map(str::to_owned)).unwrap_or_default();
     let host = host.trim_start_matches('[').trim_end_matches(']');
@@ -152,7 +152,7 @@ struct Inner {
     path: Option<PathBuf>,
     dial: Dial,
     settings: OAuth,
-    /// Reads the secret of the user's own registration. It stays where the user has it, and out of the file of tokens.
+    /// Reads the secret of the user's own registration. It isn't copied into the file of tokens.
     secret: ReadSecret,
     challenge: Mutex<Option<Challenge>>,
 }
@@ -179,7 +179,7 @@ impl Tokens {
         if is_over && record.refresh.is_some() { self.refreshed(token.as_deref()).or(token) } else { token }
     }
 
-    /// A token that is newer than `old`: another session's, or one for which the giver of tokens is asked.
+    /// A token that is newer than `old`: another session's, or a new one from the issuer of tokens.
     pub(super) fn refreshed(&self, old: Option<&str>) -> Option<String> {
         let record = self.read()?;
         if record.access.as_deref() != old {
@@ -198,14 +198,14 @@ impl Tokens {
             match sent {
                 Ok(reply) if reply.status == 200 => record.take(&reply, now_unix_ms()),
                 Ok(reply) => record.refused(&reply),
-                // The giver of tokens isn't reached now; the old token may still do.
+                // The issuer of tokens isn't reached now; the old token may still be valid.
                 Err(_) => {}
             }
         });
         self.read()?.access.filter(|token| Some(token.as_str()) != old)
     }
 
-    /// A registration with its secret: that of the user's own one is read now.
+    /// A registration with its secret, which is read now for the user's own one.
     ///
     /// # Errors
     /// Why it can't be read.
@@ -215,7 +215,7 @@ impl Tokens {
         Ok(Client { secret: secret.or_else(|| client.secret.clone()), ..client.clone() })
     }
 
-    /// Remembers what a server asked for, for the next login.
+    /// Remembers a server's challenge, for the next login.
     pub(super) fn note(&self, challenge: &Challenge) {
         *self.0.challenge.lock() = Some(challenge.clone());
         if let (true, Some(scope)) = (challenge.wants_scope(), &challenge.scope) {
@@ -242,7 +242,7 @@ impl Tokens {
         *self.0.challenge.lock() = None;
     }
 
-    /// Forgets tokens and the registration. Tells whether there were any.
+    /// Deletes tokens and the registration. Returns whether there were any.
     ///
     /// # Errors
     /// The file can't be removed.
@@ -260,7 +260,7 @@ impl Tokens {
         serde_json::from_slice::<Record>(&bytes).ok().filter(|record| record.resource == self.0.url)
     }
 
-    /// Changes the record while no other session does.
+    /// Changes the record under a lock.
     fn changed(&self, change: impl FnOnce(&mut Record)) -> Option<()> {
         let path = self.0.path.as_ref()?;
         make_private(path.parent()?).ok()?;

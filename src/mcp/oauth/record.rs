@@ -1,4 +1,4 @@
-//! The file of a server's tokens and of our registration there, as it lies on the disk.
+//! The file of a server's tokens and of our registration there.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -13,16 +13,16 @@ pub(super) const STEPS_MAX: u8 = 2;
 pub(super) struct Record {
     /// The address for which the tokens are.
     pub(super) resource: String,
-    /// The address as the server's own document writes it, which is what a token is asked for.
+    /// The address as the server's own document writes it, for which a token is requested.
     pub(super) audience: String,
-    /// The giver of tokens, exactly as it names itself.
+    /// The issuer of tokens, exactly as it names itself.
     pub(super) issuer: String,
     pub(super) token_endpoint: String,
     pub(super) client: Client,
     pub(super) access: Option<String>,
     pub(super) refresh: Option<String>,
     pub(super) expires_ms: Option<i64>,
-    /// The permissions that were asked for.
+    /// The requested permissions.
     pub(super) scope: Option<String>,
     /// Permissions that the server asks for in addition.
     pub(super) wanted: Option<String>,
@@ -32,7 +32,7 @@ pub(super) struct Record {
     pub(super) steps: u8,
 }
 
-/// Our registration at a giver of tokens.
+/// Our registration at an issuer of tokens.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Client {
     pub(super) id: String,
@@ -41,7 +41,7 @@ pub(super) struct Client {
     pub(super) method: String,
     /// The address to which the browser comes back.
     pub(super) redirect: String,
-    /// Made by us there, and can be made again.
+    /// True if we made it, so that it can be made again.
     pub(super) is_dynamic: bool,
 }
 
@@ -63,7 +63,7 @@ impl Record {
         self.scope = text("scope").or(self.scope.take());
     }
 
-    /// Forgets what the giver of tokens no longer takes.
+    /// Deletes the values that the issuer of tokens rejects.
     pub(super) fn refused(&mut self, reply: &Reply) {
         let error = reply.body.get("error").and_then(Value::as_str).unwrap_or_default();
         if matches!(error, "invalid_grant" | "invalid_client" | "unauthorized_client") {

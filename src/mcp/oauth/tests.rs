@@ -1,4 +1,4 @@
-//! A server's answers about logins, taken apart.
+//! Parsing of a server's answers about logins.
 
 use ureq::http::HeaderValue;
 

@@ -28,7 +28,7 @@ pub(super) type Dialled<'d> = &'d dyn Fn(&Uri) -> Result<Agent, String>;
 /// A request for a document.
 ///
 /// # Errors
-/// The address isn't one that is requested.
+/// The address may not be requested.
 pub(super) fn get(url: &str, server: &str) -> Result<Order, String> {
     build(checked(url, server)?, "GET", "", None, Vec::new())
 }
@@ -36,7 +36,7 @@ pub(super) fn get(url: &str, server: &str) -> Result<Order, String> {
 /// A request that sends JSON.
 ///
 /// # Errors
-/// The address isn't one that is requested.
+/// The address may not be requested.
 pub(super) fn json(url: &str, body: &Value, server: &str) -> Result<Order, String> {
     build(checked(url, server)?, "POST", "application/json", None, body.to_string().into_bytes())
 }
@@ -44,7 +44,7 @@ pub(super) fn json(url: &str, body: &Value, server: &str) -> Result<Order, Strin
 /// A request for a token, signed as the client is registered.
 ///
 /// # Errors
-/// The address isn't one that is requested.
+/// The address may not be requested.
 pub(super) fn form(url: &str, fields: &[(&str, &str)], client: &Client, server: &str) -> Result<Order, String> {
     let mut fields = fields.to_vec();
     let secret = client.secret.as_deref().unwrap_or_default();
@@ -76,7 +76,7 @@ fn build(uri: Uri, method: &str, kind: &str, signed: Option<String>, body: Vec<u
 /// An address that a server named: encrypted, unless the server itself is on this machine, and without a name in it.
 ///
 /// # Errors
-/// Why it isn't requested.
+/// The reason why it may not be requested.
 pub(super) fn checked(url: &str, server: &str) -> Result<Uri, String> {
     let uri: Uri = url.parse().map_err(|_| format!("{url} is no address"))?;
     let is_open = uri.scheme_str() == Some("http") && is_this_machine(server) && is_this_machine(url);
