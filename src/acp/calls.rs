@@ -34,7 +34,7 @@ pub(super) fn kind(tool: &str, action: &Action) -> &'static str {
     }
 }
 
-/// The files that a call is about.
+/// The files of a call.
 pub(super) fn locations(action: &Action, root: &Path) -> Vec<Value> {
     let paths: Vec<&String> = match action {
         Action::Read { path } | Action::List { path } | Action::Write { path } | Action::Delete { path } => vec![path],
@@ -51,7 +51,7 @@ fn absolute(path: &str, root: &Path) -> String {
     root.join(path).display().to_string()
 }
 
-/// The differences of a proposal, and a warning about what can't be seen in them.
+/// The differences of a proposal, and a warning about changes that they can't show.
 pub(super) fn differences(changes: &[FileChange], root: &Path) -> Vec<Value> {
     let mut content: Vec<Value> = changes.iter().take(FILES_MAX).map(|change| difference(change, root)).collect();
     let hides = |change: &&FileChange| {
@@ -106,7 +106,7 @@ pub(super) fn begun(id: &str, tool: &str, intent: &str, planned: &Planned, root:
     })
 }
 
-/// A call that is over. A difference that was shown stays where it was made.
+/// A call that has ended. A difference that was shown is left in its place.
 pub(super) fn ended(id: &str, outcome: &Outcome, has_difference: bool, redact: &dyn Fn(&str) -> String) -> Value {
     let status = if outcome.success { "completed" } else { "failed" };
     let mut update = json!({"sessionUpdate": "tool_call_update", "toolCallId": id, "status": status});
@@ -123,7 +123,7 @@ pub(super) fn ended(id: &str, outcome: &Outcome, has_difference: bool, redact: &
         update["content"] = content.into();
     }
     let mut facts = outcome.metadata.clone();
-    // What these say is in the content, and they may be long.
+    // Their text is already in the content, and may be long.
     REPEATED.iter().for_each(|name| drop(facts.remove(*name)));
     facts.insert("success".into(), outcome.success.into());
     if let Some(receipt) = &outcome.receipt_id {
@@ -134,7 +134,7 @@ pub(super) fn ended(id: &str, outcome: &Outcome, has_difference: bool, redact: &
     update
 }
 
-/// A text in a block of code, made harmless and cut to a bound.
+/// A text in a block of code, sanitised and truncated.
 pub(super) fn fenced(text: &str, language: &str) -> String {
     let end = text.floor_char_boundary(RESULT_BYTES_MAX.min(text.len()));
     let rest = if end < text.len() { format!("\n[{} more bytes]", text.len() - end) } else { String::new() };

@@ -33,7 +33,7 @@ pub(super) struct Editor {
     peer: Arc<Peer>,
     abilities: Abilities,
     workspace: PathBuf,
-    /// The working directory, and how the client writes it.
+    /// The working directory, and the client's spelling of it.
     written: (PathBuf, PathBuf),
     known: Known,
     pub(super) commands: Mutex<Receiver<Command>>,
@@ -51,14 +51,14 @@ struct Face {
     /// The last speaker, and the number of that message.
     voice: Option<(Voice, u64)>,
     sanitiser: Sanitiser,
-    /// The call that goes on.
+    /// The current call.
     call: Option<Call>,
     redact: Box<dyn Fn(&str) -> String + Send>,
     end: Option<End>,
     spent: Option<Spent>,
 }
 
-/// A call that goes on. A model's ids may come again in the next answer, and an editor's may not.
+/// The current call. A model may reuse its ids in the next answer; an editor's ids must be unique.
 struct Call {
     id: String,
     model_id: String,
@@ -115,8 +115,8 @@ impl Editor {
         &self.known
     }
 
-    /// The paths under which the client may know a file: the one that it makes of its working directory, if links lead there, and
-    /// the real one.
+    /// The paths under which the client may know a file: the one based on its spelling of the working directory, if links lead
+    /// there, and the real one.
     pub(super) fn spellings(&self, path: &Path) -> Vec<PathBuf> {
         let (real, written) = (self.written.0.ancestors(), self.written.1.ancestors());
         let is_link = |(real, written): &(&Path, &Path)| written.canonicalize().is_ok_and(|found| found == *real);
@@ -155,12 +155,12 @@ impl Editor {
         }
     }
 
-    /// The id of the call that goes on.
+    /// The id of the current call.
     pub(super) fn current_call(&self) -> Option<String> {
         self.face().call.as_ref().map(|call| call.id.clone())
     }
 
-    /// Tells how far the call has come that goes on. Its end replaces that.
+    /// Reports the progress of the current call, which its end replaces.
     pub(super) fn progress(&self, text: &str) {
         let face = self.face();
         let Some(id) = face.call.as_ref().map(|call| call.id.clone()) else { return };
@@ -176,14 +176,14 @@ impl Editor {
         self.face().next("question")
     }
 
-    /// Says a text as the agent's, on its own.
+    /// Sends a text as a separate message of the agent.
     pub(super) fn say(&self, text: &str) {
         self.speak(Voice::Agent, text);
         self.face().voice = None;
     }
 
-    /// Tells of something beside the answer: as a notice, or, to a client that has none, as a thought, so that what is copied
-    /// from an answer is the answer.
+    /// Sends a notice beside the answer: as a notice, or as a thought to a client without notices, so that a copied answer
+    /// contains only the answer.
     pub(super) fn notice(&self, text: &str, severity: &str) {
         let text = crate::render::sanitise(text);
         if self.abilities.has_notices {
@@ -234,7 +234,7 @@ impl Editor {
                 let Some(call) = &face.call else { return };
                 json!({"sessionUpdate": "tool_call_update", "toolCallId": call.id, "status": "in_progress"})
             }
-            // Its end says why, too.
+            // The end of the call also has the reason.
             Step::Denied { .. } => return,
             Step::Done { outcome, .. } => match face.call.take_if(|call| call.model_id == *model_id) {
                 Some(call) => ended(&call.id, outcome, call.has_difference, &face.redact),
@@ -288,7 +288,7 @@ impl Channel for Editor {
     }
 }
 
-/// A hint for here: what a shell does with a meta command, a command line or a slash command does.
+/// A hint for an editor: the effect of a meta command, a command line or a slash command.
 pub(super) fn without_session(text: &str) -> String {
     const INSTEAD: [(&str, &str); 7] = [
         (":models lists", "/model lists"),

@@ -1,5 +1,5 @@
-//! A prompt's blocks → the question: text stays text, a link to a file becomes an `@`, which attaches only what a model may
-//! read, and the text of a resource goes in front of the question as something that its person attached.
+//! A prompt's blocks → the question: text remains text, a link to a file becomes an `@`, which attaches only files that a model
+//! may read, and the text of a resource goes before the question as an attachment of its person.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ use crate::rpc::{INVALID_PARAMS, RpcError};
 /// Bytes of one resource, and of all of a prompt.
 const RESOURCE_BYTES_MAX: usize = 256 * 1024;
 const ALL_BYTES_MAX: usize = 1024 * 1024;
-/// Bytes of one picture, and pictures of a prompt: what every provider takes.
+/// Limits on one picture, in bytes, and on the pictures of a prompt: every provider accepts these.
 const IMAGE_BYTES_MAX: usize = 5 << 20;
 const IMAGES_MAX: usize = 5;
 /// Bytes of the text of a prompt.
@@ -66,15 +66,15 @@ pub(super) fn question(
     Ok((text.trim_end().to_owned(), notices))
 }
 
-/// Separates what comes from the text before.
+/// Separates the following text from the previous one.
 fn pad(text: &mut String) {
     if text.chars().last().is_some_and(|last| !last.is_whitespace() && !"([{".contains(last)) {
         text.push(' ');
     }
 }
 
-/// A link as part of a question: `@PATH` for a file of the workspace, from the working directory, so that it is attached as one that
-/// a person names; else its name and address.
+/// A link as part of a question: `@PATH` for a file of the workspace, relative to the working directory, so that it is attached
+/// like one that a person names; otherwise its name and address.
 fn link(uri: &str, name: &str, cwd: &Path, workspace: &Path) -> String {
     let below = file_path(uri).and_then(|path| from_here(&path, cwd, workspace));
     match below.as_deref().and_then(Path::to_str) {
@@ -122,7 +122,7 @@ fn attach(runtime: &mut Runtime, Resource { uri, text }: Resource, left: &mut us
     (whole > most).then(cut)
 }
 
-/// Attaches a picture, the one of this number in its prompt; returns a notice for the person if it wasn't.
+/// Attaches the picture with a number in its prompt; returns a notice for the person if it was refused.
 fn picture(runtime: &mut Runtime, name: &str, data: &str, number: usize) -> Option<String> {
     let refused = |why: &str| Some(format!("not attached: {name}: {why}"));
     if number > IMAGES_MAX {

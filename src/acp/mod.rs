@@ -1,6 +1,6 @@
 //! ReedClaw inside an editor: an agent of the Agent Client Protocol, version 1, over standard input and output. It owns the
-//! connection, the sessions and what a client may ask of them. It must not know how an answer is made, and never writes to
-//! standard output but messages of the protocol.
+//! connection, the sessions and the client's requests to them. It must not know how an answer is made, and writes only messages
+//! of the protocol to standard output.
 
 mod calls;
 mod channel;
@@ -38,7 +38,7 @@ use crate::store::{EditorSession, Store, StoredConversation};
 use session::{Handle, Known, Opening, Wanted};
 use wire::{Abilities, CancelRequest, Initialize, List, OfSession, Open, Prompt, SetMode, SetOption, VERSION};
 
-/// The protocol's numbers for what JSON-RPC has none for.
+/// The protocol's error codes beyond those of JSON-RPC.
 const AUTH_REQUIRED: i64 = -32_000;
 const NOT_FOUND: i64 = -32_002;
 /// Sessions at once.
@@ -48,7 +48,7 @@ const LIST_ROWS: usize = 50;
 /// Time that sessions may take to end when the client has gone.
 const END_WAIT: Duration = Duration::from_millis(1_800);
 
-/// Parts of which an agent is put together.
+/// The options of an agent.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// `--config PATH`.
@@ -105,7 +105,7 @@ pub fn run(options: Options) -> Result<(), Failure> {
 struct Sessions {
     open: BTreeMap<String, Slot>,
     last: u64,
-    /// The client has gone.
+    /// True if the client has disconnected.
     is_over: bool,
 }
 
@@ -160,7 +160,7 @@ impl Agent {
         self.over();
     }
 
-    /// Ends everything that goes on; the process follows.
+    /// Ends all work; the process follows.
     fn over(&self) {
         let mut sessions = self.sessions();
         sessions.is_over = true;
@@ -213,7 +213,7 @@ impl Agent {
                     sessions.handles().for_each(|handle| handle.stop(Some(&request_id)));
                 }
             }
-            // Others are nothing to us.
+            // Other messages are ignored.
             _ => {}
         }
     }
@@ -332,7 +332,7 @@ impl Agent {
         };
         let agent = Arc::clone(self);
         let started = thread::Builder::new().name("acp-session".to_owned()).spawn(move || {
-            // Whatever happens, its place is free afterwards.
+            // In any case its place is free afterwards.
             let place = Place { agent: &agent, name };
             session::serve(wanted, &|handle| place.take(handle));
         });
@@ -365,7 +365,7 @@ impl Agent {
 
     fn delete(&self, name: &str) -> Result<Value, RpcError> {
         let open = || RpcError::new(INVALID_REQUEST, "this session is open; session/close ends it");
-        // One without a question isn't stored yet.
+        // A conversation without a question isn't stored yet.
         if self.sessions().open.contains_key(name) {
             return Err(open());
         }

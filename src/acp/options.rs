@@ -12,15 +12,15 @@ pub(super) const MODE: &str = "mode";
 /// The id of the option for the model.
 pub(super) const MODEL: &str = "model";
 
-/// The id of the option for how hard a model thinks.
+/// The id of the option for a model's thinking effort.
 pub(super) const THINKING: &str = "thinking";
-/// The effort that the config has.
+/// The effort of the config.
 pub(super) const CONFIGURED: &str = "configured";
 
 const EFFORTS: [(&str, &str); 5] =
     [(CONFIGURED, "As configured"), ("off", "Off"), ("low", "Low"), ("medium", "Medium"), ("high", "High")];
 
-/// The effort of a word, if it is one of those that may be chosen.
+/// The effort with this name, if it may be chosen.
 pub(super) fn effort(word: &str) -> Option<&'static str> {
     EFFORTS.iter().map(|(known, _)| *known).find(|known| *known == word)
 }
@@ -36,12 +36,12 @@ fn modes(most: Autonomy) -> impl Iterator<Item = &'static (Autonomy, &'static st
     MODES.iter().filter(move |(autonomy, ..)| *autonomy <= most)
 }
 
-/// The autonomy of a mode, if it is one of those that may be chosen.
+/// The autonomy of a mode, if it may be chosen.
 pub(super) fn mode(id: &str, most: Autonomy) -> Option<Autonomy> {
     Autonomy::of(id).filter(|autonomy| *autonomy <= most)
 }
 
-/// The modes, and the one that holds.
+/// The modes, and the current one.
 pub(super) fn mode_state(current: Autonomy, most: Autonomy) -> Value {
     let row = |(autonomy, name, description): &(Autonomy, &str, &str)| json!({"id": autonomy.word(), "name": name, "description": description});
     json!({"currentModeId": current.word(), "availableModes": modes(most).map(row).collect::<Vec<_>>()})

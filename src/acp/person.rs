@@ -1,5 +1,5 @@
-//! The person behind an editor: asked by requests to the client. An answer counts only if it is one of those that were offered;
-//! silence, a strange answer and a closed connection are no.
+//! The person at an editor: asked by requests to the client. Only an offered answer counts; silence, an unknown answer and a
+//! closed connection mean no.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,12 +23,12 @@ use crate::rpc::Reply;
 
 /// Longest wait for a person: they may be elsewhere, but not for a day.
 const WAIT: Duration = Duration::from_secs(60 * 60);
-/// Time that a client may take to give a file's text: a model waits meanwhile.
+/// Timeout for a client to return a file's text: a model waits meanwhile.
 const FILE_WAIT: Duration = Duration::from_secs(5);
 /// Interval for checking that the question still matters.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// An answer that may be given.
+/// An answer that can be chosen.
 struct Choice {
     id: String,
     name: String,
@@ -94,7 +94,7 @@ impl AtEditor<'_> {
         found.map(|choice| choice.id.as_str())
     }
 
-    /// Asks about something that is no call of a tool's; only a plain yes counts.
+    /// Asks about something other than a tool's call; only a plain yes counts.
     pub(super) fn agrees(&self, title: &str, text: &str, yes: &str) -> bool {
         self.decides(title, text, yes) == Some(true)
     }
@@ -115,7 +115,7 @@ impl AtEditor<'_> {
         Some(answer.to_owned()).filter(|answer| !answer.trim().is_empty())
     }
 
-    /// A question that is no call of a tool's, as one that a client can show.
+    /// A question that isn't about a tool's call, in a form that a client can show.
     fn beside(&self, title: &str, text: &str) -> Value {
         let id = self.editor.next_question();
         json!({"toolCallId": id, "title": title, "kind": "other", "status": "pending", "content": [call_text(text)]})
@@ -175,7 +175,7 @@ impl Person for AtEditor<'_> {
         if self.editor.abilities().has_forms {
             choices.push(choice("why", "Reject, and say why", "reject_once"));
         }
-        // Only the person's own shell would do, and there is none.
+        // Only the person's own shell could run it, and there is none here.
         if question.only_own_shell {
             return Answer::No(String::new());
         }
@@ -233,14 +233,14 @@ impl Person for AtEditor<'_> {
     }
 
     fn unsaved(&mut self, path: &Path, on_disk: Option<&[u8]>) -> Option<&'static str> {
-        // Of a file that isn't there most clients show an error.
+        // For a file that doesn't exist, most clients show an error.
         let on_disk = on_disk.filter(|_| self.editor.abilities().reads_files)?;
         self.editor.spellings(path).iter().filter_map(|path| path.to_str()).find_map(|path| {
             let params = json!({"sessionId": self.editor.name(), "path": path});
             let (id, replies) = self.editor.peer().request("fs/read_text_file", &params);
             match self.response(id, &replies, FILE_WAIT, &|| false) {
                 None => Some("may have changes in the user's editor that aren't saved: it doesn't answer"),
-                // It has no such buffer: then there is nothing to lose that it knows of.
+                // The client has no such buffer, so it knows of no changes that could be lost.
                 Some(Err(_)) => None,
                 Some(Ok(reply)) => {
                     let text = reply.get("content").and_then(Value::as_str)?;
@@ -252,8 +252,7 @@ impl Person for AtEditor<'_> {
     }
 }
 
-/// Returns whether two texts differ in more than what editors change by themselves: the ends of lines, and the last
-/// one.
+/// Returns whether two texts differ in more than the changes that editors make on their own: in line ends, and in the last one.
 fn is_other_text(buffer: &str, disk: &str) -> bool {
     let lines = |text: &str| -> Vec<String> {
         text.trim_end_matches(['\r', '\n']).split('\n').map(|line| line.trim_end_matches('\r').to_owned()).collect()

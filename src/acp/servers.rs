@@ -28,8 +28,8 @@ pub(super) struct Brought {
     is_late: bool,
 }
 
-/// Adds a client's servers to a session; returns them, and why others can't be used. Nothing is started. Without forms there is no answer to
-/// the questions of servers.
+/// Adds a client's servers to a session; returns them, and the reasons why others can't be used. Nothing is started. Without
+/// forms the questions of servers can't be answered.
 pub(super) fn take(runtime: &mut Runtime, wanted: &[Value], has_forms: bool) -> (Vec<Brought>, Vec<Failure>) {
     let (mut brought, mut problems) = (Vec::new(), Vec::new());
     let servers = of_session(runtime);
@@ -93,10 +93,10 @@ fn name(title: &str, number: usize) -> String {
     if plain.starts_with(|c: char| c.is_ascii_lowercase()) { plain.to_owned() } else { format!("editor-{number}") }
 }
 
-/// Asks about servers that were added: whether each may be started, and whether its tools may be called. A server of which something
-/// was allowed as it is started now is started without a question. They start while the person answers, and are waited for as long as
-/// a question waits for a server, once. `brought` is empty afterwards, but for those that still start and those whose question was
-/// cancelled: they are asked about with the next prompt, and not again about what was answered.
+/// Asks about added servers: whether each may be started, and whether its tools may be called. If something was already allowed
+/// for a server with this start, it is started without a question. Servers start while the person answers, and are waited for
+/// once, for as long as a question waits for a server. Afterwards `brought` has only those that are still starting and those
+/// whose question was cancelled: they are asked about with the next prompt, without repeating answered questions.
 pub(super) fn ask_about(runtime: &mut Runtime, person: &mut AtEditor<'_>, brought: &mut Vec<Brought>) {
     let Some(servers) = of_session(runtime) else { return };
     let mut all = std::mem::take(brought).into_iter();
@@ -118,7 +118,7 @@ pub(super) fn ask_about(runtime: &mut Runtime, person: &mut AtEditor<'_>, brough
             servers.remove(&one.name);
             continue;
         }
-        // One that is late may have failed meanwhile, and isn't tried again by itself.
+        // A late one may have failed meanwhile, and isn't started again automatically.
         if !one.is_late {
             servers.begin(&one.name);
         }
@@ -145,7 +145,7 @@ pub(super) fn ask_about(runtime: &mut Runtime, person: &mut AtEditor<'_>, brough
     }
 }
 
-/// Asks whether a model may call the tools of a server, if it runs. Of one that doesn't, the question says why.
+/// Asks whether a model may call the tools of a server, if it runs. If it doesn't, the question shows the reason.
 ///
 /// # Errors
 /// The permission can't be stored.

@@ -1,4 +1,4 @@
-//! A session: its thread, its runtime, and what a client may do with it. Each has a conversation, a workspace and tools of its
+//! A session: its thread, its runtime, and the client's operations on it. Each has a conversation, a workspace and tools of its
 //! own; the store is shared.
 
 use parking_lot::{Mutex, MutexGuard};
@@ -46,18 +46,18 @@ pub(super) enum Change {
     Thinking(&'static str),
 }
 
-/// A session, as the connection has it.
+/// A session's handle for the connection.
 pub(super) struct Handle {
-    /// Gone once the session is to end.
+    /// `None` once the session should end.
     commands: Mutex<Option<SyncSender<Command>>>,
     cancel: Cancel,
     ceiling: Ceiling,
     most: Autonomy,
-    /// A prompt is being answered: its request.
+    /// The request of the prompt that is being answered.
     prompt: Mutex<Option<Value>>,
-    /// The options, as the client knows them.
+    /// The models that the client was last sent.
     models: Mutex<Vec<crate::agent::ModelInfo>>,
-    /// The effort of thinking, as the option has it.
+    /// The thinking effort, as in the option.
     thinking: Mutex<&'static str>,
     /// The request that closes it.
     closing: Mutex<Option<Value>>,
@@ -68,7 +68,7 @@ impl Handle {
         self.prompt.lock()
     }
 
-    /// The mode that holds.
+    /// The current mode.
     fn current(&self) -> Autonomy {
         self.ceiling.lowered(self.most)
     }
@@ -107,7 +107,7 @@ impl Handle {
         }
     }
 
-    /// Ends it, with whatever it does.
+    /// Ends it, with all of its work.
     pub(super) fn end(&self) {
         self.commands.lock().take();
         self.cancel.cancel();
@@ -129,7 +129,7 @@ impl Handle {
         self.closing.lock().take()
     }
 
-    /// Changes the mode. It holds at once, for the next call of a tool already.
+    /// Changes the mode, immediately: it already applies to the next call of a tool.
     pub(super) fn set_mode(&self, name: &str, peer: &Peer, id: &str) -> Result<(), RpcError> {
         let Some(autonomy) = mode(id, self.most) else {
             let message = format!("the config allows no mode called {id:?}: security.autonomy is {}", self.most);
@@ -142,7 +142,7 @@ impl Handle {
         Ok(())
     }
 
-    /// Changes an option; returns what is to be answered at once.
+    /// Changes an option; returns the answer if there is one now.
     pub(super) fn set_option(
         &self,
         name: &str,
@@ -188,7 +188,7 @@ pub(super) struct Wanted {
     /// The conversation, with the name under which it is stored if it has one.
     pub(super) known: Known,
     pub(super) cwd: PathBuf,
-    /// The same directory as the client writes it.
+    /// The client's spelling of the same directory.
     pub(super) written: PathBuf,
     pub(super) config: Option<PathBuf>,
     pub(super) store: Arc<Mutex<Store>>,
@@ -200,7 +200,8 @@ pub(super) struct Wanted {
     pub(super) servers: Vec<Value>,
 }
 
-/// Opens a session on this thread and serves it until it ends. `register` is given its handle, before the client hears of it.
+/// Opens a session on this thread and serves it until it ends. `register` is called with its handle before the client is
+/// informed.
 pub(super) fn serve(wanted: Wanted, register: &dyn Fn(Arc<Handle>) -> Result<(), RpcError>) {
     let (id, peer) = (wanted.id.clone(), Arc::clone(&wanted.peer));
     if let Err(error) = open(wanted, register) {
@@ -229,7 +230,7 @@ fn open(wanted: Wanted, register: &dyn Fn(Arc<Handle>) -> Result<(), RpcError>) 
     let configured = app::workspace_dir(runtime.settings(), runtime.env());
     let workspace = app::workspace_named(runtime.env(), &cwd).unwrap_or(configured);
     let invalid = |failure: Failure| RpcError::new(INVALID_PARAMS, failure_text(&failure));
-    // One that can't be opened is never left out in silence.
+    // A directory that can't be opened is never silently left out.
     runtime.add_readable(&workspace, readable).map_err(invalid)?;
     let mut problems = runtime.take_problems();
     problems.extend(runtime.take_tools(&workspace));
@@ -285,7 +286,7 @@ pub(super) struct Known {
 }
 
 impl Known {
-    /// The conversation that a client names: by the name that it was given, or by the number that a ReedClaw shell shows.
+    /// The conversation that a client names: by its stored name, or by the number that a ReedClaw shell shows.
     ///
     /// # Errors
     /// There is none, or the store can't be read.
@@ -305,7 +306,7 @@ impl Known {
     }
 }
 
-/// A failure in a line or two, for a person.
+/// A failure as a short text for a person.
 fn failure_text(failure: &Failure) -> String {
     let hint = if failure.hint.is_empty() { String::new() } else { format!(" ({})", failure.hint) };
     sanitise(&without_session(&format!("{}{hint}", failure.message))).into_owned()
@@ -347,7 +348,7 @@ fn take_commands(editor: &Editor, mut runtime: Runtime, handle: &Handle, mut ser
     }
 }
 
-/// A prompt without an answer. Should the thread die, the client still gets one.
+/// An unanswered prompt. If the thread dies, the client still gets an answer.
 struct Unanswered<'a> {
     editor: &'a Editor,
     handle: &'a Handle,
@@ -378,7 +379,7 @@ fn note_models(handle: &Handle, runtime: &Runtime) {
     *handle.models.lock() = runtime.agent().models();
 }
 
-/// Answers a prompt; returns why it stopped.
+/// Answers a prompt; returns the reason for its end.
 fn prompt(
     editor: &Editor,
     runtime: &mut Runtime,
@@ -446,7 +447,7 @@ fn prompt(
     }
 }
 
-/// Tells the client of a model that was chosen by a command.
+/// Informs the client of a model that was chosen by a command.
 fn note_changed_model(editor: &Editor, runtime: &Runtime, handle: &Handle) {
     let before = handle.options();
     note_models(handle, runtime);
@@ -456,7 +457,7 @@ fn note_changed_model(editor: &Editor, runtime: &Runtime, handle: &Handle) {
     }
 }
 
-/// Notes under which name the client knows the conversation.
+/// Records the client's name for the conversation.
 fn note_session(editor: &Editor, runtime: &Runtime, conversation: Option<ConversationId>) {
     let Some(conversation) = conversation else { return };
     let directory = runtime.cwd().display().to_string();
@@ -468,7 +469,7 @@ fn note_session(editor: &Editor, runtime: &Runtime, conversation: Option<Convers
     editors::note(&mut runtime.lock_store(), &session);
 }
 
-/// Tells how full the context is, and what the session has cost.
+/// Reports the size of the context, and the cost of the session.
 fn tell_usage(editor: &Editor, runtime: &mut Runtime, spent: Option<Spent>) {
     let Some(spent) = spent else { return };
     let used = spent.usage.total_in().saturating_add(spent.usage.total_out());
@@ -482,7 +483,7 @@ fn tell_usage(editor: &Editor, runtime: &mut Runtime, spent: Option<Spent>) {
     editor.update(&update);
 }
 
-/// Tells the title of the session, if it has changed, and has one made.
+/// Reports the title of the session if it has changed, after having one made.
 fn tell_title(editor: &Editor, runtime: &mut Runtime, shown: &mut String) {
     app::make_title(runtime.agent(), runtime.store());
     let Some(conversation) = runtime.agent().conversation() else { return };
@@ -497,7 +498,7 @@ fn tell_title(editor: &Editor, runtime: &mut Runtime, shown: &mut String) {
     }
 }
 
-/// Tells the commands, if there are others than before: servers of tools have brought prompts, or lost them.
+/// Reports the commands if they have changed: servers of tools may have added or removed prompts.
 fn tell_commands(editor: &Editor, runtime: &mut Runtime, shown: &mut Vec<Value>) {
     let now = commands::available(runtime);
     if now != *shown {
@@ -506,7 +507,7 @@ fn tell_commands(editor: &Editor, runtime: &mut Runtime, shown: &mut Vec<Value>)
     }
 }
 
-/// The further directories of a session, as a client names them, without what lies in its own one.
+/// The further directories of a session that a client names, without those inside its own one.
 pub(super) fn further(cwd: &Path, paths: &[PathBuf]) -> Result<Vec<PathBuf>, RpcError> {
     if paths.len() > DIRECTORIES_MAX {
         let message = format!("a session takes {DIRECTORIES_MAX} further directories");

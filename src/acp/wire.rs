@@ -1,5 +1,5 @@
 //! Messages of the Agent Client Protocol, version 1 (<https://agentclientprotocol.com/protocol/v1/schema>), as far as they are
-//! used here: what a client sends, leniently, and how updates look. What stands here is the protocol's, not ours.
+//! used here: what a client sends, leniently, and how updates look. The names here are the protocol's, not ours.
 
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ pub(super) const VERSION: u64 = 1;
 /// The client's optional abilities.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Abilities {
-    /// Gives the text of files as they are in its buffers.
+    /// Returns the text of files as they are in its buffers.
     pub(super) reads_files: bool,
     /// Shows short notices.
     pub(super) has_notices: bool,
@@ -23,7 +23,7 @@ pub(super) struct Abilities {
 }
 
 impl Abilities {
-    /// Reads `clientCapabilities`; what isn't understood isn't there.
+    /// Reads `clientCapabilities`; unknown values count as absent.
     pub(super) fn of(capabilities: &Value) -> Self {
         let is_there = |place: &str| capabilities.pointer(place).is_some_and(|it| !it.is_null() && *it != json!(false));
         Self {
@@ -58,7 +58,7 @@ pub(super) struct Open {
     pub(super) mcp_servers: Vec<Value>,
 }
 
-/// A message that names a session and no more.
+/// A message that only names a session.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct OfSession {

@@ -1,5 +1,5 @@
-//! `/goal`: runs towards goals in an editor. The session works on a run as it works on a prompt: the tasks are the client's plan, the
-//! calls are shown as ever, and the plan and whatever halts the run are put to the person. It must not know how a run works.
+//! `/goal`: runs towards goals in an editor. The session works on a run as on a prompt: the tasks are the client's plan, calls
+//! are shown as usual, and the person is asked about the plan and about every halt. It must not know how a run works.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -32,10 +32,10 @@ pub(in crate::acp) trait Desk {
     /// Shows a line beside the answer.
     fn notice(&self, text: &str, severity: &str);
 
-    /// Shows something that happened in a question.
+    /// Shows an event of a question.
     fn show(&self, event: proto::Event);
 
-    /// Asks the person; `None` if they say neither yes nor no.
+    /// Asks the person; `None` if they answer neither yes nor no.
     fn decides(&self, title: &str, text: &str, yes: &str) -> Option<bool>;
 
     /// Stops the prompt.
@@ -45,14 +45,14 @@ pub(in crate::acp) trait Desk {
     fn workspace(&self) -> PathBuf;
 }
 
-/// The place in which a run works: a prompt of a session.
+/// The place of a run's work: a prompt of a session.
 pub(in crate::acp) struct Here<'a> {
     pub(in crate::acp) desk: &'a dyn Desk,
     /// The mode of the session.
     pub(in crate::acp) ceiling: &'a Ceiling,
 }
 
-/// Begins a run, or does what the word says; returns the answer.
+/// Begins a run, or carries out the subcommand; returns the answer.
 pub(in crate::acp) fn carry_out(runtime: &mut Runtime, words: &str, here: &Here<'_>) -> Result<String, Failure> {
     let (word, rest) = words.split_once(char::is_whitespace).unwrap_or((words, ""));
     let id: Option<i64> = rest.trim().parse().ok();
@@ -88,7 +88,7 @@ pub(in crate::acp) fn carry_out(runtime: &mut Runtime, words: &str, here: &Here<
     }
 }
 
-/// Works until the run ends, or needs a person who isn't there.
+/// Works until the run ends, or needs a person who isn't available.
 fn work(runtime: &mut Runtime, mut wanted: Wanted, here: &Here<'_>) -> Result<String, Failure> {
     loop {
         let request = Request {
@@ -112,7 +112,7 @@ fn work(runtime: &mut Runtime, mut wanted: Wanted, here: &Here<'_>) -> Result<St
 }
 
 impl Here<'_> {
-    /// Puts what a run waits for to its person; returns the run if it goes on.
+    /// Asks the person about the cause of a halt; returns the run if it continues.
     fn answered(&self, journal: &StoredJournal) -> Result<Option<Wanted>, Failure> {
         let run = journal.state()?;
         let stopped = || Event::Ended { end: End::Stopped.word().into(), why: String::new() };
@@ -185,7 +185,7 @@ struct Seen<'a> {
 }
 
 impl Seen<'_> {
-    /// Sends the tasks of a run if they differ from those that the client shows. `at` is the task at hand.
+    /// Sends the tasks of a run if they differ from those that the client shows. `at` is the current task.
     fn tell_plan(&mut self, run: &Run, at: Option<usize>) {
         let tasks = tasks_of(run, at);
         if tasks != self.shown {

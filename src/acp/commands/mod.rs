@@ -71,9 +71,9 @@ pub(super) enum PromptKind {
     Question(String),
     /// A prompt of a server of tools, which its person looks at first.
     OfServer(Named),
-    /// A run towards a goal is to begin, or something is to be done with one.
+    /// The start of a run towards a goal, or an operation on one.
     Goal(String),
-    /// A command; this came of it.
+    /// A command, with its result.
     Done(Result<String, Failure>),
 }
 
@@ -94,7 +94,7 @@ pub(super) fn read(runtime: &mut Runtime, prompt: String, cancel: &Cancel) -> Pr
         Ok(question) => PromptKind::Question(question),
         Err(_) => match prompts::named(runtime, word, argument) {
             Some(named) => PromptKind::OfServer(named),
-            // A path, say.
+            // For example, a path.
             None => PromptKind::Question(prompt),
         },
     }

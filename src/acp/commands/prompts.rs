@@ -36,7 +36,7 @@ fn typed(servers: &Servers) -> impl Iterator<Item = (String, PromptSpec)> + use<
     servers.prompts().into_iter().filter(move |(_, prompt)| is_word(&prompt.name)).take(PROMPTS_MAX)
 }
 
-/// The prompts of the servers as commands, as far as they are known.
+/// The known prompts of the servers as commands.
 pub(in crate::acp) fn commands(runtime: &mut Runtime) -> Vec<Value> {
     let Some(servers) = of_session(runtime) else { return Vec::new() };
     let row = |(server, prompt): (String, PromptSpec)| {
@@ -54,7 +54,7 @@ pub(in crate::acp) fn commands(runtime: &mut Runtime) -> Vec<Value> {
     typed(&servers).map(row).collect()
 }
 
-/// The prompt of a command's word.
+/// The prompt that a command names.
 pub(in crate::acp) fn named(runtime: &mut Runtime, word: &str, values: &str) -> Option<Named> {
     let servers = of_session(runtime)?;
     let mut found = typed(&servers).filter(|(server, prompt)| word == format!("{server}.{}", prompt.name));
@@ -97,7 +97,7 @@ impl Named {
     }
 }
 
-/// Nobody who could be asked while a server starts.
+/// A person who can't be asked while a server starts.
 struct Silent;
 
 impl Replies for Silent {
