@@ -17,7 +17,7 @@ const WINDOW_ROWS: usize = 1_000;
 const SHORT_WINDOW_ROWS: usize = 10_000;
 /// The shortest substring that the trigram index can find, in characters.
 const TRIGRAM_CHARS_MIN: usize = 3;
-/// Most rows that one call of [`Store::prune`] removes: some 0.1 ms each, and other sessions wait for the lock.
+/// Limit on the rows that one call of [`Store::prune`] removes: each takes some 0.1 ms, and other sessions wait for the lock.
 const PRUNE_ROWS_MAX: u64 = 500;
 /// Characters that a terminal would obey: all controls but tab and newline.
 const CONTROL_GLOB: &str = "*[\u{1}-\u{8}\u{b}-\u{1f}\u{7f}-\u{9f}]*";
@@ -31,7 +31,7 @@ pub struct HistoryId(pub i64);
 /// One line, as it is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Time when it was submitted, Unix milliseconds; 0 where an import doesn't say.
+    /// Time when it was submitted, Unix milliseconds; 0 if an import has none.
     pub time: i64,
     /// The session it was typed in; 0 for imported lines.
     pub session: i64,
@@ -66,12 +66,12 @@ pub enum TextMatch {
     Any,
     /// Begins with this.
     Prefix(String),
-    /// Contains this; of less than three characters, only the first 10,000 rows are looked at.
+    /// Contains this; if it has less than three characters, only the first 10,000 rows are searched.
     Substring(String),
     /// The line is exactly this.
     Exact(String),
-    /// Contains each of these lower-case words, in any order and whatever the line's case; where all of them are shorter
-    /// than three characters, only the first 10,000 rows are looked at.
+    /// Contains each of these lower-case words, in any order and whatever the line's case; if all of them are shorter than three
+    /// characters, only the first 10,000 rows are searched.
     Words(Vec<String>),
 }
 
@@ -127,7 +127,7 @@ impl Store {
         HistoryId(self.write(entry.time, |_, connection| insert(connection, entry)).unwrap_or(0))
     }
 
-    /// Notes how a line ended, at `now` (Unix milliseconds).
+    /// Records the outcome of a line, at `now` (Unix milliseconds).
     pub fn set_outcome(&mut self, id: HistoryId, status: Option<i32>, duration_ms: Option<u64>, now: i64) {
         self.retry(now);
         let sql = "UPDATE history SET status = ?2, duration_ms = ?3 WHERE id = ?1";
@@ -216,7 +216,7 @@ impl Store {
         count(&self.main).and_then(|main| Ok(main + overlay?)).map_err(|problem| self.fail("read", &problem))
     }
 
-    /// Deletes one line, also from the file's free space; false where there was none.
+    /// Deletes one line, also from the file's free space; returns false if there was none.
     ///
     /// # Errors
     /// The database can't be written: the line is still there.
@@ -240,7 +240,7 @@ impl Store {
         if let Some(overlay) = &self.overlay {
             overlay.connection.execute("DELETE FROM history", []).map_err(|problem| self.fail("clear", &problem))?;
         }
-        // The trigger would take a clear of a long history apart line by line; the text index goes at once instead.
+        // The trigger would update the index line by line for a long history; instead the text index is cleared at once.
         let all = "BEGIN IMMEDIATE;
             INSERT INTO history_text(history_text) VALUES('delete-all');
             DROP TRIGGER history_deleted;
@@ -258,7 +258,7 @@ impl Store {
         Ok(())
     }
 
-    /// Removes the oldest lines beyond `entries_max`, at most 500 per call; tells how many.
+    /// Removes the oldest lines beyond `entries_max`, at most 500 per call; returns their number.
     ///
     /// # Errors
     /// The database can't be written.
@@ -316,7 +316,7 @@ fn delete_for_good(connection: &Connection, id: i64) -> rusqlite::Result<usize> 
     Ok(deleted)
 }
 
-/// Deleted text leaves the write-ahead log too, as far as other sessions let it.
+/// Removes deleted text from the write-ahead log too, unless other sessions prevent it.
 pub(super) fn truncate_log(connection: &Connection) {
     let _ = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
 }
@@ -394,7 +394,7 @@ fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('"', "\"\""))
 }
 
-/// Looks at the first rows in the search's order; also says whether there are no more rows than these.
+/// Searches the first rows in the search's order; also returns whether these are all rows.
 fn find_in_window(
     connection: &Connection,
     search: &Search,

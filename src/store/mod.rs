@@ -1,10 +1,9 @@
 //! The store: history and conversations in one SQLite file, shared by all sessions of a user.
 //!
-//! It owns the file, its schema and what happens when the file can't be used: a store that can't be opened is one
-//! error and the caller goes on with [`Store::in_memory`]; a store that can't be written any more keeps new rows in
-//! memory, says so once through [`Store::take_problem`], and moves them to the file when it can be written again.
-//! It must not know the clock (times come from the caller, in Unix milliseconds), the settings, the line editor or
-//! the model.
+//! It owns the file, its schema and the behaviour if the file can't be used: a store that can't be opened is one error and the
+//! caller continues with [`Store::in_memory`]; a store that can't be written any more holds new rows in memory, reports that once
+//! through [`Store::take_problem`], and moves them to the file when it can be written again. It must not know the clock (times
+//! come from the caller, in Unix milliseconds), the settings, the line editor or the model.
 
 mod conversations;
 mod error;
@@ -48,8 +47,8 @@ pub const FILE_NAME: &str = "reedclaw.db";
 
 /// History and conversations, on disk or in memory.
 ///
-/// Writes of new rows don't fail: where the file can't take them they stay in memory and
-/// [`take_problem`](Store::take_problem) tells why, once.
+/// Writes of new rows don't fail: if the file can't store them they stay in memory and [`take_problem`](Store::take_problem)
+/// returns the reason, once.
 #[derive(Debug)]
 pub struct Store {
     main: Connection,
@@ -70,8 +69,8 @@ impl Store {
     /// Waits for another session's lock for at most 250 ms per step (`schema::BUSY_TIMEOUT_MS`).
     ///
     /// # Errors
-    /// One error that says what is wrong and what to do: the directory or file can't be made, read or written, the
-    /// file is no database, is damaged, locked, or of a newer version. The caller goes on with [`Store::in_memory`].
+    /// One error that names the fault and the remedy: the directory or file can't be made, read or written, the file is no
+    /// database, is damaged, locked, or of a newer version. The caller continues with [`Store::in_memory`].
     pub fn open(dir: &Path) -> Result<Self, StoreError> {
         DirBuilder::new()
             .recursive(true)
@@ -114,8 +113,7 @@ impl Store {
         self.problem.take()
     }
 
-    /// Stores a failed read for [`take_problem`](Store::take_problem), for callers that must go on; only one per
-    /// session.
+    /// Stores a failed read for [`take_problem`](Store::take_problem), for callers that must continue; only one per session.
     pub fn note_read_problem(&mut self, problem: StoreError) {
         if !self.read_problem_told {
             self.read_problem_told = true;
@@ -129,7 +127,7 @@ impl Store {
         Self { main, overlay: None, moved, path, file, problem: None, read_problem_told: false }
     }
 
-    /// The path of the file if the open file isn't there any more: moved, removed or replaced.
+    /// The path of the open file if it isn't there any more: moved, removed or replaced.
     fn lost_path(&self) -> Option<&Path> {
         self.path.as_deref().filter(|path| identity(path) != self.file)
     }
@@ -150,7 +148,7 @@ fn prepare_file(path: &Path) -> Result<(), StoreError> {
     match path.metadata() {
         Ok(meta) if !meta.is_file() => return Err(StoreError::not_a_file(path)),
         Ok(meta) => {
-            // An error is left to the opening below, which says it better. The file's mode is also that of its -wal.
+            // An error is left to the opening below, which describes it better. The file's mode also applies to its -wal.
             if meta.permissions().mode() & 0o077 != 0 {
                 let _ = std::fs::set_permissions(path, Permissions::from_mode(0o600));
             }

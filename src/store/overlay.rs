@@ -66,7 +66,7 @@ impl Store {
         if self.overlay.is_none()
             && let Some(path) = self.lost_path()
         {
-            // The open file takes rows, and nobody would find them there.
+            // The open file accepts rows, but they would be lost there.
             let problem = super::StoreError::lost(path);
             self.go_on_in_memory(now, problem);
         }
@@ -87,7 +87,7 @@ impl Store {
         }
     }
 
-    /// Goes on in memory from here, and notes why.
+    /// Continues in memory from here, and notes the reason.
     pub(super) fn degrade(&mut self, now: i64, problem: &rusqlite::Error) {
         self.go_on_in_memory(now, self.fail("write", problem));
     }

@@ -48,7 +48,7 @@ impl Store {
         write().map_err(|problem| self.fail("write", &problem))
     }
 
-    /// Forgets all that was learned; returns how many lines that were.
+    /// Forgets all lessons; returns the number of lines.
     ///
     /// # Errors
     /// The database can't be written: all is still there.

@@ -237,7 +237,7 @@ fn run_of(row: &rusqlite::Row<'_>) -> rusqlite::Result<RunRow> {
     Ok(RunRow { id: row.get(0)?, time: row.get(1)?, workspace: row.get(2)?, kind: row.get(3)?, name: row.get(4)? })
 }
 
-/// Writes so that a power failure doesn't take it back: what follows from a run's event, such as a command, stays done.
+/// Writes so that a power failure can't undo it: the consequences of a run's event, such as a command, can't be undone either.
 fn durably<T>(
     connection: &mut Connection,
     write: impl FnOnce(&mut Connection) -> rusqlite::Result<T>,

@@ -73,7 +73,7 @@ CREATE TABLE message (
 ) STRICT;
 ";
 
-/// Corrections by the user of the router's decisions, and how far each of the router's weights was moved for it.
+/// The user's corrections of the router's decisions, and the resulting moves of the router's weights.
 const V2: &str = "
 CREATE TABLE route_answer (
     line TEXT PRIMARY KEY,
@@ -297,7 +297,7 @@ pub(super) fn memory() -> rusqlite::Result<Connection> {
     Ok(connection)
 }
 
-/// Brings a database to the present version.
+/// Updates a database to the current version.
 ///
 /// # Errors
 /// It is newer than this program, or SQLite's.
@@ -315,7 +315,7 @@ pub(super) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), St
     Ok(())
 }
 
-/// Makes the steps that are still missing, under the write lock.
+/// Applies the missing steps, under the write lock.
 pub(super) fn apply(connection: &mut Connection, known: i64) -> rusqlite::Result<()> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     // Read again under the lock: another session may have been here first.

@@ -15,7 +15,7 @@ pub struct RequestId(i64);
 pub enum Period {
     /// Those of a conversation.
     Conversation(ConversationId),
-    /// Those of the day of this time, by the clock of this machine's place; Unix milliseconds.
+    /// Those of the day of this time, by this machine's local clock; Unix milliseconds.
     Day(i64),
     /// Those of its month.
     Month(i64),
@@ -110,7 +110,7 @@ const COLUMNS: &str = "conversation, time, model, served_as, uncached_in, cache_
     reasoning_out, usage, tools, thoughts, estimated_in, estimate, cost, kind, host";
 
 impl Store {
-    /// Stores the cost of a request, maybe one of a run; it never fails, see [`Store::take_problem`].
+    /// Stores the cost of a request, which may belong to a run; it never fails, see [`Store::take_problem`].
     pub fn add_request_for(
         &mut self,
         charge: Option<Charge>,
@@ -151,7 +151,7 @@ impl Store {
         RequestId(self.write(now, insert).unwrap_or(0))
     }
 
-    /// Takes a request's row away: it was written before the request was sent, and now there is a better one, or none.
+    /// Deletes a request's row: it was written before the request was sent, and is replaced or obsolete now.
     pub fn drop_request(&mut self, id: RequestId, now: i64) {
         let delete = |store: &Self, connection: &Connection| {
             let id = store.moved.request(id.0);
@@ -160,7 +160,7 @@ impl Store {
         self.write(now, delete);
     }
 
-    /// Sums up by model, the one that cost most first.
+    /// Sums up by model, the most expensive one first.
     ///
     /// # Errors
     /// The database can't be read.
@@ -208,7 +208,7 @@ impl Store {
         read().map_err(|problem| self.fail("read", &problem))
     }
 
-    /// Sums up.
+    /// Sums up the requests of a period.
     ///
     /// # Errors
     /// The database can't be read.
@@ -245,7 +245,7 @@ impl Store {
         self.readers().filter_map(|connection| read(connection).ok().flatten()).last()
     }
 
-    /// Keeps it.
+    /// Stores the ratio.
     pub fn learn_token_factor(&mut self, model: &str, factor: f64, now: i64) {
         let sql = "INSERT INTO token_factor (model, factor, count) VALUES (?1, ?2, 1)
             ON CONFLICT (model) DO UPDATE SET factor = excluded.factor, count = count + 1";

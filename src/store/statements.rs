@@ -3,7 +3,7 @@
 pub(super) const INSERT_MESSAGE: &str = "
     INSERT INTO message (conversation, seq, time, role, content, state, model, rewound, indexed)
     VALUES (?1, (SELECT coalesce(max(seq), 0) + 1 FROM message WHERE conversation = ?1), ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
-/// An ended message is indexed; one that a search has indexed on its way stays indexed.
+/// An ended message is indexed; one that a search has already indexed stays indexed.
 pub(super) const APPEND: &str =
     "UPDATE message SET content = content || ?2, state = ?3, indexed = max(indexed, ?4) WHERE id = ?1";
 pub(super) const TOUCH: &str = "UPDATE conversation SET updated = max(updated, ?2) WHERE id = ?1";

@@ -53,7 +53,7 @@ fn allow_writes(store: &Store) {
     store.main.pragma_update(None, "query_only", false).unwrap();
 }
 
-/// Takes a database back to before there were runs, and places of requests.
+/// Removes the tables of runs and the places of requests from a database.
 pub(super) const WITHOUT_RUNS: &str =
     "DROP TABLE run; DROP TABLE run_event; DROP TABLE run_fire; DROP INDEX request_run;
     ALTER TABLE request DROP COLUMN run; ALTER TABLE request DROP COLUMN category;
@@ -189,7 +189,7 @@ fn a_session_is_searched_by_its_own_rows() {
     assert!(detail.contains("history_session (session=?)"), "{detail}");
 }
 
-/// All looked stored, and went into a file that nobody could open any more.
+/// All rows seemed to be stored, but went into a file that was unreachable.
 #[test]
 fn a_database_that_is_moved_away_is_reported_and_written_again_once_it_is_back() {
     let dir = tempfile::tempdir().unwrap();
@@ -587,7 +587,7 @@ fn conversations_of_an_older_database_are_listed_found_and_gone_on_with() {
     assert_eq!(store.messages(old.id).unwrap()[5].model.as_deref(), Some("new"));
 }
 
-/// Asks and answers in one.
+/// Asks and answers at once.
 fn say(store: &mut Store, talk: ConversationId, time: i64, question: &str, answer: &str) {
     let mut open = store.ask(talk, time, question, None);
     store.push_piece(&mut open, answer, time);
@@ -758,7 +758,7 @@ fn costs_outlive_a_full_disk_and_a_cleared_conversation() {
     assert_eq!(rows(&store).iter().map(|row| (row.1, row.5.as_str())).collect::<Vec<_>>(), [(None, ""); 3]);
 }
 
-/// Only the newest 200 runs were looked at.
+/// Only the newest 200 runs were searched.
 #[test]
 fn all_runs_that_have_not_finished_are_found_the_oldest_first() {
     let mut store = Store::in_memory().expect("a store");

@@ -6,9 +6,10 @@ use rusqlite::{Connection, params};
 use crate::store::statements::{CALL_COLUMNS, INSERT_CALL};
 use crate::store::{ConversationId, OpenMessage, Store, StoreError};
 
-/// Limit for the stored arguments, and for the stored result. The model's part of an output is mostly shorter (`limits.output_bytes`).
+/// Limit on the stored arguments, and on the stored result. The model's part of an output is usually shorter
+/// (`limits.output_bytes`).
 const TEXT_BYTES_MAX: usize = 1024 * 1024;
-/// Ends a text whose rest wasn't stored.
+/// The end of a truncated text.
 const CUT: &str = "\n[the rest is not kept]";
 
 /// A call and its result.
@@ -31,7 +32,7 @@ pub struct StoredCall {
 }
 
 impl Store {
-    /// Adds a call to the answer that it was made in; long texts are cut, and say so.
+    /// Adds a call to the answer in which it was made; long texts are truncated, with a notice at the end.
     pub fn add_call(&mut self, answer: &OpenMessage, call: &StoredCall) {
         let StoredCall { time, call_id, tool, arguments, result, success, receipt } = call;
         let (arguments, result) = (bounded(arguments), bounded(result));

@@ -11,8 +11,8 @@ use crate::store::overlay::OVERLAY_ID_MIN;
 use crate::store::statements::{APPEND, INSERT_MESSAGE, TOUCH};
 use crate::store::{Store, StoreError, StoredCall};
 
-/// Longest time that a piece waits before it is written, measured when the next one comes; where none comes, the caller
-/// says so by [`Store::write_pieces`].
+/// Longest time that a piece waits before it is written, measured when the next one arrives; if none arrives, the caller calls
+/// [`Store::write_pieces`].
 const WRITE_AFTER_MS: i64 = 100;
 /// So many bytes are written at once, however quickly they came.
 const WRITE_BYTES: usize = 4 * 1024;
@@ -78,7 +78,7 @@ pub struct StoredMessage {
     pub state: MessageState,
     /// The model that wrote it, if it is known.
     pub model: Option<String>,
-    /// The conversation was rewound past it: the record has it, the conversation doesn't.
+    /// True if the conversation was rewound past it: it is in the record, but not in the conversation.
     pub rewound: bool,
     /// The calls of tools that it took.
     pub calls: Vec<StoredCall>,
@@ -89,7 +89,7 @@ pub struct StoredMessage {
 pub struct StoredTurn {
     /// The question.
     pub question: String,
-    /// The answer, as far as it came.
+    /// The answer, up to its end or break.
     pub answer: String,
     /// `true` if it is complete.
     pub state: MessageState,
@@ -99,7 +99,7 @@ pub struct StoredTurn {
     pub calls: Vec<StoredCall>,
 }
 
-/// Numbers that tell whether a conversation has changed: none of them falls while it is stored.
+/// Numbers that show whether a conversation has changed: none of them decreases while it is stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TurnCounts {
     /// Questions, rewound ones too.
@@ -111,8 +111,8 @@ pub struct TurnCounts {
 }
 
 impl TurnCounts {
-    /// Returns whether turns were added or rewound since `earlier`. A conversation that another session has deleted is
-    /// none.
+    /// Returns whether turns were added or rewound since `earlier`. A conversation that another session has deleted counts as
+    /// unchanged.
     #[must_use]
     pub fn is_after(self, earlier: Self) -> bool {
         self != earlier && self.asked >= earlier.asked && self.rewound >= earlier.rewound && self.ended >= earlier.ended
@@ -128,15 +128,15 @@ impl Store {
         ConversationId(self.write(started, insert).unwrap_or(0))
     }
 
-    /// Stores a question and begins its answer, whose text comes in pieces. Both are there at once and side by side,
-    /// whatever another session adds to the same conversation.
+    /// Stores a question and begins its answer, whose text comes in pieces. Both are stored together and next to each other, even
+    /// if another session adds to the same conversation.
     pub fn ask(&mut self, conversation: ConversationId, now: i64, question: &str, model: Option<&str>) -> OpenMessage {
         let insert = |store: &Self, connection: &Connection| {
             let id = store.moved.conversation(conversation.0);
             let transaction = connection.unchecked_transaction()?;
             let known = transaction.prepare_cached(TOUCH)?.execute(params![id, now])?;
             if known == 0 && std::ptr::eq(connection, &raw const store.main) {
-                // Another session has deleted it, and goes on without what was in it.
+                // Another session has deleted it; it continues without its earlier content.
                 let sql = "INSERT INTO conversation (id, started, updated, model) VALUES (?1, ?2, ?2, ?3)";
                 transaction.execute(sql, params![id, now, model.unwrap_or_default()])?;
             }
@@ -219,7 +219,7 @@ impl Store {
     /// Sets the title of a conversation; an empty one removes it. False if there is no such conversation.
     ///
     /// # Errors
-    /// The database can't be written: the title is what it was.
+    /// The database can't be written: the title is unchanged.
     pub fn set_title(&mut self, conversation: ConversationId, title: &str) -> Result<bool, StoreError> {
         let id = self.moved.conversation(conversation.0);
         let title = Some(title).filter(|title| !title.is_empty());
@@ -241,7 +241,7 @@ impl Store {
             .map_err(|problem| self.fail("write", &problem))
     }
 
-    /// Deletes conversations and all that was made of them, also from the file's free space. Tells how many there were.
+    /// Deletes conversations and all data derived from them, also from the file's free space. Returns their number.
     ///
     /// # Errors
     /// The database can't be written: some may be gone.
@@ -272,7 +272,7 @@ impl Store {
         Ok(count)
     }
 
-    /// Deletes all conversations, also from the file's free space; lines stay. Tells how many there were.
+    /// Deletes all conversations, also from the file's free space; lines remain. Returns their number.
     ///
     /// # Errors
     /// The database can't be written: all of them are still there.
@@ -322,7 +322,7 @@ impl Store {
         self.write_pending(&mut open, state, true, now);
     }
 
-    /// Reads the conversations that were used last, the last one first.
+    /// Reads the most recently used conversations, the last one first.
     ///
     /// # Errors
     /// The database can't be read.

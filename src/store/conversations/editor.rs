@@ -20,7 +20,7 @@ pub struct EditorSession {
 }
 
 impl Store {
-    /// Notes the name of a conversation in an editor. It is for later: a failure stops nothing.
+    /// Stores the name of a conversation in an editor. It is only needed later, so callers may ignore a failure.
     ///
     /// # Errors
     /// The database can't be written.
@@ -34,7 +34,7 @@ impl Store {
         written.map(drop).map_err(|problem| self.fail("write", &problem))
     }
 
-    /// Reads the sessions of editors whose conversations are there, the one used last first.
+    /// Reads the sessions of editors whose conversations still exist, the most recently used one first.
     ///
     /// # Errors
     /// The database can't be read.
@@ -56,7 +56,7 @@ impl Store {
         Ok(found)
     }
 
-    /// Deletes a conversation with all that belongs to it; sums of what it cost stay. Returns whether it was there.
+    /// Deletes a conversation with all of its data; the sums of its cost remain. Returns whether it existed.
     ///
     /// # Errors
     /// The database can't be written: it is still there.

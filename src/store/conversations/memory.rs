@@ -7,7 +7,7 @@ use crate::store::history::truncate_log;
 use crate::store::overlay::OVERLAY_ID_MIN;
 use crate::store::{ConversationId, Store, StoreError};
 
-/// Proposals that wait for the user at most; then the oldest leave.
+/// Limit on the proposals that wait for the user; beyond it, the oldest are removed.
 const INBOX_MAX: i64 = 100;
 /// Limit for the tries of a conversation's memory.
 const TRIES_MAX: i64 = 3;
@@ -27,7 +27,7 @@ pub enum MemoryOrigin {
     Model,
 }
 
-/// Something that is remembered, or was proposed.
+/// A memory, or the proposal of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredMemory {
     /// Its number; 0 if it isn't stored yet.
@@ -103,7 +103,7 @@ impl Store {
         keep().map_err(|problem| self.fail("write", &problem))
     }
 
-    /// Reads what is remembered, or what waits, the oldest first.
+    /// Reads the memories, or the waiting proposals, the oldest first.
     ///
     /// # Errors
     /// The database can't be read.
@@ -132,10 +132,10 @@ impl Store {
         Ok(found)
     }
 
-    /// Changes what a memory says; it is the user's own then, and may go anywhere. False if there is none.
+    /// Changes the text of a memory; it becomes the user's own, and may go anywhere. Returns false if there is none.
     ///
     /// # Errors
-    /// The database can't be written: it is what it was.
+    /// The database can't be written: the memory is unchanged.
     pub fn edit_memory(&mut self, id: i64, text: &str, now: i64) -> Result<bool, StoreError> {
         let sql = "UPDATE memory SET content = ?2, origin = 'user', time = ?3, reach = ?4 WHERE id = ?1";
         self.changed(self.main.execute(sql, params![id, text, now, ANYWHERE]))
@@ -149,7 +149,7 @@ impl Store {
         self.changed(self.main.execute("UPDATE memory SET taken = 1 WHERE id = ?1 AND taken = 0", [id]))
     }
 
-    /// Deletes a memory, or a proposal where `taken` is false, also from the file's free space. False if there is none.
+    /// Deletes a memory, or a proposal if `taken` is false, also from the file's free space. Returns false if there is none.
     ///
     /// # Errors
     /// The database can't be written: it is still there.
@@ -165,7 +165,7 @@ impl Store {
     /// The database can't be written.
     pub fn note_ended(&mut self, ended: &ToRemember, now: i64) -> Result<(), StoreError> {
         let id = self.moved.conversation(ended.conversation.0);
-        // One that the file couldn't take may never reach it.
+        // A conversation that the file couldn't store may never reach it.
         if id >= OVERLAY_ID_MIN {
             return Ok(());
         }
@@ -186,7 +186,7 @@ impl Store {
         self.main.query_row(sql, [], row).optional().map_err(|problem| self.fail("read", &problem))
     }
 
-    /// Notes that a conversation is remembered, or goes on after all.
+    /// Records that a conversation is remembered, or continues after all.
     ///
     /// # Errors
     /// The database can't be written.
@@ -195,7 +195,7 @@ impl Store {
         self.changed(self.main.execute("DELETE FROM to_remember WHERE conversation = ?1", [id])).map(drop)
     }
 
-    /// Notes that a memory of a conversation wasn't written; after three times no more is tried.
+    /// Records that a memory of a conversation wasn't written; after three times it isn't tried again.
     ///
     /// # Errors
     /// The database can't be written.

@@ -10,10 +10,10 @@ use crate::store::{ConversationId, Store, StoreError};
 /// If more messages match, only the newest are ranked: a word that is everywhere distinguishes little, and ranking a
 /// million messages takes longer than a person waits.
 const RANKED_MESSAGES_MAX: usize = 1_000;
-/// The usual parameters of BM25: how soon more of the same word counts no more, and how much a long message pays for it.
+/// The usual parameters of BM25: how soon repetitions of a word stop counting, and the penalty for a long message.
 const SATURATION: f64 = 1.2;
 const LENGTH_WEIGHT: f64 = 0.75;
-/// Messages that were cut off by a crash and are put into the index by one search at most.
+/// Limit on the messages cut off by a crash that one search adds to the index.
 const CATCH_UP_MESSAGES_MAX: usize = 200;
 /// Words of a message around a hit.
 const EXCERPT_WORDS: usize = 14;
@@ -27,7 +27,7 @@ pub struct Hit {
     pub score: i64,
     /// Its conversation.
     pub conversation: ConversationId,
-    /// Time when it was said, Unix milliseconds.
+    /// Time of the message, Unix milliseconds.
     pub time: i64,
     /// The speaker.
     pub role: Role,
@@ -65,8 +65,8 @@ impl Store {
     }
 }
 
-/// Adds the messages to the index that a crash kept out. Another session's unfinished answer may be among them: the
-/// index follows it. If the file can't be written, those few messages aren't found.
+/// Adds the messages that a crash left out of the index. Another session's unfinished answer may be among them: the index follows
+/// it. If the file can't be written, those few messages aren't found.
 fn catch_up(connection: &Connection) {
     let sql = "UPDATE message SET indexed = 1
         WHERE id IN (SELECT id FROM message WHERE indexed = 0 AND content != '' ORDER BY id DESC LIMIT ?1)";
@@ -81,14 +81,14 @@ fn catch_up(connection: &Connection) {
 struct Term {
     /// Its words, in small letters.
     words: Vec<String>,
-    /// In the index's own language, with nothing of that language left to the user.
+    /// The term in the index's own language, with no operators from the user.
     expression: String,
-    /// The last word may go on.
+    /// True if the last word is a prefix.
     is_prefix: bool,
 }
 
-/// SQLite's own `bm25` counts each word's messages first, all of them: for a common word of a million messages that takes
-/// longer than the rest. Here the counts are taken from the newest of them.
+/// SQLite's own `bm25` first counts all messages of each word: for a common word of a million messages that takes longer than the
+/// rest. Here only the newest of them are counted.
 fn find(connection: &Connection, terms: &[Term], limit: usize) -> rusqlite::Result<Vec<(f64, Hit)>> {
     let expression = terms.iter().map(|term| term.expression.as_str()).collect::<Vec<_>>().join(" AND ");
     // The weight of a term against the others; a single term needs none.
@@ -136,8 +136,8 @@ fn find(connection: &Connection, terms: &[Term], limit: usize) -> rusqlite::Resu
     ranked.into_iter().map(with_excerpt).collect()
 }
 
-/// The weight of a term: the fewer messages contain it, the higher. Their number is estimated by how densely the newest
-/// of them lie.
+/// The weight of a term: the fewer messages contain it, the higher. Their number is estimated from the density of the newest of
+/// them.
 fn weight(connection: &Connection, term: &Term) -> rusqlite::Result<f64> {
     let total: i64 = connection.query_row("SELECT coalesce(max(id), 0) FROM message", [], |row| row.get(0))?;
     let sql = "SELECT count(*), coalesce(min(rowid), 0) FROM

@@ -15,10 +15,10 @@ pub struct StoredSummary {
 }
 
 impl Store {
-    /// Keeps the summary of a conversation in place of the one before; without one, takes that away.
+    /// Stores the summary of a conversation, replacing the previous one; `None` only removes that.
     ///
     /// # Errors
-    /// The database can't be written: the summary is what it was.
+    /// The database can't be written: the summary is unchanged.
     pub fn set_summary(
         &mut self,
         conversation: ConversationId,
@@ -55,7 +55,7 @@ pub(in crate::store) fn read(connection: &Connection, conversation: i64) -> rusq
 
 /// Removes the summary of a conversation if it covers more than the first `turns`.
 pub(in crate::store) fn fit(connection: &Connection, conversation: i64, turns: u32) -> rusqlite::Result<()> {
-    // Most have none, and a file that can't be written needn't be for that.
+    // Most have none, in which case the file needn't be writable.
     if read(connection, conversation)?.is_some_and(|summary| summary.turns > turns) {
         connection.execute("DELETE FROM summary WHERE conversation = ?1", [conversation])?;
     }

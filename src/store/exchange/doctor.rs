@@ -40,7 +40,7 @@ pub struct Checkup {
 pub struct Repair {
     /// Rows in the file afterwards.
     pub rows: u64,
-    /// Rows that could not be read, as far as they can be counted.
+    /// Rows that could not be read, if they can be counted.
     pub lost: u64,
     /// The new path of the damaged file; `None` if it stayed in place.
     pub damaged: Option<PathBuf>,
@@ -124,7 +124,7 @@ pub fn rescue(dir: &Path) -> Result<(Store, u64), StoreError> {
     Ok((store, lost))
 }
 
-/// Opens the file as it is: nothing is made, migrated or repaired.
+/// Opens the file without making, migrating or repairing anything.
 fn open(path: &Path) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
@@ -141,7 +141,7 @@ fn look(connection: &Connection, found: &mut Checkup) -> rusqlite::Result<()> {
     }
     let mut select = connection.prepare(&format!("PRAGMA integrity_check({FAULTS_MAX})"))?;
     let lines = select.query_map([], |row| row.get::<_, String>(0))?;
-    // Of the text indexes more is said below.
+    // The text indexes are checked below.
     let is_fault = |line: &String| line != "ok" && !line.to_lowercase().contains("fts5");
     found.faults.extend(lines.collect::<Result<Vec<_>, _>>()?.into_iter().filter(is_fault));
     let tables =
@@ -153,12 +153,12 @@ fn look(connection: &Connection, found: &mut Checkup) -> rusqlite::Result<()> {
             found.facts.push(format!("{what}: {rows}"));
         }
     }
-    // The indexes are compared with what they index; it is undone, since a check of theirs counts as a write.
+    // The indexes are compared with their content; this is rolled back, since the check counts as a write.
     connection.execute_batch("BEGIN IMMEDIATE")?;
     for index in INDEXES {
         if has_table(connection, index)? {
             let sql = format!("INSERT INTO {index}({index}, rank) VALUES ('integrity-check', 1)");
-            // Messages that still grow are left out of theirs on purpose, so it is held against itself alone.
+            // Messages that are still growing are left out of their index on purpose, so it is only checked for consistency.
             let sql = if index == "message_text" { sql.replace(", 1)", ", 0)") } else { sql };
             if let Err(problem) = connection.execute(&sql, []) {
                 found.faults.push(format!("the text index {index} doesn't agree with its rows: {problem}"));
@@ -236,7 +236,7 @@ fn common_columns(source: &Connection, target: &Connection, table: &str) -> rusq
     Ok((!common.is_empty()).then_some(common))
 }
 
-/// The greatest number that a table ever gave, by whichever page still says so.
+/// The greatest number that a table has ever assigned, from whichever page still has it.
 fn last_id(source: &Connection, table: &str) -> i64 {
     let by_rows = source.query_row(&format!("SELECT coalesce(max(id), 0) FROM {table}"), [], |row| row.get(0));
     let by_sequence = source.query_row("SELECT seq FROM sqlite_sequence WHERE name = ?1", [table], |row| row.get(0));

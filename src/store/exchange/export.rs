@@ -38,7 +38,7 @@ impl Format {
 /// Makes the file of an export: new, and readable by its owner alone.
 ///
 /// # Errors
-/// It is there already, or can't be made.
+/// It exists already, or can't be made.
 pub fn create(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
 }
@@ -46,7 +46,7 @@ pub fn create(path: &Path) -> io::Result<File> {
 /// Writes lines of the history.
 ///
 /// # Errors
-/// The sink's.
+/// The error of the sink.
 pub fn write_lines(rows: &[Row], format: Format, out: &mut dyn Write) -> io::Result<()> {
     if format == Format::Markdown {
         writeln!(out, "# History\n")?;
@@ -71,7 +71,7 @@ pub fn write_lines(rows: &[Row], format: Format, out: &mut dyn Write) -> io::Res
     Ok(())
 }
 
-/// Writes all lines of the history, then all conversations, to a new file; says how many of each.
+/// Writes all lines of the history, then all conversations, to a new file; returns the number of each.
 ///
 /// # Errors
 /// The store can't be read, or the file not written.
@@ -94,7 +94,7 @@ pub fn write_all(store: &Store, file: &Path, format: Format) -> Result<(usize, u
 /// Writes a conversation with all that it ever held.
 ///
 /// # Errors
-/// The sink's.
+/// The error of the sink.
 pub fn write_conversation(
     conversation: &StoredConversation,
     record: &[StoredMessage],
@@ -148,7 +148,7 @@ pub fn write_conversation(
 /// A call as an object; it precedes the answer that it led to.
 fn call_object(conversation: i64, seq: u32, number: u32, call: &StoredCall) -> Value {
     let StoredCall { time, call_id, tool, arguments, result, success, receipt } = call;
-    // A text that was cut is no JSON any more, and stays text.
+    // A truncated text isn't JSON any more, and remains text.
     let value = |text: &str| serde_json::from_str(text).unwrap_or_else(|_| Value::from(text));
     json!({
         "type": "tool_call", "conversation": conversation, "message": seq, "seq": number, "time": utc(*time),

@@ -16,7 +16,7 @@ const PROBLEMS_MAX: usize = 20;
 const LINE_BYTES_MAX: usize = 256 * 1024;
 /// Rows per transaction: other sessions get the write lock between two.
 const BATCH_ROWS: usize = 1_000;
-/// zsh writes this byte in front of one that it needs for itself, which then has bit 5 flipped.
+/// zsh writes this byte before one that it reserves for itself, which then has bit 5 flipped.
 const ZSH_META: u8 = 0x83;
 
 /// A line of another shell's history.
@@ -128,13 +128,13 @@ pub fn fish(text: &[u8]) -> (Vec<Imported>, Vec<Problem>) {
     out.done()
 }
 
-/// Adds imported lines to the history unless they are there: the same import twice adds nothing.
+/// Adds imported lines to the history unless they exist already: repeating an import adds nothing.
 ///
 /// A line is there if its text and time are; lines without a time stay in their order, before all others. If the file
 /// has the same line at the same time more than once, the history gets as many.
 ///
 /// # Errors
-/// The database can't be written; lines added before stay, and a repeated import goes on from there.
+/// The database can't be written; lines added before remain, and a repeated import continues there.
 pub fn import_into(store: &mut Store, lines: &[Imported]) -> Result<ImportReport, StoreError> {
     let mut report = ImportReport::default();
     let mut known: HashMap<(&str, i64), i64> = HashMap::new();
