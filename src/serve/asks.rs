@@ -1,5 +1,5 @@
-//! Questions of one process that a person answers in another: a call for another agent waits here until somebody at a ReedClaw
-//! session says yes. The files are in the state directory, which no sandboxed program sees.
+//! Questions of one process that a person answers in another: a call of another agent waits here until a person at a ReedClaw
+//! session agrees. The files are in the state directory, which no sandboxed program sees.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -18,13 +18,13 @@ use crate::render::text::escape_visible;
 
 /// Time that a person has for an answer.
 pub(super) const WAIT: Duration = Duration::from_secs(120);
-/// Questions that wait at once; a further one is answered with no.
+/// Limit on waiting questions; a further one is answered with no.
 const ASKS_MAX: u32 = 32;
 /// Bytes of a question's preview.
 const PREVIEW_BYTES_MAX: usize = 256 << 10;
-/// The longest wait until other processes have put, answered or removed theirs.
+/// The longest wait while other processes add, answer or remove questions.
 const LOCK_WAIT: Duration = Duration::from_secs(5);
-/// Bytes of a line that tells a session of a question.
+/// Limit on the line that announces a question to a session, in bytes.
 const TOLD_BYTES_MAX: usize = 1024;
 
 static NEXT: AtomicU32 = AtomicU32::new(0);
@@ -43,20 +43,20 @@ pub struct Ask {
     owner: String,
 }
 
-/// The questions that wait.
+/// The waiting questions.
 #[derive(Clone, Debug)]
 pub struct Asks {
     directory: PathBuf,
 }
 
 impl Asks {
-    /// Those of a state directory; nothing is opened.
+    /// The questions of a state directory; nothing is opened.
     #[must_use]
     pub fn at(state: &Path) -> Self {
         Self { directory: state.join("serve") }
     }
 
-    /// Puts a question where sessions find it, and tells them of it.
+    /// Stores a question for sessions, and notifies them of it.
     pub(super) fn put(&self, client: &str, question: &Question) -> io::Result<Ask> {
         make_private(&self.directory)?;
         let _locked = self.lock()?;
@@ -66,7 +66,7 @@ impl Asks {
         let record = json!({"client": client, "digest": question.digest, "lines": lines, "expires_ms": expires,
             "owner": owner});
         for number in 1..=ASKS_MAX {
-            // A question that wasn't removed mustn't use up the numbers.
+            // The remains of an old question must not use up the numbers.
             if self.read(number).is_none() {
                 self.clear(number);
             }
@@ -91,7 +91,7 @@ impl Asks {
         Some(answer["yes"] == true && answer["digest"] == ask.digest)
     }
 
-    /// Takes a question back; one of another process that has its number stays.
+    /// Withdraws a question; one of another process with the same number remains.
     pub(super) fn remove(&self, ask: &Ask) {
         let Ok(_locked) = self.lock() else { return };
         let is_owner = |record: &Value| record["owner"] == ask.owner.as_str();
@@ -100,7 +100,7 @@ impl Asks {
         }
     }
 
-    /// Holds off other processes, so that a number is one question's from a look at it to a change.
+    /// Locks out other processes, so that a number belongs to one question between a check and a change.
     fn lock(&self) -> io::Result<Locked<File>> {
         let file = lock_file(&self.directory.join("lock"))?;
         Locked::take(file, false, LOCK_WAIT).map_err(|error| io::Error::other(error.to_string()))
@@ -131,13 +131,13 @@ impl Asks {
         create(&self.path(ask.number, "answer"), &json!({"yes": yes, "digest": ask.digest}))
     }
 
-    /// Hands each question's line to `tell` as it comes, until the process ends. Returns only if it can't listen.
+    /// Passes each question's line to `tell` as it arrives, until the process ends. Returns only if it can't listen.
     pub fn listen(&self, tell: &mut dyn FnMut(String)) {
         let path = self.directory.join(format!("{}.sock", std::process::id()));
         if make_private(&self.directory).is_err() {
             return;
         }
-        // Of a process that had this number before.
+        // The socket belongs to an earlier process with this number.
         let _ = std::fs::remove_file(&path);
         let Ok(socket) = UnixDatagram::bind(&path) else { return };
         let mut line = [0; TOLD_BYTES_MAX];
@@ -146,14 +146,14 @@ impl Asks {
         }
     }
 
-    /// Tells every shell that is at work.
+    /// Notifies every running shell.
     fn tell(&self, ask: &Ask) {
         let what = ask.lines.first().map(String::as_str).unwrap_or_default();
         let line = format!("[serve] {} asks: {what}; :approve {} shows it", escape_visible(&ask.client), ask.number);
         self.send(&line, None);
     }
 
-    /// Sends a line to every other shell that is at work: its person is asked something here.
+    /// Sends a line to every other running shell: its person is asked something here.
     pub fn announce(&self, line: &str) {
         self.send(&escape_visible(line), Some(&format!("{}.sock", std::process::id())));
     }
@@ -204,7 +204,7 @@ impl Asks {
     }
 }
 
-/// Makes a file that isn't there yet.
+/// Makes a file that doesn't exist yet.
 fn create(path: &Path, value: &Value) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     file.write_all(value.to_string().as_bytes())

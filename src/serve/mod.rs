@@ -1,6 +1,6 @@
 //! ReedClaw as a server of tools for other agents (Model Context Protocol), over standard input and output. It owns the
-//! connection, the choice of what is offered, and questions that a person answers in a session. It must not know how a tool
-//! works, and the gate decides what runs.
+//! connection, the choice of the offered tools, and questions that a person answers in a session. It must not know how a tool
+//! works, and the gate decides about every call.
 
 mod asks;
 mod observe;
@@ -43,7 +43,7 @@ const KEPT_BACK: [&str; 2] = ["ask_user", "memory_search"];
 /// The offer to other agents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Offer {
-    /// A look at the user's sessions.
+    /// Read access to the user's sessions.
     Observe,
     /// Observing, and the built-in tools in one workspace.
     Tools,
@@ -56,7 +56,7 @@ pub struct Options {
     pub config: Option<PathBuf>,
     /// The offer; if none is named, the config's.
     pub offer: Option<Offer>,
-    /// The directory in which tools work; the project around the working directory if there is none.
+    /// The directory in which tools work; by default the project around the working directory.
     pub workspace: Option<PathBuf>,
 }
 
@@ -183,7 +183,7 @@ struct State {
     connection: Connection,
     /// The calls without an answer, by their ids as JSON.
     open: BTreeMap<String, Cancel>,
-    /// The client has gone.
+    /// True if the client has disconnected.
     is_over: bool,
 }
 
@@ -192,7 +192,7 @@ struct Server {
     peer: Peer,
     tools: Vec<Value>,
     instructions: String,
-    /// Gone once the client has gone.
+    /// `None` once the client has disconnected.
     calls: Mutex<Option<SyncSender<Waiting>>>,
     state: Mutex<State>,
     changed: Condvar,
@@ -215,7 +215,7 @@ impl Server {
         self.over();
     }
 
-    /// Ends everything that goes on; the process follows.
+    /// Ends all work; the process follows.
     fn over(&self) {
         self.calls.lock().take();
         let mut state = self.state();
@@ -283,7 +283,7 @@ impl Server {
         Ok(None)
     }
 
-    /// Answers a call that has ended, unless the client has taken it back.
+    /// Answers a call that has ended, unless the client has cancelled it.
     fn finish(&self, call: &Waiting, mut result: Value) {
         mark(&mut result, call.is_modern);
         let mut state = self.state();

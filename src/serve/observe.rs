@@ -111,7 +111,7 @@ fn check(tool: &Offered, arguments: &Value) -> Result<(), String> {
     if problems.is_empty() { Ok(()) } else { Err(format!("the arguments can't be used: {}", problems.join("; "))) }
 }
 
-/// Answers a call; `None` if it is none of these tools.
+/// Answers a call; returns `None` if it isn't for one of these tools.
 ///
 /// # Errors
 /// The reason, in words.

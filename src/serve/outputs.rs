@@ -17,9 +17,9 @@ use serde_json::{Value, json};
 use crate::files::make_private;
 use crate::proto::CommandOutcome;
 
-/// Bytes of an output that are kept: its end, where errors are.
+/// Limit on a stored output, in bytes: its end, in which errors are.
 const OUTPUT_BYTES_MAX: usize = 64 << 10;
-/// Bytes of a session's answer. Escapes in JSON are longer than what they stand for.
+/// Limit on a session's answer, in bytes. Escapes in JSON are longer than the characters that they represent.
 const ANSWER_BYTES_MAX: u64 = 1 << 20;
 /// Time for a session to answer, and for another agent to take the answer.
 const WAIT: Duration = Duration::from_secs(1);
@@ -38,7 +38,7 @@ pub struct Outputs {
 }
 
 impl Outputs {
-    /// Lets other agents see what is noted from now on. `session` is its number in the history, `shell` the process of its
+    /// Lets other agents see the noted commands from now on. `session` is its number in the history, `shell` the process of its
     /// shell.
     ///
     /// # Errors
@@ -47,7 +47,7 @@ impl Outputs {
         let directory = state.join("serve");
         make_private(&directory)?;
         let path = directory.join(format!("{}.{ENDING}", std::process::id()));
-        // Of a process that had this number before.
+        // The socket belongs to an earlier process with this number.
         let _ = fs::remove_file(&path);
         let socket = UnixListener::bind(&path)?;
         let outputs = Self { path, latest: Arc::default(), is_over: Arc::default() };
@@ -69,7 +69,7 @@ impl Outputs {
         Ok(outputs)
     }
 
-    /// Notes a command that has ended. Its output is kept as it came; it is cleaned when it is sent to an agent.
+    /// Notes a command that has ended. Its output is stored unchanged; it is cleaned when it is sent to an agent.
     pub fn note(&self, outcome: &CommandOutcome) {
         let output = &outcome.output;
         let bytes = [&output.head[..], &output.tail[..]].concat();

@@ -1,4 +1,4 @@
-//! The person who answers for another agent's call: somebody at a ReedClaw session. The client can't answer for them.
+//! The person who answers for another agent's call at a ReedClaw session. The client can't answer for them.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ const LOOK: Duration = Duration::from_millis(50);
 /// Interval of the signs of life that keep a client from giving up.
 const SIGN: Duration = Duration::from_secs(10);
 
-/// Somebody at a session, for one call.
+/// The person at a session, for one call.
 pub(super) struct AtSession<'a> {
     /// The place of the questions; without one no question can be asked.
     pub(super) asks: Option<&'a Asks>,

@@ -17,13 +17,13 @@ const CLIENT_KEY: &str = "io.modelcontextprotocol/clientInfo";
 const SERVER_KEY: &str = "io.modelcontextprotocol/serverInfo";
 /// Characters of a client's name.
 const NAME_CHARS_MAX: usize = 60;
-/// Time for which a client may keep a list; what is offered doesn't change while the process runs.
+/// Time for which a client may cache a list; the offer doesn't change while the process runs.
 const LIST_TTL_MS: u64 = 3_600_000;
 
 /// The part of the connection that requests build on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Connection {
-    /// The client, in its own words; empty if it didn't say.
+    /// The client, in its own words; empty if it sent no name.
     pub(super) client: String,
     /// A handshake was made.
     has_handshake: bool,
@@ -32,7 +32,7 @@ pub(super) struct Connection {
 /// The meaning of a request.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum ClientRequest {
-    /// Answered at once.
+    /// The answer to a request that is answered at once.
     Answer(Value),
     /// A tool is called.
     Call {
@@ -48,7 +48,7 @@ pub(super) enum ClientRequest {
 }
 
 impl Connection {
-    /// Understands a request. `tools` are the definitions of what is offered, `instructions` are for the client's model.
+    /// Interprets a request. `tools` are the offered definitions, `instructions` are for the client's model.
     ///
     /// # Errors
     /// It can't be answered.
