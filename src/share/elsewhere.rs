@@ -5,7 +5,7 @@ use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Time in which somebody elsewhere can answer.
+/// Time for an answer from elsewhere.
 pub const ELSEWHERE_WAIT: Duration = Duration::from_secs(120);
 
 /// An answer that came from elsewhere.
@@ -22,11 +22,11 @@ pub struct RemoteAnswer {
 /// Reason why an answer from elsewhere doesn't count.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// Somebody has answered before: a person elsewhere, or the one at the terminal.
+    /// Already answered: by a person elsewhere, or by the one at the terminal.
     Answered(Option<String>),
     /// The answer names another call.
     OtherCall,
-    /// The question's time is over.
+    /// The question has expired.
     Late,
 }
 
@@ -37,7 +37,7 @@ pub struct Elsewhere {
     pub number: u64,
     /// The fingerprint of the call.
     pub digest: String,
-    /// Those who may answer, in words.
+    /// The persons who may answer, in words.
     pub whom: String,
     state: Mutex<State>,
     withdrawn: AtomicBool,
@@ -101,7 +101,7 @@ impl Elsewhere {
         Ok(())
     }
 
-    /// The answer from elsewhere, if that one counts.
+    /// The answer from elsewhere, if it was first.
     #[must_use]
     pub fn answer(&self) -> Option<RemoteAnswer> {
         match &*self.state() {

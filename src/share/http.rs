@@ -1,4 +1,4 @@
-//! Requests to a gateway, by the Unix socket of one of the same user or over the network: HTTP as far as this needs it.
+//! Requests to a gateway, through the Unix socket of one of the same user or over the network: a minimal HTTP client.
 
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -37,7 +37,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// A team's gateway, and who speaks to it.
+/// A team's gateway, and the caller's identity.
 #[derive(Clone)]
 pub struct Team {
     host: String,
@@ -50,7 +50,7 @@ pub struct Team {
     identity: String,
 }
 
-// No log shows a token.
+// Logs must not contain a token.
 impl fmt::Debug for Team {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.host, self.port)
@@ -58,11 +58,11 @@ impl fmt::Debug for Team {
 }
 
 impl Team {
-    /// The gateway at `https://HOST[:PORT]`, or `http://` on this machine, for the holder of a token in a tenant: its mode, name and
-    /// project.
+    /// Makes the client of the gateway at `https://HOST[:PORT]`, or `http://` on this machine, for the holder of a token in a
+    /// tenant: its mode, name and project.
     ///
     /// # Errors
-    /// It is no such address, or something can't be a part of a request's head.
+    /// The address isn't one of these, or a value can't be a part of a request's head.
     pub fn new(
         url: &str,
         token: &str,
@@ -121,7 +121,7 @@ impl Team {
         }
         wire.write_all((head + "\r\n").as_bytes())?;
         wire.flush()?;
-        // The gateway never speaks first, so nothing is read here.
+        // The gateway never sends first, so no data is lost here.
         Ok(Head::read(&mut BufReader::new(wire))?.status)
     }
 
@@ -149,7 +149,7 @@ impl Place {
         Ok(BufReader::new(wire))
     }
 
-    /// The head's lines about who asks and where.
+    /// The head's lines with the caller's identity and the destination.
     fn head(&self) -> String {
         match self {
             Self::Here(_) => "Host: localhost\r\n".into(),
@@ -199,7 +199,7 @@ impl Request<'_> {
         wire.flush()
     }
 
-    /// Sends it and returns the stream of events, which has no end. Of the older version, a body is as it is sent.
+    /// Sends it and returns the endless stream of events. The request uses HTTP/1.0, in which a body isn't chunked.
     pub fn events(&self, place: &Place) -> io::Result<Events> {
         let mut reader = place.connect()?;
         self.send(place, reader.get_mut(), "1.0")?;
@@ -223,8 +223,8 @@ impl Connection {
         Self { place, open: None }
     }
 
-    /// Sends a request and waits for the answer. If the other side has closed a connection that was idle, it is sent again over a new one:
-    /// so it must be one that counts once.
+    /// Sends a request and waits for the answer. If the other side has closed an idle connection, it is sent again over a new
+    /// one, so a repeated request must have no further effect.
     pub fn ask(&mut self, request: &Request<'_>) -> io::Result<Answer> {
         if let Some(reader) = self.open.take()
             && let Ok(answer) = self.over(reader, request)
@@ -246,7 +246,7 @@ impl Connection {
     }
 }
 
-/// The head of an answer, as far as it matters.
+/// The relevant part of an answer's head.
 struct Head {
     status: u16,
     length: Option<usize>,
@@ -319,7 +319,7 @@ pub(super) struct Events {
 }
 
 impl Events {
-    /// A handle by which somebody else can end the wait.
+    /// A handle by which another thread can end the wait.
     pub fn hangup(&self) -> io::Result<Hangup> {
         self.reader.get_ref().hangup()
     }
@@ -378,7 +378,7 @@ mod tests {
         }
     }
 
-    /// Takes what is written, and answers with what it has.
+    /// Records the written bytes, and returns prepared ones.
     struct Played<'a>(Vec<u8>, &'a [u8]);
 
     impl Read for Played<'_> {

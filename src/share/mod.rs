@@ -1,12 +1,12 @@
-//! A live session as others see it: what commands print, the lines that ran, the model's events, questions. It owns what is sent to the
-//! gateway and how, the stars over secrets, and the rule that a session never waits for those who watch.
+//! A live session as others see it: the output of commands, the lines that ran, the model's events, questions. It owns the frames
+//! to the gateway and their transport, the stars over secrets, and the rule that a session never waits for its viewers.
 //!
-//! It must not know who watches, how anything is drawn, or what a key is: no key ever gets here. Nothing of it exists until
-//! [`Share::begin`] is called: no thread, no socket.
+//! It must not know the viewers, any drawing, or the keys: no key ever gets here. None of it exists before [`Share::begin`] is
+//! called: no thread, no socket.
 //!
 //! ```text
-//! share-out      takes what has gathered, hides secrets, sends frames
-//! share-control  hears who watches, and answers to questions
+//! share-out      takes the gathered items, hides secrets, sends frames
+//! share-control  receives the viewers, and answers to questions
 //! ```
 
 mod card;
@@ -39,9 +39,9 @@ use queue::Queue;
 
 /// The name of the gateway's socket in the state directory.
 pub const SOCKET_NAME: &str = "gateway.sock";
-/// Stands for everybody among those who may watch or answer.
+/// Means everyone in the lists of viewers and approvers.
 pub const EVERYBODY: &str = "*";
-/// Bytes of a question that others are asked; a longer one is for the terminal alone.
+/// Limit on a question for others, in bytes; a longer one is only asked at the terminal.
 const CARD_BYTES_MAX: usize = 160 * 1024;
 /// Time for a gateway to take a session, with the look-up of its name.
 const BEGIN_WAIT: Duration = Duration::from_secs(10);
@@ -59,9 +59,9 @@ pub struct Wanted {
     pub columns: u16,
     /// The size of its screen.
     pub rows: u16,
-    /// Those who may watch; [`EVERYBODY`] for all members.
+    /// The users who may watch; [`EVERYBODY`] means all members.
     pub watch: Vec<String>,
-    /// Those who may watch and answer; [`EVERYBODY`] for all approvers.
+    /// The users who may watch and answer; [`EVERYBODY`] means all approvers.
     pub approve: Vec<String>,
 }
 
@@ -84,12 +84,12 @@ pub enum ShareError {
     Refused {
         /// The gateway.
         place: String,
-        /// The word for a program.
+        /// The code for programs.
         code: String,
         /// The gateway's own words.
         why: String,
     },
-    /// Something answers that is no gateway, or nothing does.
+    /// The other side isn't a gateway, or doesn't answer.
     #[error("{place} {why}")]
     Failed {
         /// The gateway.
@@ -100,7 +100,7 @@ pub enum ShareError {
 }
 
 impl ShareError {
-    /// The next thing to do about it.
+    /// The next step for the user.
     #[must_use]
     pub fn hint(&self) -> &'static str {
         match self {
@@ -121,7 +121,7 @@ impl ShareError {
 #[derive(Debug)]
 pub struct Share {
     url: String,
-    /// The users that were named and are no members.
+    /// The named users who aren't members.
     unknown: Vec<String>,
     wanted: Wanted,
     queue: Arc<Queue>,
@@ -154,7 +154,7 @@ impl Share {
                 Err(error) => return drop(begins.send(Err(error))),
             };
             if begins.send(Ok((line, link.clone()))).is_err() {
-                // It came too late.
+                // The gateway answered too late: the caller has stopped waiting.
                 out.end();
             }
             publisher::publish(&out, &link, &mut connection, &redactor);
@@ -192,7 +192,7 @@ impl Share {
         &self.wanted
     }
 
-    /// Those who watch now.
+    /// The number of current viewers.
     #[must_use]
     pub fn viewers(&self) -> usize {
         self.queue.viewers()
@@ -204,13 +204,13 @@ impl Share {
         self.queue.over_by_gateway()
     }
 
-    /// Returns whether the gateway doesn't answer now: what is shared waits for it.
+    /// Returns whether the gateway doesn't answer now, so that frames wait for it.
     #[must_use]
     pub fn is_waiting(&self) -> bool {
         self.queue.is_waiting()
     }
 
-    /// A handle for what programs print.
+    /// A handle for the output of programs.
     #[must_use]
     pub fn output(&self) -> Output {
         Output(Arc::clone(&self.queue))
@@ -222,14 +222,14 @@ impl Share {
         self.queue.push(json!({"k": "l", "text": text, "to": to, "hidden": is_hidden}), false);
     }
 
-    /// A command ended.
+    /// Reports the end of a command.
     pub fn command_ended(&self, status: i32, duration: Duration, cwd: Option<&Path>) {
         let ms = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
         let cwd = cwd.map(|cwd| cwd.display().to_string());
         self.queue.push(json!({"k": "c", "status": status, "ms": ms, "cwd": cwd}), false);
     }
 
-    /// Something happened in an answer.
+    /// Reports an event of an answer.
     pub fn event(&self, event: &Event) {
         let line: Value = serde_json::from_str(&Line::of(event).to_json()).unwrap_or_default();
         self.queue.push(json!({"k": "e", "event": line}), false);
@@ -272,10 +272,10 @@ impl Share {
 
 const JSON: &str = "application/json";
 
-/// The address at which a session is watched, and the users that were named and are no members.
+/// The address for viewers, and the named users who aren't members.
 type Opened = (String, Vec<String>);
 
-/// Asks a gateway to share a session; returns where it is watched, and the way there.
+/// Asks a gateway to share a session; returns its address for viewers, and the link to the gateway.
 fn open(
     connection: &mut Connection,
     place: Place,
@@ -313,7 +313,7 @@ impl Drop for Share {
     }
 }
 
-/// Takes what programs print, without ever waiting.
+/// Accepts the output of programs, without ever waiting.
 #[derive(Clone, Debug)]
 pub struct Output(Arc<Queue>);
 
@@ -323,7 +323,7 @@ impl Output {
         self.0.push_output(bytes);
     }
 
-    /// The terminal has another size.
+    /// Reports the new size of the terminal.
     pub fn resize(&self, columns: u16, rows: u16) {
         self.0.push(json!({"k": "r", "cols": columns, "rows": rows}), false);
     }

@@ -1,4 +1,4 @@
-//! The two threads of a shared session: one hides secrets and sends frames, the other hears who watches and what they answer.
+//! The two threads of a shared session: one hides secrets and sends frames, the other receives the viewers and their answers.
 
 use parking_lot::Mutex;
 use std::collections::VecDeque;
@@ -27,7 +27,7 @@ const TEXT_CHARS_MAX: usize = 32 * 1024;
 const HELD: Duration = Duration::from_millis(50);
 /// Interval at which the session reports that it lives.
 const HEARTBEAT: Duration = Duration::from_secs(10);
-/// The gateway says so, too; a longer silence is a lost connection.
+/// Longest silence of the gateway, which sends signs of life, too; a longer one means a lost connection.
 const SILENCE: Duration = Duration::from_secs(45);
 /// Waits between attempts, the first and the longest.
 const AGAIN: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(8));
@@ -37,7 +37,7 @@ const AGAIN: (Duration, Duration) = (Duration::from_millis(250), Duration::from_
 pub(super) struct Link {
     pub place: Place,
     pub id: String,
-    /// The publisher's secret; a gateway that was started anew gives another.
+    /// The publisher's secret; a restarted gateway issues another.
     token: Arc<Mutex<String>>,
     /// The wishes with which it began; their title has no secrets.
     pub wanted: Wanted,
@@ -72,11 +72,11 @@ struct Outgoing {
     /// Frames at the front that have a number already.
     numbered: usize,
     lost: u64,
-    /// The question that is open, for a gateway that is started anew.
+    /// The open question, for a gateway that is restarted.
     question: Option<String>,
 }
 
-/// Sends what is shared until it is over.
+/// Sends frames until the session is over.
 pub(super) fn publish(queue: &Queue, link: &Link, connection: &mut Connection, redactor: &Redactor) {
     let mut out = Outgoing::new(redactor);
     let (mut accepted, mut spoken, mut again) = (0, Instant::now(), None::<Duration>);
@@ -97,7 +97,7 @@ pub(super) fn publish(queue: &Queue, link: &Link, connection: &mut Connection, r
         }
         while !out.waiting.is_empty() || spoken.elapsed() >= HEARTBEAT {
             let sent = send(connection, link, &mut out, &mut accepted).or_else(|why| match why {
-                // What waits goes with the next attempt.
+                // Waiting frames go with the next attempt.
                 Unsent::Unknown => resume(queue, link, connection, (&mut out, &mut accepted)).and(Err(Unsent::Later)),
                 why => Err(why),
             });
@@ -121,14 +121,14 @@ pub(super) fn publish(queue: &Queue, link: &Link, connection: &mut Connection, r
     }
 }
 
-/// Reason that is shown if a gateway that was started anew doesn't take the session.
+/// The reason that is shown if a restarted gateway doesn't accept the session.
 const UNKNOWN: &str = "the gateway doesn't know it any more; share it again";
 
-/// Reason why frames weren't taken.
+/// Reason why frames weren't accepted.
 enum Unsent {
-    /// The session is shared no more.
+    /// The session isn't shared any more.
     Ended(String),
-    /// The gateway doesn't know the session: perhaps it was started anew.
+    /// The gateway doesn't know the session: perhaps it was restarted.
     Unknown,
     /// The gateway doesn't answer now.
     Later,
@@ -146,7 +146,7 @@ fn send(connection: &mut Connection, link: &Link, out: &mut Outgoing, accepted: 
         body.push_str(&line);
         count += 1;
     }
-    // From now on these may be known there: the numbers stay theirs.
+    // From now on the gateway may know these frames, so their numbers are fixed.
     out.numbered = out.numbered.max(count);
     let path = format!("/shares/{}/frames", link.id);
     let request = Request {
@@ -160,7 +160,7 @@ fn send(connection: &mut Connection, link: &Link, out: &mut Outgoing, accepted: 
     let known = match answer.status {
         202 => answer.body["accepted_to"].as_u64(),
         409 => answer.body["error"]["context"]["expected_seq"].as_u64().map(|next| next.saturating_sub(1)),
-        // A proxy answers so for a gateway that isn't there.
+        // A proxy answers like this for an unreachable gateway.
         408 | 429 | 500..600 => return Err(Unsent::Later),
         401 | 404 | 410 => return Err(Unsent::Unknown),
         status => return Err(Unsent::Ended(format!("the gateway refuses it ({status})"))),
@@ -174,8 +174,8 @@ fn send(connection: &mut Connection, link: &Link, out: &mut Outgoing, accepted: 
     Ok(())
 }
 
-/// Asks a gateway that was started anew to share the session on, under the same address. Frames that the one before may have had
-/// get new numbers, and viewers a new picture.
+/// Asks a restarted gateway to continue the session, under the same address. Frames that the previous one may have received get
+/// new numbers, and viewers a new picture.
 fn resume(
     queue: &Queue,
     link: &Link,
@@ -219,7 +219,7 @@ impl Outgoing {
         }
     }
 
-    /// Puts the question that is open in front, unless it waits to be sent.
+    /// Puts the open question at the front, unless it is still waiting to be sent.
     fn ask_again(&mut self) {
         let Some(question) = &self.question else { return };
         if self.waiting.iter().all(|waiting| waiting.text != *question) {
@@ -246,7 +246,7 @@ impl Outgoing {
         self.gap();
     }
 
-    /// Tells the gateway of output that was dropped.
+    /// Reports dropped output to the gateway.
     fn gap(&mut self) {
         if self.lost > 0 {
             let lost = std::mem::take(&mut self.lost);
@@ -254,7 +254,7 @@ impl Outgoing {
         }
     }
 
-    /// Lets output go that was held back, since nothing has come that would decide it.
+    /// Releases output that was held back, since nothing has arrived that would decide about it.
     fn release(&mut self) {
         let bytes = self.stars.release(&self.redactor);
         self.output(0, &bytes);
@@ -296,7 +296,7 @@ impl Outgoing {
         self.push(frame, 0);
     }
 
-    /// Keeps in mind the secrets of a submitted line, and takes the text of a hidden one away.
+    /// Remembers the secrets of a submitted line, and removes the text of a hidden one.
     fn learn(&mut self, frame: &mut Value) {
         if let Some(knowing) = frame["text"].as_str().and_then(|text| self.redactor.knowing(text)) {
             self.redactor = knowing;
@@ -339,7 +339,7 @@ impl Outgoing {
         self.waiting_bytes += text.len();
         self.waiting.push_back(Waiting { text, output_bytes });
         while self.waiting_bytes > WAITING_BYTES_MAX {
-            // What may be known to the gateway already keeps its place.
+            // Frames that the gateway may already know are never dropped.
             let output = (self.numbered..self.waiting.len()).find(|at| self.waiting[*at].output_bytes > 0);
             let Some(gone) = output.and_then(|at| self.waiting.remove(at)) else { break };
             self.waiting_bytes -= gone.text.len();
@@ -370,7 +370,7 @@ fn redacted(redactor: &Redactor, value: Value) -> Value {
     }
 }
 
-/// A text without what is beyond its bound. Its lines stay lines: the page makes visible what would hide or turn text.
+/// Truncates a text at its limit. Line ends remain: the page makes characters visible that would hide or reverse text.
 fn cut(mut text: String) -> String {
     if let Some((end, _)) = text.char_indices().nth(TEXT_CHARS_MAX) {
         text.truncate(end);
@@ -379,7 +379,7 @@ fn cut(mut text: String) -> String {
     text
 }
 
-/// Hears what the gateway says about a session until it is over.
+/// Handles the gateway's messages about a session until it is over.
 pub(super) fn control(queue: &Queue, link: &Link) {
     let mut again = AGAIN.0;
     while !queue.is_over() {
@@ -391,7 +391,7 @@ pub(super) fn control(queue: &Queue, link: &Link) {
     }
 }
 
-/// Hears events until the connection is lost; whether there was one.
+/// Handles events until the connection is lost; returns whether there was one.
 fn hear(queue: &Queue, link: &Link) -> io::Result<bool> {
     let path = format!("/shares/{}/control", link.id);
     let request = Request { method: "GET", path: &path, token: Some(&link.token()), kind: JSON, body: b"" };
@@ -401,7 +401,7 @@ fn hear(queue: &Queue, link: &Link) -> io::Result<bool> {
         match name.as_str() {
             "viewers" => queue.set_viewers(data["count"].as_u64().and_then(|it| usize::try_from(it).ok()).unwrap_or(0)),
             "answer" => answer(queue, link, &data),
-            // The one that is started next may go on with it.
+            // The next gateway may continue it.
             "end" if data["may_return"] == true => break,
             "end" => {
                 let why = data["why"].as_str().unwrap_or("the gateway has ended it").to_owned();
@@ -411,12 +411,13 @@ fn hear(queue: &Queue, link: &Link) -> io::Result<bool> {
         }
     }
     queue.hears_by(None);
-    // Who watches now isn't known.
+    // The current viewers are unknown.
     queue.set_viewers(0);
     Ok(true)
 }
 
-/// Takes an answer from elsewhere. The gateway has checked it; that it counts is decided here, where the terminal's answer is.
+/// Handles an answer from elsewhere. The gateway has checked it; whether it comes first is decided here, since this side knows
+/// the terminal's answer.
 fn answer(queue: &Queue, link: &Link, data: &Value) {
     let text = |name: &str| data[name].as_str().unwrap_or_default().to_owned();
     let (by, word, number) = (text("by"), text("answer"), &data["number"]);
@@ -466,7 +467,7 @@ mod tests {
         let output = output.filter_map(|it| base64::decode(it["d"].as_str()?));
         assert_eq!(output.collect::<Vec<_>>().concat(), b"\x1b[1m************\x1b[0m\n", "{text}");
         assert!(text.contains("\"digest\":\"d1\"") && text.contains("and no more"), "{text}");
-        // What a line sets is a secret from then on, also if the line itself isn't shown.
+        // A value that a line sets is a secret from then on, even if the line itself isn't shared.
         for (line, is_hidden) in [("export MY_API_KEY=hunter2hunter2zz", false), (" DB_PASSWORD=correct-horse-9", true)]
         {
             let mut out = Outgoing::new(&redactor);

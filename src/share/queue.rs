@@ -1,5 +1,5 @@
-//! The queue of a shared session: output at a bounded rate, and frames. Nobody waits to put something in. Of output that comes
-//! too fast the newest is left, since it is what the screen shows at the end; the rest is counted.
+//! The queue of a shared session: output at a bounded rate, and frames. Adding to it never waits. If output comes too fast, only
+//! the newest remains, since it is what the screen shows at the end; the rest is counted.
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::VecDeque;
@@ -25,15 +25,15 @@ const WHOLE_BYTES: usize = 1024 * 1024;
 const WHOLE_BYTES_A_SECOND: usize = 256 * 1024;
 /// Bytes of output beyond the limit that are left: more than a screen has.
 const NEWEST_BYTES: usize = 16 * 1024;
-/// Time after which output that comes too fast is looked at.
+/// Interval for handling output that comes too fast.
 const GATHERED_FAST: Duration = Duration::from_millis(250);
 
-/// Something that waits, with the time since the beginning in milliseconds.
+/// A waiting item, with the time since the beginning in milliseconds.
 #[derive(Debug)]
 pub(super) enum Item {
     Output(u64, Vec<u8>),
     Frame(u64, Value),
-    /// So many bytes of output that were dropped.
+    /// Number of dropped bytes of output.
     Gap(u64),
 }
 
@@ -51,21 +51,21 @@ struct Waiting {
     bytes: usize,
     /// Bytes that may be shared whole, at that time.
     allowance: (usize, Instant),
-    /// Output after the items that came too fast, and the bytes of it that were dropped before.
+    /// Newest output after the items, which came too fast, with the bytes dropped before it.
     newest: VecDeque<(u64, Vec<u8>)>,
     newest_bytes: usize,
     lost: u64,
-    /// Something mustn't wait until more has gathered.
+    /// True if an item mustn't wait until more has gathered.
     is_urgent: bool,
     /// The sender waits for this, so that it must be woken.
     is_awaited: bool,
     is_over: bool,
     over_by_gateway: Option<String>,
-    /// The gateway was heard from: the connection should be made at once.
+    /// True if the gateway answers again: the connection should be made at once.
     is_back: bool,
 }
 
-/// The queue of a session, and what is known of those who watch.
+/// The queue of a session, and its number of viewers.
 #[derive(Debug)]
 pub(super) struct Queue {
     waiting: Mutex<Waiting>,
@@ -111,19 +111,19 @@ impl Waiting {
         }
     }
 
-    /// Takes bytes from what may be shared whole; `false` if that is used up.
+    /// Deducts bytes from the allowance for complete output; returns `false` if that is used up.
     fn may_be_whole(&mut self, bytes: usize) -> bool {
         let (left, since) = self.allowance;
         let passed = usize::try_from(since.elapsed().as_micros()).unwrap_or(usize::MAX);
         let more = (WHOLE_BYTES_A_SECOND / 1_000).saturating_mul(passed) / 1_000;
         let left = left.saturating_add(more).min(WHOLE_BYTES);
-        // A time that is too short to give a byte must not be forgotten.
+        // An interval that is too short for one byte must still be counted.
         let since = if more > 0 { Instant::now() } else { since };
         self.allowance = (left.saturating_sub(bytes), since);
         left >= bytes
     }
 
-    /// Keeps output that came too fast, and drops what is older.
+    /// Stores output that came too fast, and drops older output.
     fn keep_newest(&mut self, at: u64, bytes: &[u8]) {
         self.newest.push_back((at, bytes.to_vec()));
         self.newest_bytes += bytes.len();
@@ -158,7 +158,7 @@ impl Queue {
         u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// Puts output in, if it has a place.
+    /// Adds output, if there is room.
     pub fn push_output(&self, bytes: &[u8]) {
         let at = self.at_ms();
         let mut waiting = self.waiting();
@@ -176,7 +176,7 @@ impl Queue {
         self.wake(waiting);
     }
 
-    /// Puts a frame in.
+    /// Adds a frame.
     pub fn push(&self, frame: Value, is_urgent: bool) {
         let at = self.at_ms();
         let mut waiting = self.waiting();
@@ -196,7 +196,7 @@ impl Queue {
         }
     }
 
-    /// Waits until there is something, at most `longest`, and a moment more in which it gathers.
+    /// Waits until there is an item, at most `longest`, and a short time more to gather others.
     pub fn take(&self, longest: Duration) -> Batch {
         let mut waiting = self.waiting();
         let is_idle = |it: &Waiting| it.items.is_empty() && it.newest.is_empty() && !it.is_over;
@@ -264,7 +264,7 @@ impl Queue {
         self.waiting().is_over
     }
 
-    /// Notes the connection that is to be closed at the end.
+    /// Sets the connection to close at the end.
     pub fn hears_by(&self, connection: Option<Hangup>) {
         *self.control.lock() = connection;
         if self.is_over() {
@@ -306,7 +306,7 @@ impl Queue {
         waiting.is_back = false;
     }
 
-    /// The gateway was started anew and has the session again.
+    /// Records that the restarted gateway has the session again.
     pub fn is_back(&self) {
         self.waiting().is_back = true;
         self.woken.notify_all();
@@ -331,7 +331,7 @@ mod tests {
             }
         }
         queue.take(Duration::ZERO);
-        // More than what a second adds, so that a slow machine is no excuse.
+        // More than a second's allowance, so that a slow machine doesn't fail the test.
         let fast = 4 * WHOLE_BYTES_A_SECOND / line.len();
         for _ in 0..fast {
             queue.push_output(&line);
