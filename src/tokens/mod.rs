@@ -1,5 +1,5 @@
-//! Counts tokens as OpenAI's models do, offline, and says which models these are. Pure: two vocabularies are built in; one
-//! is looked at when it is first needed.
+//! Counts tokens as OpenAI's models do, offline, and identifies these models. Pure: two vocabularies are built in; each is
+//! indexed when it is first needed.
 //!
 //! ```
 //! use reedclaw::tokens::Encoding;
@@ -23,7 +23,7 @@ use vocabulary::Vocabulary;
 pub enum Encoding {
     /// `cl100k_base`: GPT-4 and GPT-3.5.
     Cl100k,
-    /// `o200k_base`: GPT-4o and what came after it.
+    /// `o200k_base`: GPT-4o and later models.
     O200k,
 }
 
@@ -45,7 +45,7 @@ const FAMILIES: &[(&str, Encoding, bool)] = &[
 ];
 
 impl Encoding {
-    /// The encoding of a model, by its name for the server; none if it isn't OpenAI's.
+    /// The encoding of a model, by its name for the server; `None` if it isn't OpenAI's.
     #[must_use]
     pub fn of_model(model: &str) -> Option<Self> {
         family(model).map(|(encoding, _)| encoding)
@@ -66,7 +66,7 @@ impl Encoding {
         }
     }
 
-    /// Counts the tokens of a text; what looks like a special token is text.
+    /// Counts the tokens of a text; the text of a special token counts as plain text.
     #[must_use]
     pub fn count(self, text: &str) -> u64 {
         static CL100K: OnceLock<Vocabulary> = OnceLock::new();

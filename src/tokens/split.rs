@@ -3,7 +3,7 @@
 
 use super::Encoding;
 
-/// The class of a character, as far as the patterns ask.
+/// The class of a character in the patterns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     /// A sign, or not assigned.
@@ -14,7 +14,7 @@ enum Kind {
     Lower,
     /// A letter without case.
     Letter,
-    /// A mark, which isn't a letter but goes on with one in `o200k_base`.
+    /// A mark, which isn't a letter but continues one in `o200k_base`.
     Mark,
     /// A number.
     Number,
@@ -124,14 +124,14 @@ fn cased_word(text: &str) -> Option<usize> {
     Some(end + contraction(&text[end..]).unwrap_or(0))
 }
 
-/// The end of a word from `start` on that has something at its end which can be lower case.
+/// The end of a word from `start` on, of which the last character can be lower case.
 fn ends_lower(text: &str, start: usize) -> Option<usize> {
     let upper = start + span(&text[start..], |c| Kind::of(c).is_upper());
     let lower = span(&text[upper..], |c| Kind::of(c).is_lower());
     if lower > 0 {
         return Some(upper + lower);
     }
-    // The first part gives back what the second can take: up to the last character that is of both.
+    // The first part returns the characters that the second can match: up to the last one of both kinds.
     let both = |c: char| Kind::of(c).is_lower();
     text[start..upper].char_indices().rev().find(|(_, c)| both(*c)).map(|(at, c)| start + at + c.len_utf8())
 }
@@ -158,7 +158,7 @@ fn run(text: &str, with_slashes: bool) -> Option<usize> {
     if space.len() == text.len() {
         return Some(space.len());
     }
-    // The last blank goes with what follows, unless it is the only one.
+    // The last blank belongs to the following piece, unless it is the only one.
     let last = space.chars().next_back().map_or(0, char::len_utf8);
     Some(if space.len() > last { space.len() - last } else { last })
 }

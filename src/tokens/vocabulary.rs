@@ -1,5 +1,5 @@
-//! A vocabulary and how a piece of text is put together from it: the pair of lowest rank is merged first, until none is
-//! left. Its tokens stay where they are built in; what is made at run time is one table of places.
+//! A vocabulary and the merging of a piece of text: the pair of lowest rank is merged first, until none is left. Its tokens stay
+//! in the built-in data; the only run-time data is one table of offsets.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -15,7 +15,7 @@ pub(super) struct Vocabulary {
 const EMPTY: u32 = u32::MAX;
 
 impl Vocabulary {
-    /// Looks through a vocabulary.
+    /// Indexes a vocabulary.
     pub(super) fn of(tokens: &'static [u8]) -> Self {
         let mut places = Vec::new();
         let mut at = 0;
@@ -50,7 +50,7 @@ impl Vocabulary {
         let mut parts = end as u64;
         while let Some(Reverse((_, at, stop))) = pairs.pop() {
             let middle = next[at];
-            // One of its parts has been merged with another since: such a part was marked as gone, or ends elsewhere.
+            // One of its parts has been merged since: such a part was marked as gone, or has another end.
             if middle == GONE || next.get(middle) != Some(&stop) {
                 continue;
             }
@@ -73,7 +73,7 @@ impl Vocabulary {
         Some(self.slots[self.slot(bytes)]).filter(|place| *place != EMPTY)
     }
 
-    /// The slot that holds a token, or where it would be put.
+    /// The slot that holds a token, or the free one for it.
     fn slot(&self, bytes: &[u8]) -> usize {
         let mask = self.slots.len() - 1;
         let mut slot = hash(bytes) & mask;
