@@ -1,11 +1,11 @@
-//! Budgets: what was spent against what may be, before a request is sent and after.
+//! Budgets: the spending compared with the limits, before a request is sent and afterwards.
 
 use std::fmt;
 
 use super::Price;
 use crate::proto::Money;
 
-/// Tokens of an answer below which it isn't worth a request: where a budget leaves fewer, it is used up.
+/// Tokens of an answer below which it isn't worth a request: if a budget leaves fewer, it is used up.
 const ANSWER_TOKENS_MIN: u64 = 256;
 
 /// Assumed length of an answer without a limit: every current model may write as much.
@@ -108,7 +108,7 @@ pub struct Warning {
     pub text: String,
 }
 
-/// A budget's names: its key in the config, and what it is for.
+/// A budget's key in the config, its purpose, its limit and the sum spent.
 type Named = (&'static str, &'static str, Limit, Sum);
 
 impl Budget {
@@ -145,7 +145,7 @@ impl Budget {
         Ok(Allowed { output_tokens_max: output_max })
     }
 
-    /// Names the limits that are spent up to their warning.
+    /// Names the limits whose warning level is reached.
     #[must_use]
     pub fn warnings(&self, spent: &Spending) -> Vec<Warning> {
         let mut warnings = Vec::new();

@@ -11,9 +11,9 @@ use crate::proto::{Money, Usage};
 pub struct Price {
     /// Read.
     pub input: f64,
-    /// Read from the cache; as much as any other if it isn't known.
+    /// Read from the cache; by default the same as other input.
     pub cache_read: Option<f64>,
-    /// Written into the cache; the same.
+    /// Written into the cache; by default the same as other input.
     pub cache_write: Option<f64>,
     /// Written, thoughts too.
     pub output: f64,
@@ -137,7 +137,7 @@ impl Default for Prices {
 }
 
 impl Clone for Prices {
-    /// The list that was read by now, if it was, goes along.
+    /// Copies the list, too, after reading it if necessary.
     fn clone(&self) -> Self {
         let listed = self.listed.get_or_init(|| (self.read)()).clone();
         Self::new(self.own.clone(), move || listed.clone())
