@@ -1,5 +1,5 @@
-//! JSON-RPC 2.0 in lines, for a program that another one starts: reads what the client sends, queues what goes to it, and pairs
-//! its responses with our requests. It must not know the methods.
+//! JSON-RPC 2.0 in lines, for a program that another one starts: reads the client's messages, queues those for it, and pairs its
+//! responses with our requests. It must not know the methods.
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::{HashMap, VecDeque};
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 /// The longest line that is read: a prompt with pictures in Base64 stays below that.
 pub const LINE_BYTES_MAX: usize = 32 * 1024 * 1024;
-/// Bytes that wait for a client; a session that has more to say waits for it.
+/// Limit on the bytes that wait for a client; a session that sends more waits for it.
 const QUEUE_BYTES: usize = 4 * 1024 * 1024;
 
 /// The line isn't JSON.
@@ -122,9 +122,9 @@ pub fn parse(line: &[u8]) -> Incoming {
 pub enum Line {
     /// In the buffer.
     Whole,
-    /// Longer than may be, and was passed over.
+    /// Longer than allowed, and skipped.
     TooLong,
-    /// There are no more.
+    /// The end of the input.
     End,
 }
 
@@ -163,13 +163,13 @@ pub fn read_line(input: &mut dyn BufRead, line: &mut Vec<u8>, bytes_max: usize) 
 struct Queue {
     lines: VecDeque<String>,
     bytes: usize,
-    /// Nothing more is taken.
+    /// True if no further messages are accepted.
     is_closed: bool,
-    /// A line is on its way.
+    /// True if a line is being written.
     is_writing: bool,
 }
 
-/// The response to a request of ours, or what the client says instead.
+/// The response to a request of ours: its result or its error.
 pub type Reply = Result<Value, Value>;
 
 #[derive(Default)]
@@ -201,7 +201,7 @@ impl Peer {
                 }
                 Ok(Line::End) | Err(_) => return,
             }
-            // A long message leaves no long buffer.
+            // A long message doesn't leave a large buffer.
             line.shrink_to(line_bytes_max / 64);
         }
     }
@@ -239,11 +239,11 @@ impl Peer {
                 json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message, "data": data}})
             }
         };
-        // Each belongs to a request, so the client bounds how many there are.
+        // Each belongs to a request, so the client limits their number.
         self.push(&message, false);
     }
 
-    /// Sends a notification; waits while the client is far behind.
+    /// Sends a notification; waits while the client is far too slow.
     pub fn notify(&self, method: &str, params: &Value) {
         self.push(&json!({"jsonrpc": "2.0", "method": method, "params": params}), true);
     }
@@ -262,12 +262,12 @@ impl Peer {
         (id, receiver)
     }
 
-    /// Stops waiting for a response; one that still comes is passed over.
+    /// Stops waiting for a response; a late one is ignored.
     pub fn forget(&self, id: u64) {
         self.awaited().replies.remove(&id);
     }
 
-    /// Hands a response to whoever waits for it: the first one counts.
+    /// Passes a response to its waiting caller: the first one counts.
     pub fn responded(&self, id: &Value, result: Reply) {
         let waiting = id.as_u64().and_then(|id| self.awaited().replies.remove(&id));
         if let Some(waiting) = waiting {
@@ -303,7 +303,7 @@ impl Peer {
         }
     }
 
-    /// Takes no more messages, and lets everybody go who waits for the client.
+    /// Accepts no more messages, and releases everyone who waits for the client.
     pub fn close(&self) {
         self.queue().is_closed = true;
         self.changed.notify_all();
