@@ -1,7 +1,7 @@
 //! The files of the gateway's console, built in: path, type, bytes, hash. It must not know that there is a server.
 //!
-//! They are plain ES modules, so that the page runs what a reader of this folder reads; nothing is bundled or generated.
-//! `vendor/vendor.toml` names the files of others.
+//! They are plain ES modules, so that the page runs exactly the files of this folder; nothing is bundled or generated.
+//! `vendor/vendor.toml` lists the third-party files.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
