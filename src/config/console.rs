@@ -11,13 +11,13 @@ pub struct ConsoleSettings {
     pub markdown: bool,
     /// `true` if context and money appear at the right edge of the prompt.
     pub usage: bool,
-    /// `true` if the prompt names user and host.
+    /// Cases in which the prompt names user and host.
     pub who: WhoChoice,
     /// Seconds after which a command's duration is shown in the prompt; 0: never.
     pub duration_s: u64,
-    /// The announcement of the end of a command to a person who is doing something else.
+    /// The way in which the end of a command is announced to a person who is doing something else.
     pub notify: NotifyChoice,
-    /// Only if it took longer than this number of seconds.
+    /// The shortest duration of a command that is announced, in seconds.
     pub notify_s: u64,
     /// `true` if the output is for a screen reader.
     pub accessible: bool,
@@ -34,7 +34,7 @@ pub enum WhoChoice {
     Never,
 }
 
-/// The announcement of the end of a command to a person who is doing something else.
+/// Ways to announce the end of a command to a person who is doing something else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotifyChoice {
     /// By a notification if the terminal shows them, else by its bell.

@@ -27,11 +27,11 @@ pub struct HookContext {
     pub path: String,
     /// The same, with `~` for home.
     pub directory: String,
-    /// The git branch.
+    /// The current git branch.
     pub branch: Option<String>,
     /// The status of the last command.
     pub status: i32,
-    /// The duration in milliseconds.
+    /// The duration of the last command, in milliseconds.
     pub duration_ms: u64,
     /// The model that answers.
     pub model: Option<String>,
@@ -41,7 +41,7 @@ pub struct HookContext {
     pub line: Option<String>,
 }
 
-/// The request of a key or meta command of the user's own config.
+/// The action that a key or meta command of the user's own config requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Nothing.
@@ -56,7 +56,7 @@ pub enum Action {
     Print(String),
 }
 
-/// The request of a project's key or meta command: nothing that runs or is sent.
+/// The action that a project's key or meta command requests: nothing that runs or is sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProjectAction {
     /// Nothing.
@@ -77,7 +77,7 @@ impl From<ProjectAction> for Action {
     }
 }
 
-/// A candidate that a completion hook gave.
+/// A candidate that a completion hook returned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Suggested {
     /// The replacement of the word.
@@ -91,9 +91,9 @@ pub struct Suggested {
 pub enum HookEvent<'a> {
     /// A command has ended.
     Command(&'a CommandOutcome),
-    /// The working directory is another one.
+    /// The working directory has changed.
     Directory(&'a str),
-    /// A model's answer is whole.
+    /// A model's answer is complete.
     Answer(&'a str),
 }
 
@@ -141,9 +141,9 @@ pub enum KeyDoes {
     Call,
 }
 
-/// The answers of hooks; the type says whose hooks they are.
+/// The actions that hooks return; the type says whose hooks they are.
 pub trait Answer: Sized {
-    /// Takes an action.
+    /// Converts an action.
     ///
     /// # Errors
     /// The action that needs the user's own config, in words that follow "a project can't".
@@ -199,14 +199,14 @@ impl<A> fmt::Debug for HookSet<A> {
 }
 
 impl Hooks {
-    /// Keeps the interpreter for the session if there are hooks, and drops it otherwise.
+    /// Holds the interpreter for the session if there are hooks, and drops it otherwise.
     pub(super) fn own(sandbox: Sandbox, found: FoundHooks, file: &str) -> Self {
         Self::of(sandbox, found, file)
     }
 }
 
 impl OverlayHooks {
-    /// Keeps the interpreter of a project's file if it has hooks.
+    /// Holds the interpreter of a project's file if the file has hooks.
     pub(super) fn project(sandbox: Sandbox, hooks: ProjectHooks, file: &str) -> Self {
         Self::of(sandbox, hooks.0, file)
     }
@@ -218,13 +218,13 @@ impl<A: Answer> HookSet<A> {
         Self { engine: Some(engine).filter(|engine| !engine.found.is_empty()), answers: PhantomData }
     }
 
-    /// Returns whether a hook that is a function is there and not off.
+    /// Returns whether the hook is a function that hasn't been switched off.
     #[must_use]
     pub fn has(&self, name: &str) -> bool {
         self.engine.as_ref().is_some_and(|engine| engine.function(name).is_some())
     }
 
-    /// Asks `prompt` or `right_prompt`.
+    /// Calls `prompt` or `right_prompt`.
     ///
     /// # Errors
     /// The hook failed; it is off now.
@@ -239,7 +239,7 @@ impl<A: Answer> HookSet<A> {
         )
     }
 
-    /// Asks for the route of a line; `None` leaves it to the rules.
+    /// Calls `route` for a line; `None` leaves the decision to the rules.
     ///
     /// # Errors
     /// The hook failed; it is off now.
@@ -258,7 +258,8 @@ impl<A: Answer> HookSet<A> {
         )
     }
 
-    /// Asks for the words that can continue a line at `position_bytes`; `None` leaves it to ReedClaw's own completion.
+    /// Calls `complete` for the words that can continue a line at `position_bytes`; `None` leaves it to ReedClaw's own
+    /// completion.
     ///
     /// # Errors
     /// The hook failed; it is off now.
@@ -276,7 +277,7 @@ impl<A: Answer> HookSet<A> {
         })
     }
 
-    /// Tells a hook what happened; it may answer with text that is to be shown.
+    /// Reports an event to its hook, which may return text to show.
     ///
     /// # Errors
     /// The hook failed; it is off now.
@@ -296,7 +297,7 @@ impl<A: Answer> HookSet<A> {
         })
     }
 
-    /// The keys, and what each does.
+    /// The keys with their effects.
     #[must_use]
     pub fn keys(&self) -> Vec<(KeyName, KeyDoes)> {
         let does = |hook: &KeyHook| match hook {
@@ -327,7 +328,7 @@ impl<A: Answer> HookSet<A> {
         Some(engine.act(name, &function, |lua| Ok((context_table(lua, context)?,))))
     }
 
-    /// Runs an own meta command; `None` if there is none of that name.
+    /// Runs a meta command of the config; `None` if none has that name.
     ///
     /// # Errors
     /// The hook failed and is off now, or it asked for something that a project can't have.
@@ -379,7 +380,7 @@ impl Engine {
         Err(HookFailure { file: self.file.clone(), hook: name, line, message, is_off: true })
     }
 
-    /// Calls a function that answers with an action.
+    /// Calls a function that returns an action.
     fn act<A: Answer, Args: IntoLuaMulti>(
         &mut self,
         name: String,
@@ -463,7 +464,7 @@ fn suggestions(list: &Table) -> Result<Vec<Suggested>, &'static str> {
     Ok(found)
 }
 
-/// The text of a string of Lua's that is UTF-8 and not endless.
+/// The text of a Lua string, if it is UTF-8 and not longer than `TEXT_BYTES_MAX`.
 fn text(value: &Value) -> Option<String> {
     let Value::String(text) = value else { return None };
     Some(text.to_str().ok()?.to_owned()).filter(|text| text.len() <= TEXT_BYTES_MAX)

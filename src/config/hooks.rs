@@ -144,10 +144,10 @@ pub const CONTEXT: &[(&str, &str)] = &[
     ("ctx.line", "the line that is being typed (keys only); empty if it begins with a space"),
 ];
 
-/// Keys that are ReedClaw's: a project's file can't take them away. The line editor's table is held against this.
+/// ReedClaw's own keys, which a project's file can't rebind. A test compares this with the line editor's table.
 pub const OWN_KEYS: [&str; 9] =
     ["ctrl-t", "tab", "shift-tab", "ctrl-r", "alt-enter", "shift-enter", "alt-n", "alt-s", "ctrl-x"];
-/// Keys that can't be bound to anything else: a shell without them is a trap.
+/// Keys that can't be bound to anything else: a shell without them would trap its user.
 const FIXED_KEYS: [&str; 11] =
     ["enter", "ctrl-c", "ctrl-d", "ctrl-m", "ctrl-j", "ctrl-i", "ctrl-h", "ctrl-[", "escape", "tab", "f35"];
 
@@ -196,7 +196,7 @@ pub enum KeyCode {
     Named(&'static str),
 }
 
-/// Names of keys that are no characters.
+/// Names of keys that aren't characters.
 pub const NAMED_KEYS: [&str; 15] = [
     "enter",
     "tab",
@@ -252,7 +252,7 @@ impl KeyName {
         if types { Err("types itself; add ctrl- or alt-") } else { Ok(key) }
     }
 
-    /// Returns whether it is one of ReedClaw's own keys.
+    /// Returns whether this is one of ReedClaw's own keys.
     #[must_use]
     pub fn is_own(&self) -> bool {
         OWN_KEYS.contains(&self.to_string().as_str())
@@ -274,7 +274,7 @@ impl fmt::Display for KeyName {
     }
 }
 
-/// The effect of a key of the config.
+/// The effect of a key that the config binds.
 #[derive(Clone)]
 pub(super) enum KeyHook {
     Insert(String),
@@ -283,14 +283,14 @@ pub(super) enum KeyHook {
     Call(Function),
 }
 
-/// A meta command of the config.
+/// A meta command that the config defines.
 #[derive(Clone)]
 pub(super) struct MetaHook {
     pub(super) help: String,
     pub(super) run: Function,
 }
 
-/// The hooks that a config gave, checked.
+/// The hooks of a config, checked.
 #[derive(Default)]
 pub(super) struct FoundHooks {
     pub(super) functions: BTreeMap<&'static str, Function>,
@@ -303,7 +303,7 @@ impl FoundHooks {
         self.functions.is_empty() && self.keys.is_empty() && self.metas.is_empty()
     }
 
-    /// The names of all, as `config show` writes them.
+    /// The names of all hooks, as `config show` writes them.
     pub(super) fn names(&self) -> Vec<Vec<String>> {
         let under = |table: &str, name: String| vec![table.to_owned(), name];
         let functions = self.functions.keys().map(|name| under("hooks", (*name).to_owned()));
@@ -312,7 +312,7 @@ impl FoundHooks {
     }
 }
 
-/// The value as a function of Lua's, if it is one.
+/// The value as a Lua function, if it is one.
 pub(super) fn function(value: &Value) -> Option<Function> {
     match value {
         Value::Function(function) => Some(function.clone()),

@@ -63,7 +63,7 @@ pub const DEFAULT_LUA: &str = include_str!("../../config/default.lua");
 /// The input of a load.
 #[derive(Clone, Default)]
 pub struct LoadRequest {
-    /// The path that `--config` gave.
+    /// The path from `--config`.
     pub explicit: Option<PathBuf>,
     /// The environment: it decides the config's place, the results of `os.getenv`, and the variables in paths.
     pub env: Env,
@@ -76,15 +76,15 @@ pub struct LoadRequest {
 pub struct Loaded {
     /// The settings: the defaults, with the good keys of the config laid over them.
     pub settings: Settings,
-    /// All that was wrong, in one pass.
+    /// All problems, collected in one pass.
     pub problems: Vec<Problem>,
     /// The config that was used, or that was meant and could not be.
     pub path: Option<PathBuf>,
     /// The way in which it was found.
     pub source: Option<Source>,
-    /// The config was run and returned a table, or there is none: a broken config sets nothing at all.
+    /// `true` if the config was run and returned a table, or if there is none: a broken config sets nothing at all.
     pub is_read: bool,
-    /// The hooks that the config gave.
+    /// The hooks of the config.
     pub hooks: Hooks,
     /// The values from which the settings were built, so that a project's file can be merged over them and they can be
     /// shown.
@@ -92,8 +92,8 @@ pub struct Loaded {
 }
 
 impl Loaded {
-    /// Lays the project's file of the request's directory over the settings, if it is trusted: for what has no prompt at
-    /// which it would be asked about. A file that was trusted and doesn't apply any more is a warning.
+    /// Applies the project's file of the request's directory over the settings, if it is trusted. For commands without a prompt
+    /// at which the user could be asked. A file that was trusted but no longer applies is reported as a warning.
     pub fn lay_trusted_project(&mut self, request: &LoadRequest) {
         let Some(look) = Look::of_request(request, self) else { return };
         let trust = Trust::of(&request.env);
@@ -118,7 +118,7 @@ impl Loaded {
         }
     }
 
-    /// Lets the values of another load hold.
+    /// Replaces the settings with the values of another load.
     pub fn fall_back(&mut self, layers: &Layers) {
         (self.settings, self.layers) = (layers.settings(), layers.clone());
     }
@@ -130,7 +130,7 @@ pub enum LoadError {
     /// The file that `--config` names can't be read.
     #[error("the config {path} can't be read: {why}")]
     Unreadable {
-        /// The path, as it was looked for.
+        /// The path that was looked for.
         path: String,
         /// The system's error.
         why: String,
@@ -223,8 +223,8 @@ fn load_or(request: &LoadRequest, otherwise: &'static str) -> Result<Loaded, Loa
 /// The settings if a whole config can't be used.
 const DEFAULTS_HOLD: &str = "using the defaults, and tools are readonly until it can be read";
 
-/// Runs a config and checks its values. Beside what holds without it comes whether it is the user's own; `otherwise` names the
-/// fallback if the whole config is broken.
+/// Runs a config and checks its values. The pair holds the values in force without the config and whether the config is the
+/// user's own; `otherwise` names the fallback if the whole config is broken.
 fn run(
     sandbox: &Sandbox,
     text: &str,
@@ -253,8 +253,7 @@ fn interpreter(env: &Env) -> Result<Sandbox, LoadError> {
     Sandbox::new(env).map_err(|error| LoadError::Defaults { why: error.message })
 }
 
-/// Runs the script of the defaults. A path below the home is left out without a home; what is missing then is reported where it
-/// is needed.
+/// Runs the script of the defaults. Without a home, paths below it are left out; a missing path is reported when it is needed.
 fn defaults(env: &Env) -> Result<(Tree, Vec<Problem>), LoadError> {
     let sandbox = interpreter(env)?;
     let value = sandbox.run_trusted(DEFAULT_LUA).map_err(|error| LoadError::Defaults { why: error.message })?;
@@ -306,13 +305,12 @@ fn text_with_program(env: &Env) -> Option<String> {
     memchr::memmem::find(text.as_bytes(), b"program").is_some().then_some(text)
 }
 
-/// Gives `shell.program` of the user's config, for a start that has no time for more: nothing is run unless a config
-/// is there and its text contains `program`. It looks at `$REEDCLAW_CONFIG` and the user's own config,
-/// and never prints or fails.
+/// Returns `shell.program` of the user's config without a full load: nothing runs unless a config exists and its text contains
+/// `program`. It looks at `$REEDCLAW_CONFIG` and the user's own config, and never prints or fails.
 #[must_use]
 pub fn shell_program(env: &Env) -> Option<PathBuf> {
     let text = text_with_program(env)?;
-    // Held to the end: a value of Lua's must not outlive its interpreter.
+    // Lives until the end of the function: a Lua value must not outlive its interpreter.
     let sandbox = Sandbox::new(env).ok()?;
     let value = sandbox.run(&text).ok()?;
     let shell: Table = value.as_table()?.raw_get("shell").ok()?;

@@ -11,11 +11,11 @@ const PRICES_LUA: &str = include_str!("../../config/prices.lua");
 /// A row of the list: dollars for a million tokens.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ListedPrice {
-    /// The host at which it holds.
+    /// The host to which it applies.
     pub host: String,
     /// The model's name there.
     pub model: String,
-    /// The last day on which it holds, `YYYY-MM-DD`.
+    /// The last day on which it applies, `YYYY-MM-DD`.
     pub until_day: Option<String>,
     /// The price.
     pub price: PriceSettings,
@@ -26,13 +26,13 @@ pub struct ListedPrice {
 /// A price: dollars for a million tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct PriceSettings {
-    /// Read.
+    /// Input tokens.
     pub input: f64,
-    /// Read from the cache.
+    /// Input tokens read from the cache.
     pub cache_read: Option<f64>,
-    /// Written into the cache.
+    /// Input tokens written to the cache.
     pub cache_write: Option<f64>,
-    /// Written.
+    /// Output tokens.
     pub output: f64,
 }
 

@@ -1,5 +1,5 @@
-//! The reference of all settings, made from the tables that the program itself reads. It fills `docs/settings.md`,
-//! which a test keeps fresh.
+//! The reference of all settings, generated from the tables that the program itself reads. It fills `docs/settings.md`, and a
+//! test fails if that file is stale.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::{Env, engine};
 use crate::config::reading::check;
 use crate::lua::{HOOK_TIME, LOAD_TIME, MEMORY_BYTES_MAX};
 
-/// The limits of a config, with the effect of reaching each. The numbers are the code's own.
+/// The limits of a config, with the effect of reaching each. The numbers come from the code.
 fn limits() -> Vec<(&'static str, String, &'static str)> {
     let ms = |time: std::time::Duration| format!("{} ms", time.as_millis());
     let kib = |bytes: usize| format!("{} KiB", bytes / 1024);
@@ -41,7 +41,7 @@ fn limits() -> Vec<(&'static str, String, &'static str)> {
     ]
 }
 
-/// Defaults that no table holds, because they depend on the machine or on other settings.
+/// Defaults that are in no table, because they depend on the machine or on other settings.
 const UNSET: &[(&str, &str)] = &[
     ("default_model", "the only model, if there is just one"),
     ("models.NAME.kind", "`\"openai-compatible\"`"),
@@ -145,7 +145,7 @@ pub fn project_variables() -> String {
     format!("A project's file can read these environment variables only:\n{variables}.\n")
 }
 
-/// The defaults, as a machine with nothing set has them.
+/// The defaults on a machine where no variable is set.
 fn defaults() -> Vec<(String, String)> {
     let env: Env = [("HOME".into(), "/home".into())].into();
     let (tree, _) = super::defaults(&env).unwrap_or_default();
@@ -177,7 +177,7 @@ fn cell(text: &str) -> String {
 mod tests {
     use super::*;
 
-    /// Without a list all tools are offered. The table said "none", on which a reader would rely.
+    /// Without a list all tools are offered. The table claimed "none", and a reader would rely on that.
     #[test]
     fn a_missing_list_of_tools_means_all_tools() {
         let table = settings_table();

@@ -12,34 +12,34 @@ use super::reading::values::Values;
 /// Servers of tools.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct McpSettings {
-    /// `true` if any is used.
+    /// `true` if servers of tools are used.
     pub enabled: bool,
     /// Moment at which they are started.
     pub start: ServerStart,
-    /// Milliseconds that a question waits for servers of which nothing is known.
+    /// Milliseconds that a question waits for servers whose tools aren't known yet.
     pub wait_ms: u64,
     /// Tokens of schemas that are sent at once; the others are found by a search.
     pub tools_tokens: usize,
     /// The settings of `reedclaw mcp serve`.
     pub serve: ServeSettings,
-    /// The servers, by name; shared, since settings are copied before the first prompt, and each by itself, since most of what it has
-    /// is empty and a map has room for more than it holds.
+    /// The servers, by name. The map is shared, since settings are copied before the first prompt, and so is each server, since
+    /// most of its fields are empty and a map allocates room for more entries than it has.
     pub servers: Arc<BTreeMap<String, Arc<ServerSettings>>>,
 }
 
 /// The offer to other agents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServeSettings {
-    /// The built-in tools, too.
+    /// `true` if the built-in tools are offered, too.
     pub has_tools: bool,
-    /// The output of the last command of each session, and its jobs.
+    /// `true` if the output of the last command of each session and its jobs are offered.
     pub has_outputs: bool,
 }
 
 /// Moment at which servers of tools are started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServerStart {
-    /// By a person only.
+    /// Only when a person starts them.
     Never,
     /// With the first question that can use tools.
     Lazy,
@@ -52,17 +52,17 @@ pub enum ServerStart {
 pub struct ServerSettings {
     /// The program and its arguments; empty if it is reached by an address.
     pub command: Vec<String>,
-    /// Its address, if it is reached by one.
+    /// The server's address, if it is reached by one.
     pub url: Option<String>,
-    /// Headers that it is sent.
+    /// Headers that are sent to the server.
     pub headers: BTreeMap<String, KeySource>,
     /// The source of the key that is sent to it.
     pub key: Option<KeySource>,
-    /// Logins at it.
+    /// The mode of logins at the server.
     pub oauth: OAuth,
     /// The source of the secret of the user's own registration for logins.
     pub client_secret: Option<KeySource>,
-    /// `true` if it may ask the person something.
+    /// `true` if the server may ask the person something.
     pub may_ask: bool,
     /// `true` if it speaks the transport of 2024-11-05 at its address.
     pub is_sse: bool,
@@ -74,9 +74,9 @@ pub struct ServerSettings {
     pub cwd: Option<PathBuf>,
     /// Variables that are set for it.
     pub env: BTreeMap<String, KeySource>,
-    /// Variables of the user that it gets.
+    /// Variables of the user's environment that are passed to it.
     pub pass: Vec<String>,
-    /// Its confinement.
+    /// The server's confinement.
     pub sandbox: ServerSandbox,
     /// `true` if it has the network.
     pub network: bool,
@@ -90,7 +90,7 @@ pub struct ServerSettings {
     pub without: Vec<String>,
     /// Tools that are sent even if there are too many for all.
     pub load: Vec<String>,
-    /// The hash of all that it offers, if that is allowed without a person.
+    /// The hash of everything that the server offers, if that may be used without asking a person.
     pub pin: Option<String>,
     /// `run`, `ask`, or `deny`, by tool.
     pub tools: BTreeMap<String, String>,
@@ -107,11 +107,11 @@ pub enum ServerSandbox {
     Read,
     /// Reads and writes the workspace.
     Workspace,
-    /// Nothing holds it.
+    /// Not confined.
     Off,
 }
 
-/// Milliseconds of a server that doesn't say: start, call, call in all, idle.
+/// Default times of a server in milliseconds: start, call, call in all, idle.
 const TIMES_MS: [(&str, u64); 4] =
     [("start_ms", 30_000), ("call_ms", 60_000), ("call_max_ms", 600_000), ("idle_ms", 600_000)];
 
@@ -176,8 +176,8 @@ impl McpSettings {
     }
 }
 
-/// The values of one server, each by the rest of its key. There are no defaults for them, and a lookup among a few costs less
-/// than one among all values: many servers must not delay the first prompt.
+/// The values of one server, each by the rest of its key. They have no defaults, and a lookup among a few values costs less than
+/// one among all: many servers must not delay the first prompt.
 #[derive(Default)]
 struct Own<'v>(Vec<(&'v [String], &'v Setting)>);
 
@@ -253,7 +253,7 @@ fn server(own: &Own<'_>) -> ServerSettings {
     }
 }
 
-/// The source of a secret: a variable, a command or a file, the first of these that is set.
+/// The source of a secret: a variable, a command or a file; the first one that is set counts.
 fn source([variable, command, file]: [Option<&Setting>; 3]) -> Option<KeySource> {
     match (variable, command, file) {
         (Some(Setting::Text(name)), ..) => Some(KeySource::Variable(name.clone())),

@@ -1,5 +1,5 @@
-//! The settings as plain data, and how they are put together from checked values. The values themselves come from
-//! `config/default.lua` and the user's config; none is written down here.
+//! The settings as plain data, and how they are built from checked values. The values themselves come from `config/default.lua`
+//! and the user's config; none is written here.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -48,7 +48,7 @@ pub struct Settings {
     pub history: HistorySettings,
     /// The receipts of tool calls.
     pub receipts: ReceiptSettings,
-    /// The directory that a model works in, absolute; none if no HOME says where.
+    /// The directory that a model works in, absolute; none without a HOME.
     pub workspace_dir: Option<PathBuf>,
     /// The rights of a model.
     pub security: SecuritySettings,
@@ -102,19 +102,19 @@ pub struct ModelSettings {
     pub context_tokens: Option<u64>,
     /// `true` if it takes pictures, if set.
     pub images: Option<bool>,
-    /// `true` if its provider has promised not to train on what it gets.
+    /// `true` if its provider has promised not to train on the data it receives.
     pub no_training: bool,
     /// The effort of thinking, if set.
     pub thinking: Option<ThinkingSettings>,
-    /// Further tries of a refused request.
+    /// Number of retries of a refused request.
     pub retries: u32,
-    /// Of `reliable`: the models that are asked in turn, keys of `models`.
+    /// For `reliable`: the models that are asked in turn, keys of `models`.
     pub of: Vec<String>,
     /// For `reliable`: a question may go on to a more distant model.
     pub allow_remote: bool,
-    /// Of `router`: the model for a task or a hint, a key of `models`.
+    /// For `router`: the model for a task or a hint, a key of `models`.
     pub rules: BTreeMap<String, String>,
-    /// Of `mock`: the file with its answers, absolute.
+    /// For `mock`: the file with its answers, absolute.
     pub script: Option<PathBuf>,
     /// The source of its key; `None` if no key is sent.
     pub key: Option<KeySource>,
@@ -126,9 +126,9 @@ pub struct ModelSettings {
     pub connect_timeout_ms: u64,
     /// Milliseconds until the answer starts.
     pub first_byte_timeout_ms: u64,
-    /// Milliseconds until the answer starts, of a server that says that it is at work.
+    /// Milliseconds until the answer starts, for a server that reports that it is working.
     pub busy_timeout_ms: u64,
-    /// Milliseconds between two pieces of an answer.
+    /// Milliseconds between two parts of an answer.
     pub idle_timeout_ms: u64,
 }
 
@@ -137,7 +137,7 @@ pub struct ModelSettings {
 pub enum ThinkingSettings {
     /// `off`, `low`, `medium` or `high`.
     Effort(String),
-    /// So many tokens at most.
+    /// Limit in tokens.
     Tokens(u64),
 }
 
@@ -168,7 +168,7 @@ pub struct LimitSettings {
 pub struct ShellSettings {
     /// The shell to run, absolute; none means the user's bash, else `/bin/sh`.
     pub program: Option<PathBuf>,
-    /// First words that are commands though the shell can't find them.
+    /// First words that count as commands although the shell can't find them.
     pub known_commands: Vec<String>,
     /// `true` if the shell keeps a copy of each command's output.
     pub capture_output: bool,
@@ -183,15 +183,15 @@ pub struct ShellSettings {
 pub struct ContextSettings {
     /// Limit for the turns of a conversation.
     pub max_turns: usize,
-    /// Tokens of a whole request.
+    /// Limit for a whole request, in tokens.
     pub token_budget: usize,
-    /// Tokens of output in front of a question, less than `token_budget`.
+    /// Limit for output in front of a question, in tokens; less than `token_budget`.
     pub exec_output_tokens: usize,
-    /// From how many parts in a hundred of the window on the older turns are summarised; 0 is never.
+    /// The percentage of the window from which older turns are summarised; 0 means never.
     pub compact_at_percent: usize,
     /// `true` if a question asked inside a repository carries facts about it.
     pub project: bool,
-    /// Most tokens of the project's files and instructions.
+    /// Limit for the project's files and instructions, in tokens.
     pub project_tokens: usize,
     /// Time limit for git's state in a question.
     pub git_ms: u64,
@@ -200,9 +200,9 @@ pub struct ContextSettings {
 /// The memory beyond conversations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemorySettings {
-    /// `true` if a conversation that ends is remembered by itself.
+    /// `true` if a memory is written automatically when a conversation ends.
     pub auto: bool,
-    /// Most tokens of memories in front of a conversation.
+    /// Limit for memories in front of a conversation, in tokens.
     pub tokens: usize,
 }
 
@@ -216,7 +216,7 @@ pub struct ManualSettings {
 /// Lines and conversations on disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HistorySettings {
-    /// Directory of the database, absolute; none if no HOME says where.
+    /// Directory of the database, absolute; none without a HOME.
     pub dir: Option<PathBuf>,
     /// Limit for the lines of the history.
     pub entries_max: usize,
@@ -229,11 +229,11 @@ pub struct HistorySettings {
 pub struct ReceiptSettings {
     /// `true` if receipts are written.
     pub enabled: bool,
-    /// The file, absolute; none means the one in the state directory.
+    /// The file, absolute; none means the default file in the state directory.
     pub path: Option<PathBuf>,
-    /// `true` if each is sealed with a key.
+    /// `true` if each receipt is sealed with a key.
     pub hmac: bool,
-    /// The directory of anchors and keys; none means the state directory. No setting says so: a gateway's tenant has one.
+    /// The directory of anchors and keys; none means the state directory. It is no setting: a gateway's tenant has one.
     pub anchors: Option<PathBuf>,
 }
 
@@ -242,7 +242,7 @@ pub struct ReceiptSettings {
 pub struct SecuritySettings {
     /// A model's freedom to act without asking.
     pub autonomy: Autonomy,
-    /// `true` if everything outside the workspace is out of bounds.
+    /// `true` if everything outside the workspace is off limits.
     pub workspace_only: bool,
     /// Paths below which it reads and writes nothing; a leading `~` is the home.
     pub forbidden_paths: Vec<String>,
@@ -250,28 +250,28 @@ pub struct SecuritySettings {
     pub forbidden_commands: Vec<String>,
     /// Programs that need more care than the policy's own table takes.
     pub programs: Vec<ProgramRule>,
-    /// `true` if high risk is denied under `supervised`, in place of asked.
+    /// `true` if high risk is denied under `supervised` instead of asked about.
     pub denies_high: bool,
-    /// Hosts that it may ask with GET.
+    /// Hosts to which it may send GET requests.
     pub allow_domains: Vec<String>,
-    /// A file that gets a line for each decision, as an absolute path, if set.
+    /// A file that gets a line for each decision, absolute, if set.
     pub audit_log: Option<PathBuf>,
-    /// `true` if its commands need a sandbox.
+    /// The need of a model's commands for a sandbox.
     pub sandbox: SandboxChoice,
     /// The name of the strongest sandbox that is tried.
     pub tier: String,
-    /// A problem with these settings, after which their strictest values hold; empty if there is none.
+    /// A problem with these settings, because of which their strictest values apply; empty if there is none.
     pub mistake: String,
 }
 
-/// `true` if commands of a model need a sandbox.
+/// The need of a model's commands for a sandbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SandboxChoice {
-    /// Without one they don't run.
+    /// Without a sandbox, commands don't run.
     Require,
-    /// The best that there is.
+    /// The best sandbox available.
     Prefer,
-    /// None.
+    /// No sandbox.
     Off,
 }
 
@@ -280,37 +280,37 @@ pub enum SandboxChoice {
 pub enum PromptStyle {
     /// ReedClaw's: directory, branch, status, model.
     Default,
-    /// The user's own, as the shell draws it.
+    /// The user's own prompt, as the shell draws it.
     Shell,
 }
 
 /// The rules for routing lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RouteSettings {
-    /// The authority that decides.
+    /// The authority that decides on a line's route.
     pub mode: RouteMode,
-    /// `true` if the prompt says it in words.
+    /// `true` if the prompt shows the route in words.
     pub words: bool,
-    /// `true` if lines that the user sent the other way are remembered.
+    /// `true` if ReedClaw remembers the lines that the user sent the other way.
     pub learn: bool,
 }
 
 /// The authority over the route of a line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RouteMode {
-    /// ReedClaw.
+    /// ReedClaw decides.
     #[default]
     Auto,
-    /// Goes to the shell.
+    /// Every line goes to the shell.
     Shell,
-    /// Goes to the model.
+    /// Every line goes to the model.
     Ask,
-    /// Goes to the shell, and the prompt shows ReedClaw's own choice.
+    /// Every line goes to the shell, and the prompt shows ReedClaw's own choice.
     Shadow,
 }
 
 impl RouteMode {
-    /// The mode of this name.
+    /// Returns the mode of this name.
     #[must_use]
     pub fn of(name: &str) -> Option<Self> {
         Some(match name {
@@ -349,10 +349,10 @@ pub enum EditMode {
     Vi,
 }
 
-/// Lays the user's values over the defaults and builds the settings.
+/// Merges the user's values over the defaults and builds the settings.
 ///
 /// # Errors
-/// The first key that the defaults lack: a fault of the program, held by a test.
+/// The first key that the defaults lack: a fault of the program; a test checks for it.
 pub(super) fn build(defaults: &Tree, own: &Own, problems: &mut Problems) -> Result<Settings, String> {
     let user = own.tree();
     let values = Values { defaults, user };
@@ -437,7 +437,7 @@ fn models(values: &Values<'_>, problems: &mut Problems) -> Result<BTreeMap<Strin
     Ok(models)
 }
 
-/// The instructions that open each conversation: the user's, or those that are built in.
+/// The instructions that open each conversation: the user's, or the built-in ones.
 fn system_prompt(values: &Values<'_>) -> String {
     values
         .text(&["system_prompt"])
@@ -577,7 +577,7 @@ fn budget(values: &Values<'_>) -> Result<BudgetSettings, String> {
     })
 }
 
-/// Finds the source of a model's key; of several ways the first counts.
+/// Finds the source of a model's key; if the config names several, the first counts.
 fn key_source(values: &Values<'_>, name: &str, problems: &mut Problems) -> Option<KeySource> {
     let mut found: Option<(&str, KeySource)> = None;
     for way in ["key_env", "key_command", "key_file", "key"] {
@@ -599,7 +599,7 @@ fn key_source(values: &Values<'_>, name: &str, problems: &mut Problems) -> Optio
     found.map(|(_, source)| source)
 }
 
-/// Drops aliases that name another model, or that two models have: which one is meant would be a guess.
+/// Drops aliases that equal another model's name or that two models share: which model is meant would be a guess.
 fn distinct_aliases(models: &mut BTreeMap<String, ModelSettings>, problems: &mut Problems) {
     let mut names: BTreeMap<String, String> = models.keys().map(|name| (name.clone(), name.clone())).collect();
     for (name, model) in models {
@@ -616,7 +616,7 @@ fn distinct_aliases(models: &mut BTreeMap<String, ModelSettings>, problems: &mut
     }
 }
 
-/// Puts the names of models into `of` and `rules`, for aliases too, and drops what names no model or leads back.
+/// Replaces aliases by the models' names in `of` and `rules`, and drops entries that name no model or lead back to the same one.
 fn known_models(models: &mut BTreeMap<String, ModelSettings>, problems: &mut Problems) {
     let is_rule = |word: &str| Task::ALL.iter().any(|task| task.word() == word) || Task::OTHER_RULES.contains(&word);
     for (name, model) in models.iter_mut() {
@@ -673,7 +673,7 @@ fn known_models(models: &mut BTreeMap<String, ModelSettings>, problems: &mut Pro
     }
 }
 
-/// Returns whether a model is, or asks, by whatever way round, the model `to`.
+/// Returns whether a model is the model `to`, or asks it directly or indirectly.
 fn leads_to<'a>(models: &'a BTreeMap<String, ModelSettings>, from: &'a str, to: &str, seen: &mut Vec<&'a str>) -> bool {
     if from == to {
         return true;
@@ -686,8 +686,7 @@ fn leads_to<'a>(models: &'a BTreeMap<String, ModelSettings>, from: &'a str, to: 
     others.into_iter().any(|other| leads_to(models, other, to, seen))
 }
 
-/// Chooses the model of the start. If the choice isn't obvious, it chooses none, because a question may go to another
-/// machine.
+/// Chooses the model for the start. If the choice isn't obvious, it chooses none, because a question may go to another machine.
 fn default_model(
     values: &Values<'_>,
     models: &BTreeMap<String, ModelSettings>,
@@ -747,7 +746,7 @@ fn context(values: &Values<'_>, problems: &mut Problems) -> Result<ContextSettin
     if exec_output_tokens >= token_budget {
         let half = token_budget / 2;
         let key = key.map(str::to_owned);
-        // A default that a small budget outgrew is adapted without a word: the user didn't write it.
+        // A default that is larger than a small budget is lowered without a message: the user didn't write it.
         if values.user.contains_key(&key[..]) {
             let why = format!("{exec_output_tokens} is not less than token_budget ({token_budget}); using {half}");
             problems.key(&key, why);

@@ -1,4 +1,4 @@
-//! The room as a whole: real files in a temporary directory, and an environment as an argument.
+//! The room as a whole: real files in a temporary directory, with the environment as an argument.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -84,7 +84,7 @@ fn the_plain_shape_of_a_config_loads() {
     assert_eq!(settings.default_model.as_deref(), Some("qwen2.5"));
     assert_eq!(settings.shell.known_commands, ["a", "b"]);
     assert!(!settings.shell.capture_output);
-    // The default of exec_output_tokens outgrew the small budget.
+    // The default of exec_output_tokens exceeded the small budget.
     assert_eq!((settings.context.max_turns, settings.context.exec_output_tokens), (3, 500));
     assert!(settings.history.dir.expect("a directory").ends_with("home/h"));
 }
@@ -106,7 +106,8 @@ fn the_examples_load_without_a_problem() {
     let full = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/full.lua")).expect("full.lua");
     for row in ROWS {
         let key = row.path.rsplit('.').next().expect("a word");
-        // Of the four ways to a key an example shows two: one model has one key. Of the three to a login's secret it shows one.
+        // The example shows two of the four sources of a key, because a model has only one, and one of the three sources of a
+        // login's secret.
         if !["key_command", "key", "client_secret_command", "client_secret_file"].contains(&key) {
             assert!(full.contains(&format!("{key} = ")), "full.lua lacks {}", row.path);
         }
@@ -117,14 +118,14 @@ fn the_examples_load_without_a_problem() {
     }
 }
 
-/// The comment in front of a line, as one text.
+/// The comment above a line, as one text.
 fn comment_above(lines: &[&str], at: usize) -> String {
     let is_comment = |line: &&&str| line.trim().starts_with("-- ") && !line.contains(" = ");
     let above: Vec<&str> = lines[..at].iter().rev().take_while(is_comment).map(|line| line.trim()).collect();
     above.into_iter().rev().map(|line| line.trim_start_matches("--").trim()).collect::<Vec<_>>().join(" ")
 }
 
-/// The words about its values that the comment on a setting must have.
+/// The words about the allowed values that the comment on a setting must contain.
 fn allowed(kind: Kind) -> Vec<String> {
     match kind {
         Kind::Integer(least, most) => vec![format!("{least} to {most}")],
@@ -153,7 +154,7 @@ fn lua_of_the_documents_loads() {
 #[test]
 fn every_setting_has_a_comment_in_the_reference() {
     let lines: Vec<&str> = DEFAULT_LUA.lines().collect();
-    // Follows the tables by their brackets, the commented-out model among them.
+    // Follows the tables by their brackets, including the commented-out model.
     let mut tables: Vec<String> = Vec::new();
     let mut seen = std::collections::BTreeSet::new();
     for (at, line) in lines.iter().enumerate().skip_while(|(_, line)| **line != "return {").skip(1) {
@@ -314,7 +315,7 @@ fn models_that_ask_others_know_them_and_never_themselves() {
     assert_eq!(models["w"].rules.values().collect::<Vec<_>>(), ["r", "l"]);
     assert_eq!((models["c"].endpoint.as_str(), models["c"].retries), ("https://api.anthropic.com", 0));
     assert_eq!((models["c"].max_output_tokens, models["l"].retries), (Some(5), 2));
-    // A wrong address must not make way for the provider's own: the question would go elsewhere.
+    // A wrong address must not be replaced by the provider's own: the question would go elsewhere.
     let loaded = Home::with("return { models = { a = { kind = 'anthropic', endpoint = 'h', key_env = 'K' } } }").load();
     assert!(loaded.settings.models.is_empty());
 }
@@ -434,7 +435,7 @@ fn bytes_that_are_no_text_are_refused() {
     assert_eq!((lines(&loaded).len(), loaded.settings.prompt), (0, PromptStyle::Shell));
 }
 
-/// The link's target may be on a disk that isn't mounted yet: that config was meant, whatever it says.
+/// The link's target may be on a disk that isn't mounted yet: the user meant that config, whatever it contains.
 #[test]
 fn a_config_behind_a_link_to_nothing_is_one_that_cant_be_read() {
     let home = Home::with("");
@@ -581,7 +582,7 @@ fn the_shell_program_is_found_without_the_rest() {
     assert_eq!(shell_program(&Env::new()), None);
 }
 
-/// A value of each kind that is as good as any, in Lua.
+/// An arbitrary valid value of each kind, in Lua.
 fn some_value(kind: Kind) -> String {
     match kind {
         Kind::Text { .. } | Kind::Secret => "'x'".into(),
@@ -603,7 +604,7 @@ fn some_value(kind: Kind) -> String {
     }
 }
 
-/// The settings with a project's file, which is trusted as it is.
+/// The settings with a project's file, which is trusted unchanged.
 fn with_project(home: &Home, text: &str) -> Effective {
     home.write("work/.reedclaw.lua", text);
     let request = home.request();
@@ -628,7 +629,7 @@ fn no_key_that_grants_something_comes_from_a_project() {
         let grants = matches!(row.project, Project::Not(_) | Project::NewLocal | Project::StricterEach(_));
         let mut effective = with(some_value(row.kind));
         if grants && row.kind == Kind::Bool && effective.problems.is_empty() {
-            // That was the default, which changes nothing.
+            // That was the default, so nothing changed.
             effective = with("true".into());
         }
         if grants {
@@ -637,7 +638,7 @@ fn no_key_that_grants_something_comes_from_a_project() {
             let shown: Vec<String> = effective.problems.iter().map(ToString::to_string).collect();
             assert!(shown.iter().any(|line| line.contains(": refused: a project can't ")), "{}: {shown:?}", row.path);
         }
-        // Whatever a project does, the user's own addresses and keys are the user's.
+        // Whatever a project does, the user's own addresses and keys don't change.
         let model = &effective.settings.models["a"];
         assert_eq!(model.endpoint, "https://api.example", "{}", row.path);
         assert_eq!(model.key, Some(KeySource::Variable("K".into())), "{}", row.path);
@@ -688,7 +689,7 @@ fn trust_is_of_these_bytes_in_this_directory() {
     assert_eq!(before.as_deref(), Some("return { prompt = 'shell' }"));
     home.write("work/.reedclaw.lua", "return { prompt = 'shell' }");
     assert!(matches!(trust.judge(read()), TrustVerdict::Trusted(_)));
-    // A record that others can write doesn't count, and neither does a damaged one.
+    // A record that others can write doesn't count; neither does a damaged one.
     let folder = home.dir.path().join("home/.local/state/reedclaw/trust");
     let record = fs::read_dir(&folder).expect("records").next().expect("one").expect("one").path();
     fs::set_permissions(&record, fs::Permissions::from_mode(0o620)).expect("permissions");
@@ -749,7 +750,7 @@ fn the_nearest_file_counts_up_to_the_home() {
     home.write("home/a/.reedclaw.lua", "return {}");
     assert_ne!(from("home/a/b").expect("the nearer"), of_home);
     assert_eq!(from("home").expect("the home's own"), of_home);
-    // Through a link it is the place that the link leads to.
+    // A directory reached through a link is the link's target.
     symlink(root.join("home/a/b"), root.join("link")).expect("a link");
     assert_eq!(from("link"), from("home/a/b"));
 }

@@ -1,4 +1,4 @@
-//! The settings of a model's tools, as plain data: which there are, how far they go, and how far that can be taken back.
+//! The settings of a model's tools, as plain data: which tools exist, how far they reach, and how far undo goes.
 
 use std::collections::BTreeMap;
 
@@ -10,9 +10,9 @@ use super::schema;
 /// The model's tools.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ToolSettings {
-    /// The command that is run after accepted edits.
+    /// The command that runs after accepted edits.
     pub check: Option<String>,
-    /// Milliseconds that it may take.
+    /// Time limit for that command, in milliseconds.
     pub check_ms: u64,
     /// `true` if `http` may send data.
     pub http_post: bool,
@@ -26,17 +26,17 @@ pub struct ToolSettings {
     pub search_url: String,
     /// The word for the set of tools that the model gets.
     pub set: String,
-    /// The only tools in the shell; all where none are named.
+    /// The only tools in the shell; all tools if none are named.
     pub allow_shell: Option<Vec<String>>,
-    /// The only tools in `reedclaw agent`; all where none are named.
+    /// The only tools in `reedclaw agent`; all tools if none are named.
     pub allow_agent: Option<Vec<String>>,
-    /// The only tools in `reedclaw acp`; all where none are named.
+    /// The only tools in `reedclaw acp`; all tools if none are named.
     pub allow_acp: Option<Vec<String>>,
-    /// The only tools in `reedclaw mcp serve`; all where none are named.
+    /// The only tools in `reedclaw mcp serve`; all tools if none are named.
     pub allow_serve: Option<Vec<String>>,
-    /// Those of `reedclaw gateway`; all of them if not set.
+    /// The only tools in `reedclaw gateway`; all tools if none are named.
     pub allow_gateway: Option<Vec<String>>,
-    /// The only tools of procedures that a trigger began; all where none are named.
+    /// The only tools of procedures that a trigger began; all tools if none are named.
     pub allow_service: Option<Vec<String>>,
 }
 
@@ -45,19 +45,19 @@ pub struct ToolSettings {
 pub struct ToolLimitSettings {
     /// Rounds of tool calls for one question.
     pub tool_rounds: usize,
-    /// The same, for a single question without a session.
+    /// Rounds of tool calls for a single question without a session.
     pub tool_rounds_once: usize,
-    /// Bytes of an answer.
+    /// Limit on an answer, in bytes.
     pub response_bytes: usize,
-    /// Milliseconds of a tool.
+    /// Time limit for a tool, in milliseconds.
     pub tool_ms: u64,
-    /// Milliseconds of a command.
+    /// Time limit for a command, in milliseconds.
     pub shell_ms: u64,
-    /// Milliseconds of a request.
+    /// Time limit for a request, in milliseconds.
     pub http_ms: u64,
-    /// Times that the same call may have the same result.
+    /// Number of times that the same call may have the same result.
     pub repeats: usize,
-    /// Bytes of a tool's output that the model is shown.
+    /// Limit on the output of a tool that the model sees, in bytes.
     pub output_bytes: usize,
 }
 
@@ -76,7 +76,7 @@ impl ToolLimitSettings {
     }
 }
 
-/// The ways to a model that are open.
+/// The channels that are open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChannelSettings {
     /// Questions in the shell.
@@ -100,35 +100,35 @@ impl ChannelSettings {
 /// The gateway.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GatewaySettings {
-    /// The address.
+    /// The address that it listens on.
     pub listen: String,
     /// The mode: a word.
     pub mode: String,
-    /// The database; empty: the usual file.
+    /// The database; empty means the default file.
     pub database: String,
-    /// Address of the server at which hints of other gateways are heard; empty: that of the database.
+    /// Address of the server for notifications of other gateways; empty means that of the database.
     pub listen_database: String,
-    /// Address of a replica of the server, for reads that may be behind; empty: none.
+    /// Address of a replica of the server, for reads that may lag; empty means none.
     pub read_database: String,
     /// Actions that need a licence, each as `NAME=CLASS`.
     pub dangerous: Vec<String>,
-    /// The way by which other machines reach it.
+    /// The ways for other machines to reach it.
     pub reach: ReachSettings,
     /// Seconds that a question waits for a person.
     pub question_timeout_s: u64,
-    /// Runs of the agent at once.
+    /// Limit on concurrent runs of the agent.
     pub runs_max: u64,
     /// `true` if the workspaces of projects lie on a file system that all machines share.
     pub shares_workspaces: bool,
-    /// `true` if whoever started a call may not answer its question.
+    /// `true` if a person may not answer a question about a call that they started.
     pub four_eyes: bool,
-    /// The sign-in whose tokens count, beside our own.
+    /// The external sign-in whose tokens count, beside the gateway's own.
     pub auth: AuthSettings,
-    /// Place to which events are passed on.
+    /// The stream to which events are forwarded.
     pub nats: NatsSettings,
-    /// The file that gets spans of traces; empty: none.
+    /// The file that gets spans of traces; empty means none.
     pub traces: String,
-    /// Bounds of what clients may use.
+    /// Limits on clients.
     pub limits: GatewayLimits,
     /// Webhooks, by name.
     pub hooks: BTreeMap<String, WebhookSettings>,
@@ -136,57 +136,57 @@ pub struct GatewaySettings {
     pub personas: BTreeMap<String, String>,
 }
 
-/// The way by which other machines reach the gateway.
+/// The ways for other machines to reach the gateway.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReachSettings {
-    /// The address that people open; empty: none.
+    /// The address that people open; empty means none.
     pub public_url: String,
-    /// The address at which other gateways of the database reach this one; empty: none.
+    /// The address at which other gateways of the database reach this one; empty means none.
     pub node_url: String,
-    /// Further names by which it may be called.
+    /// Further host names under which it may be addressed.
     pub allowed_hosts: Vec<String>,
     /// Further addresses under which the console is opened.
     pub allowed_origins: Vec<String>,
     /// Addresses and networks of proxies.
     pub trusted_proxies: Vec<String>,
-    /// `true` if other machines reach it only by a proxy that encrypts.
+    /// `true` if other machines reach it only through a proxy that encrypts.
     pub behind_tls_proxy: bool,
 }
 
-/// Another sign-in.
+/// An external sign-in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AuthSettings {
-    /// The maker of its tokens.
+    /// The issuer of its tokens.
     pub issuer: String,
     /// The audience of its tokens.
     pub audience: String,
-    /// The file with its keys; empty: its tokens don't count.
+    /// The file with its keys; empty means that its tokens don't count.
     pub jwks: String,
 }
 
-/// A stream of NATS that gets all events.
+/// A NATS stream that gets all events.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NatsSettings {
-    /// The address of the server, or `env:NAME`; empty: none.
+    /// The address of the server, or `env:NAME`; empty means none.
     pub url: String,
     /// The name of the stream.
     pub stream: String,
 }
 
-/// Bounds of what clients may use.
+/// Limits on clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GatewayLimits {
-    /// Connections at once.
+    /// Concurrent connections.
     pub connections: u64,
-    /// Requests of a tenant in a second.
+    /// Requests of a tenant per second.
     pub tenant_requests: u64,
-    /// Requests of a user in a second.
+    /// Requests of a user per second.
     pub user_requests: u64,
-    /// Streams of a tenant at once.
+    /// Concurrent streams of a tenant.
     pub tenant_streams: u64,
-    /// Streams of a user at once.
+    /// Concurrent streams of a user.
     pub user_streams: u64,
-    /// Runs of a user at once, outside of the mode `lab`.
+    /// Concurrent runs of a user, outside of the mode `lab`.
     pub user_runs: u64,
 }
 
@@ -201,7 +201,7 @@ pub struct WebhookSettings {
     pub tenant: String,
     /// The tenant's project.
     pub project: String,
-    /// The persona that answers; none for the usual one.
+    /// The persona that answers; `None` means the default one.
     pub persona: Option<String>,
 }
 
@@ -272,7 +272,7 @@ impl GatewaySettings {
 /// The gateway that shares the user's sessions with a team.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShareSettings {
-    /// Its address; empty: the user's own gateway on this machine.
+    /// Its address; empty means the user's own gateway on this machine.
     pub gateway: String,
     /// The variable with the user's token.
     pub token_env: String,
@@ -299,19 +299,19 @@ impl ShareSettings {
 /// Sessions on git.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionSettings {
-    /// The beginning of sessions without `:session start`: a word.
+    /// The rule for beginning sessions without `:session start`: a word.
     pub auto: String,
-    /// Place of new sessions: a word.
+    /// The place of new sessions: a word.
     pub refs: String,
     /// The content of a turn's record: a word.
     pub record: String,
-    /// Way in which commands get their files: a word.
+    /// The way in which commands get their files: a word.
     pub bench: String,
-    /// Files of a repository up to which those for commands are written ahead.
+    /// Largest number of files in a repository for which the files for commands are written in advance.
     pub prepare: u64,
     /// Ignored directories of the checkout that commands get a copy of.
     pub share: Vec<String>,
-    /// Variables that commands have, beside the usual ones.
+    /// Variables that commands have in addition to the usual ones.
     pub env: BTreeMap<String, String>,
     /// `true` if edits of a draft are asked about.
     pub ask_edits: bool,
@@ -327,7 +327,7 @@ pub struct SessionSettings {
     pub author: String,
     /// `true` if a merge with one commit names the models.
     pub assisted_by: bool,
-    /// Days for which tips that were left are kept.
+    /// Number of days for which abandoned tips are stored.
     pub keep_days: u64,
 }
 
@@ -359,13 +359,13 @@ impl SessionSettings {
 /// Runs towards goals.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NorrisSettings {
-    /// The model that plans; the one that works if empty.
+    /// The model that plans; if empty, the model that works.
     pub preplanner: String,
-    /// The model that works; the one that answers if empty.
+    /// The model that works; if empty, the model that answers.
     pub executor: String,
-    /// The model that gives a second opinion on risky calls; none if empty.
+    /// The model that gives a second opinion on risky calls; if empty, none.
     pub reviewer: String,
-    /// `true` if the model that works may give side work to helpers.
+    /// `true` if the model that works may delegate side work to helpers.
     pub delegate: bool,
     /// Commands that decide whether a goal is reached.
     pub checks: Vec<String>,
@@ -375,35 +375,35 @@ pub struct NorrisSettings {
     pub commands: Vec<String>,
     /// Patterns of paths that never change without a question.
     pub protect: Vec<String>,
-    /// Dollars.
+    /// Budget in dollars.
     pub usd: f64,
-    /// Tokens.
+    /// Budget in tokens.
     pub tokens: u64,
-    /// Minutes of work.
+    /// Budget in minutes of work.
     pub minutes: f64,
-    /// Questions to models.
+    /// Limit on questions to models.
     pub steps: u64,
-    /// Calls of tools.
+    /// Limit on tool calls.
     pub calls: u64,
-    /// Attempts of a task before a new plan.
+    /// Limit on the attempts of a task before a new plan.
     pub attempts: u64,
-    /// New plans.
+    /// Limit on new plans.
     pub replans: u64,
-    /// Attempts without progress before a new plan.
+    /// Limit on attempts without progress before a new plan.
     pub stall: u64,
-    /// A program that hears of its end, with its arguments.
+    /// A program that is notified of a run's end, with its arguments.
     pub notify: Vec<String>,
-    /// The problem of the config that leaves open what a run may change; empty if there is none.
+    /// A problem of the config that makes unclear what a run may change; empty if there is none.
     pub mistake: String,
 }
 
-/// The place of a problem with the grant among the values; no row has it, so that no file can set it.
+/// The key under which a problem with the grant is stored among the values; no row has it, so no file can set it.
 const GRANT_MISTAKE: [&str; 2] = ["norris", "mistake"];
-/// The same for a problem with what models may do.
+/// The key for a problem with the rights of models.
 pub(super) const SECURITY_MISTAKE: [&str; 2] = ["security", "mistake"];
 
-/// Puts a problem with the grant of runs, or with what they protect, among the values, and one with what models may do: ignored, it
-/// would widen that.
+/// Stores a problem with the grant of runs or the paths that they protect, and a problem with the rights of models, among the
+/// values: ignoring such a problem would widen those rights.
 pub(super) fn mark_mistake(tree: &mut Tree, problems: &Problems) {
     let of_security = |key: &str| key == "security" || key.starts_with("security.");
     let security = problems.all().iter().find(|it| it.key.is_empty()).map(ToString::to_string);
@@ -415,9 +415,9 @@ pub(super) fn mark_mistake(tree: &mut Tree, problems: &Problems) {
     }
 }
 
-/// The first problem that leaves open what a run may change.
+/// The first problem that makes unclear what a run may change.
 pub(super) fn grant_mistake(problems: &Problems) -> Option<String> {
-    // A key that isn't known may be a misspelt one, and so may its table.
+    // An unknown key may be a misspelt one, and so may its table.
     let is_known =
         |key: &str| schema::ROWS.iter().any(|row| row.path == key || row.path.starts_with(&format!("{key}.")));
     let is_of_grant = |key: &str| {
@@ -429,7 +429,7 @@ pub(super) fn grant_mistake(problems: &Problems) -> Option<String> {
     mistake_about(problems, &is_of_grant)
 }
 
-/// The first problem with keys of a kind, or with what probably was meant as one.
+/// The first problem with keys of a kind, or with a key that was probably meant as one.
 fn mistake_about(problems: &Problems, is_of_kind: &dyn Fn(&str) -> bool) -> Option<String> {
     let is_meant = |key: &str| {
         let key = [key.to_owned()];
@@ -471,15 +471,15 @@ impl NorrisSettings {
 /// Procedures.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SopSettings {
-    /// Directories with procedures beside the usual ones; `~` is the home.
+    /// Directories with procedures in addition to the usual ones; `~` is the home.
     pub dirs: Vec<String>,
-    /// Dollars of a run.
+    /// Budget of a run in dollars.
     pub usd: f64,
-    /// Tokens of a run, read and written.
+    /// Budget of a run in tokens, read and written.
     pub tokens: u64,
-    /// Minutes of a run's work.
+    /// Budget of a run in minutes of work.
     pub minutes: f64,
-    /// Finished runs of a procedure that are stored.
+    /// Number of finished runs of a procedure that are stored.
     pub keep_runs: usize,
 }
 
@@ -500,11 +500,11 @@ impl SopSettings {
 pub struct ServiceSettings {
     /// `true` if times, files and webhooks begin runs.
     pub triggers: bool,
-    /// Runs at once.
+    /// Limit on concurrent runs.
     pub parallel: usize,
-    /// Minutes of the day from which and to which no run begins by the clock.
+    /// The minutes of the day between which no run begins by the clock.
     pub quiet: Option<(u16, u16)>,
-    /// A program that hears of a run's end, with its arguments.
+    /// A program that is notified of a run's end, with its arguments.
     pub notify: Vec<String>,
 }
 
@@ -545,11 +545,11 @@ pub(super) fn quiet_minutes(text: &str) -> Option<(u16, u16)> {
 pub struct UndoSettings {
     /// `true` if contents are stored for undo.
     pub enabled: bool,
-    /// Bytes for a workspace.
+    /// Limit for a workspace, in bytes.
     pub bytes_max: u64,
-    /// Bytes of the largest file.
+    /// Largest file, in bytes.
     pub file_bytes_max: u64,
-    /// Files and folders of a workspace.
+    /// Limit on the files and folders of a workspace.
     pub files_max: usize,
 }
 

@@ -1,5 +1,5 @@
-//! The values in force, in their layers: the defaults, the user's config, and a project's file over them. It knows the
-//! origin of each; it reads no file.
+//! The values in force, in their layers: the defaults, the user's config, and a project's file over them. It knows where each
+//! value comes from; it reads no file.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,12 +28,12 @@ pub struct Layers {
     own: Own,
     /// The user's config.
     user: Arc<Source>,
-    /// The sources of values that aren't from it.
+    /// The sources of values that don't come from the user's config.
     others: BTreeMap<Vec<String>, Arc<Source>>,
     hooks: Vec<(Vec<String>, Arc<Source>)>,
 }
 
-/// One setting that holds, as `config show` prints it.
+/// One setting in force, as `config show` prints it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShownRow {
     /// The key, from the top.
@@ -93,14 +93,14 @@ impl Layers {
         let mistake = grant_mistake(&problems);
         let mut tightened = tighten::tighten(&self.own, &self.defaults, Project::of(checked), &mut problems);
         let mut before = Problems::of(problems.file_name());
-        // Problems of the user's own config have been reported; the project isn't blamed for them.
+        // Problems of the user's own config were reported earlier; the project isn't blamed for them.
         let without = settings::build(&self.defaults, &self.own, &mut before);
         tightened.own.keep_default_model(without.ok().and_then(|settings| settings.default_model));
         let known: Vec<(String, String)> =
             before.finish().into_iter().map(|problem| (problem.key, problem.message)).collect();
         let (mut settings, own) = match settings::build(&self.defaults, &tightened.own, &mut problems) {
             Ok(settings) => (settings, tightened.own),
-            // Only a default that is missing fails, and then it has failed at the start.
+            // This fails only if a default is missing, which would have failed at the start already.
             Err(_) => (self.settings(), self.own.clone()),
         };
         settings.norris.mistake = mistake.unwrap_or(settings.norris.mistake);
@@ -133,7 +133,7 @@ impl Layers {
         built.unwrap_or_else(|key| unreachable!("{key} was there when the config was loaded"))
     }
 
-    /// The value of a key that holds, as Lua writes it.
+    /// The value in force of a key, as Lua writes it.
     pub(in crate::config) fn shown(&self, key: &[String]) -> Option<String> {
         self.own.tree().get(key).or_else(|| self.defaults.get(key)).map(show)
     }
@@ -156,7 +156,7 @@ impl Layers {
             let origin = source.map_or_else(|| "default".to_owned(), |source| origin(source, key));
             rows.push(ShownRow { key: dotted(key), value: show(value), origin });
         }
-        // Two settings depend on others.
+        // Two settings depend on other settings.
         if let Some(row) = rows.iter_mut().find(|row| row.key == "context.exec_output_tokens") {
             let tokens = settings.context.exec_output_tokens.to_string();
             if row.value != tokens {
@@ -178,7 +178,7 @@ impl Layers {
         rows
     }
 
-    /// The same as lines for a person to read.
+    /// The settings and hooks as lines for a person to read.
     #[must_use]
     pub fn lines(&self, with_origin: bool) -> Vec<String> {
         let line = |row: ShownRow| {
@@ -204,7 +204,7 @@ fn origin(source: &Source, key: &[String]) -> String {
 }
 
 impl Effective {
-    /// Without a project's file.
+    /// The layers without a project's file.
     #[must_use]
     pub fn plain(layers: &Layers) -> Self {
         Self {
@@ -250,7 +250,7 @@ fn hide_secrets(text: &str) -> String {
     let Some((scheme, rest)) = text.split_once("://").filter(|_| !text.contains(char::is_whitespace)) else {
         return text.to_owned();
     };
-    // A password may have any character in it, so that the last `@` is the end of it.
+    // A password may contain any character, so the last `@` ends it.
     let (user, rest) = rest.rsplit_once('@').map_or(("", rest), |(_, rest)| ("***@", rest));
     let (rest, query) = rest.split_once('?').map_or((rest, ""), |(rest, _)| (rest, "?***"));
     format!("{scheme}://{user}{rest}{query}")

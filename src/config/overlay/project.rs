@@ -1,6 +1,5 @@
-//! A project's file, `.reedclaw.lua`, or `config.lua` in the directory of a start without a config: the choice of the
-//! one that counts, its bytes read once, and its changes, found in its source without running anything. Nothing here
-//! puts it into effect; `trust` does.
+//! A project's file, `.reedclaw.lua`, or `config.lua` in the directory of a start without a config: which one counts, its bytes,
+//! read once, and its changes, found in its source without running anything. Nothing here puts it into effect; `trust` does.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -26,7 +25,7 @@ const CONFIG_NAME: &str = "config.lua";
 /// Longest value that the list of changes shows, in characters.
 const VALUE_CHARS_MAX: usize = 60;
 
-/// A project's file as one look found it: whether it is another one, or has other bytes, shows here.
+/// A project's file as one look found it; comparing two looks shows another file or other bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Look {
     path: PathBuf,
@@ -34,7 +33,7 @@ pub struct Look {
     stamp: [i128; 5],
 }
 
-/// A project's file that can't be used, and why.
+/// A project's file that can't be used, with the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
     /// The file, as a user would write it.
@@ -43,10 +42,10 @@ pub struct Refused {
     pub why: String,
 }
 
-/// A project's file that was read, exactly. It has no effect yet.
+/// A project's file with the exact bytes that were read. It has no effect yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Overlay {
-    /// The directory it lies in, without links.
+    /// The directory that contains it, with links resolved.
     pub(in crate::config) root: PathBuf,
     /// The directory's device and inode.
     pub(in crate::config) root_id: (u64, u64),
@@ -61,11 +60,11 @@ pub struct Change {
     pub key: String,
     /// The line in the file.
     pub line: u32,
-    /// The value without it, as Lua writes it; `None` for a hook, or if there is none.
+    /// The value without the project's file, as Lua writes it; `None` for a hook, or if there is none.
     pub from: Option<String>,
-    /// Its source.
+    /// The source text of the new value.
     pub to: String,
-    /// Only adds to what holds, whatever it says.
+    /// `true` if it can only add to the value in force, whatever its entries are.
     pub adds: bool,
     /// Reason why it will be refused, in words that follow "a project can't".
     pub refused: Option<String>,
@@ -92,7 +91,7 @@ impl Look {
         is_start.then(|| Self::at(cwd.join(CONFIG_NAME))).flatten()
     }
 
-    /// Looks for the project's file of a request's directory, if `loaded` has no config of the user's.
+    /// Looks for the project's file of a request's directory; `config.lua` counts only if `loaded` has no config of the user's.
     #[must_use]
     pub fn of_request(request: &LoadRequest, loaded: &Loaded) -> Option<Self> {
         let home = request.env.get(OsStr::new("HOME")).map(PathBuf::from);
@@ -113,18 +112,18 @@ impl Look {
         Some(Self { path, stamp })
     }
 
-    /// The directory that it lies in.
+    /// The directory that contains the file.
     pub(in crate::config) fn directory(&self) -> &Path {
         self.path.parent().unwrap_or(Path::new("/"))
     }
 
-    /// Returns whether it is the config of the directory, which counts only if the user has none.
+    /// Returns whether this is the directory's `config.lua`, which counts only if the user has no config.
     #[must_use]
     pub fn is_config(&self) -> bool {
         self.path.file_name() == Some(OsStr::new(CONFIG_NAME))
     }
 
-    /// Reads the file that was found.
+    /// Reads the file that the look found.
     ///
     /// # Errors
     /// It is a link, another user's, writable by others, no plain file, too large or no text.
@@ -137,7 +136,7 @@ impl Look {
     }
 }
 
-/// Opens the directory, then the file in it, so that neither can be swapped between the questions and the reading.
+/// Opens the directory, then the file in it, so that neither can be swapped between the checks and the reading.
 fn read(root: &Path, name: &OsStr) -> Result<((u64, u64), String), String> {
     let system = |error: nix::Error| match error {
         nix::Error::ELOOP => "it is a link, not a plain file".to_owned(),
@@ -146,7 +145,7 @@ fn read(root: &Path, name: &OsStr) -> Result<((u64, u64), String), String> {
     };
     let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
     let directory: OwnedFd = open(root, flags | OFlag::O_DIRECTORY, Mode::empty()).map_err(system)?;
-    // A pipe without a writer must not hold up a prompt.
+    // Opening a pipe without a writer must not block a prompt.
     let file = openat(&directory, name, flags | OFlag::O_NONBLOCK | OFlag::O_NOCTTY, Mode::empty());
     let file = File::from(file.map_err(system)?);
     let io = |error: std::io::Error| error.to_string();
@@ -190,7 +189,7 @@ impl Overlay {
         &self.text
     }
 
-    /// The changes that its source states, and whether these are all: code may do more.
+    /// The changes that its source states, and whether the list is complete: code may change more.
     #[must_use]
     pub fn changes(&self, layers: &Layers) -> (Vec<Change>, bool) {
         let places = Places::of(&self.text);

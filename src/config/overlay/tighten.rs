@@ -1,5 +1,5 @@
-//! The rights of a project's file: the one way from its values and hooks to ones that hold. Values of the user's own
-//! config and of a project are two types, so that nothing of a project can hold unless it passed here.
+//! The rights of a project's file: the only way for its values and hooks to take effect. Values of the user's own config and of a
+//! project are two types, so that nothing from a project can apply unless it passed here.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::config::schema::{self, Place, Project as Policy, Row};
 pub(in crate::config) struct Own(Tree);
 
 impl Own {
-    /// Takes the values of a config that the user chose.
+    /// Wraps the values of a config that the user chose.
     pub(in crate::config) fn chosen(tree: Tree) -> Self {
         Self(tree)
     }
@@ -24,7 +24,7 @@ impl Own {
         &self.0
     }
 
-    /// Names the model of the start if nothing else does: a second model must not take the first one's place.
+    /// Sets the default model if nothing else does: a second model must not replace the first one.
     pub(in crate::config) fn keep_default_model(&mut self, name: Option<String>) {
         if let Some(name) = name {
             self.0.entry(vec!["default_model".to_owned()]).or_insert(Setting::Text(name));
@@ -32,11 +32,11 @@ impl Own {
     }
 }
 
-/// Values and hooks of a file that merely lies in a directory. They hold only after [`tighten`].
+/// Values and hooks of a file that merely lies in a directory. They apply only after [`tighten`].
 pub(in crate::config) struct Project(Checked);
 
 impl Project {
-    /// Takes the values of a project's file.
+    /// Wraps the values of a project's file.
     pub(in crate::config) fn of(checked: Checked) -> Self {
         Self(checked)
     }
@@ -82,13 +82,13 @@ pub(in crate::config) fn tighten(own: &Own, defaults: &Tree, project: Project, p
     Tightened { own: merged, hooks: tighten_hooks(hooks, problems), changed }
 }
 
-/// The words for a part of a project's file that doesn't hold.
+/// The message for a part of a project's file that is refused.
 fn refusal(why: &str) -> String {
     format!("refused: a project can't {why}; only your own config can")
 }
 
-/// A table of the user's with the stricter entries of a project over it; `None` if nothing changes. Each entry that isn't stricter is a problem of its own, so that
-/// one of them takes nothing from the others.
+/// The user's table with the project's stricter entries over it; `None` if nothing changes. Each entry that isn't stricter is a
+/// problem of its own, so that it doesn't affect the others.
 fn stricter_each(
     words: &[&str],
     key: &[String],
@@ -110,7 +110,7 @@ fn stricter_each(
     (merged != before).then_some(Setting::WordMap(merged))
 }
 
-/// Returns whether a word is as strict as the user's, or stricter. Without a word of theirs all but the loosest is.
+/// Returns whether a word is at least as strict as the user's. If the user has set none, any word but the loosest is.
 fn is_stricter(words: &[&str], held: Option<&String>, word: &str) -> bool {
     let place = |word: &str| words.iter().position(|own| *own == word);
     match held {
@@ -123,7 +123,7 @@ fn loosens(word: &str) -> String {
     format!("loosen this to {word}")
 }
 
-/// The result of a project's file.
+/// The result of merging a project's file.
 pub(in crate::config) struct Tightened {
     /// The user's values with the project's over them.
     pub(in crate::config) own: Own,
@@ -169,7 +169,7 @@ fn allowed(
             Ok(Setting::Words(words))
         }
         (Policy::Adds, ..) => Err("make this shorter".into()),
-        // Without a list of the user's own, everything is in it.
+        // If the user has set no list, it contains everything.
         (Policy::Drops, None, value) => Ok(value),
         (Policy::Drops, Some(Setting::Words(held)), Setting::Words(value))
             if value.iter().all(|it| held.contains(it)) =>
@@ -187,7 +187,7 @@ fn allowed(
         }
         (Policy::Stricter(_) | Policy::StricterEach(_), ..) => Err("set this".into()),
         (Policy::NewLocal, _, Setting::Text(address)) => {
-            // A model of the user's may have a key, and a project must not choose its destination.
+            // The user's model may have a key, and a project must not choose where it is sent.
             if own.0.keys().any(|have| have.len() == 3 && have[..2] == key[..2]) {
                 Err("change where a model of yours is".into())
             } else if !check::is_loopback(&address) {
@@ -247,7 +247,7 @@ fn refused_key(key: &KeyName, does: Option<&str>) -> Option<&'static str> {
     }
 }
 
-/// Returns whether a key of a project's file is refused whatever its value is; says why.
+/// The reason why a project's file can't set a key, whatever the value is; `None` if it can.
 pub(in crate::config) fn refused(key: &[String]) -> Option<&'static str> {
     // `route = { … }` is a table of settings; alone it is the hook.
     let hook = match key {
@@ -276,7 +276,7 @@ pub(in crate::config) fn refused(key: &[String]) -> Option<&'static str> {
     }
 }
 
-/// The same, also if it is the value that is refused: a word, a number or a boolean, written out.
+/// The reason as in [`refused`], also for a refused value: a word, a number or a boolean, written out.
 pub(in crate::config) fn refused_as(key: &[String], source: &str, own: &Own, defaults: &Tree) -> Option<String> {
     if let Some(what) = refused(key) {
         return Some(what.to_owned());
@@ -306,7 +306,7 @@ pub(in crate::config) fn only_adds(key: &[String]) -> bool {
     matches!(schema::place(key), Place::Leaf(row) if row.project == Policy::Adds)
 }
 
-/// The value of a literal of Lua.
+/// The value of a Lua literal.
 fn literal(source: &str, is_number: bool) -> Option<Setting> {
     let quoted = |quote: char| source.strip_prefix(quote)?.strip_suffix(quote);
     if let Some(text) = quoted('"').or_else(|| quoted('\'')) {
@@ -467,7 +467,7 @@ mod tests {
         assert_eq!(shown, [refused("new"), refused("write")]);
         assert_eq!(merged(&[("read", "run")]), (held.clone(), Vec::new()), "nothing is changed");
         assert_eq!(merged(&[("write", "run")]).0, held);
-        // The list of changes says so before anything runs.
+        // The list of changes shows it before anything runs.
         for (path, source, what) in [
             ("mcp.servers.one.tools.write", "'run'", Some("loosen this to run")),
             ("mcp.servers.one.tools.new", "'run'", Some("loosen this to run")),
@@ -499,8 +499,8 @@ mod tests {
 
     #[test]
     fn every_setting_has_the_rights_of_a_project() {
-        // A row that grants something is refused before its value is read; the author of a new row must decide on
-        // purpose.
+        // A row that grants something is refused before its value is read; the author of a new row has to choose its policy
+        // deliberately.
         for path in [
             "shell.program",
             "history.dir",

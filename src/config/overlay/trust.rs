@@ -17,24 +17,24 @@ use crate::config::overlay::project::Overlay;
 use crate::config::reading::find::{FILE_BYTES_MAX, OTHERS_WRITE};
 use crate::files::replace_private;
 
-/// The version of a trusted file's rights. A newer ReedClaw that grants it more asks again.
+/// The version of a trusted file's rights. If a newer ReedClaw grants such a file more, it asks again.
 const VERSION: u32 = 1;
-/// Largest record: the text, which JSON may write six times as long, and the rest.
+/// Limit on a record's size: the text, which JSON may make six times as long, and the rest.
 const RECORD_BYTES_MAX: u64 = 6 * FILE_BYTES_MAX + 8192;
 
-/// The user's state directory: `$XDG_STATE_HOME/reedclaw`, else `~/.local/state/reedclaw`; none if no home says.
+/// The user's state directory: `$XDG_STATE_HOME/reedclaw`, else `~/.local/state/reedclaw`; none without a home.
 #[must_use]
 pub fn state_directory(env: &Env) -> Option<PathBuf> {
     Some(directories::of(env, Kind::State)?.join("reedclaw"))
 }
 
-/// The user's config directory: `$XDG_CONFIG_HOME/reedclaw`, else `~/.config/reedclaw`; none if no home says.
+/// The user's config directory: `$XDG_CONFIG_HOME/reedclaw`, else `~/.config/reedclaw`; none without a home.
 #[must_use]
 pub fn config_directory(env: &Env) -> Option<PathBuf> {
     Some(directories::of(env, Kind::Config)?.join("reedclaw"))
 }
 
-/// The user's data directory: `$XDG_DATA_HOME/reedclaw`, else `~/.local/share/reedclaw`; none if no home says.
+/// The user's data directory: `$XDG_DATA_HOME/reedclaw`, else `~/.local/share/reedclaw`; none without a home.
 #[must_use]
 pub fn data_directory(env: &Env) -> Option<PathBuf> {
     Some(directories::of(env, Kind::Data)?.join("reedclaw"))
@@ -49,7 +49,7 @@ pub struct Trust {
     session: Vec<Overlay>,
 }
 
-/// A project's file that a person has trusted: the only kind that can be run. Only this room makes one.
+/// A project's file that a person has trusted: the only kind that can be run. Only this room creates one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trusted(Overlay);
 
@@ -75,9 +75,9 @@ pub enum TrustVerdict {
     Never,
     /// The user hasn't been asked about these bytes.
     Unknown {
-        /// The file that is meant.
+        /// The file in question.
         overlay: Overlay,
-        /// The text that was trusted here before, if one was.
+        /// The text that was trusted here earlier, if any.
         before: Option<String>,
     },
 }
@@ -93,7 +93,7 @@ enum Decision {
 #[derive(Serialize, Deserialize)]
 struct Record {
     version: u32,
-    /// For a person who reads the record; only the name of the file counts.
+    /// For a person who reads the record; only the file name of the record counts.
     root: String,
     device: u64,
     inode: u64,
@@ -109,7 +109,7 @@ impl Trust {
         Self { directory: state_directory(env).map(|state| state.join("trust")), session: Vec::new() }
     }
 
-    /// Finds records that are about something else than config files, in another directory of the state directory.
+    /// Finds the records about something other than config files, in another directory of the state directory.
     #[must_use]
     pub fn in_directory(env: &Env, name: &str) -> Self {
         Self { directory: state_directory(env).map(|state| state.join(name)), session: Vec::new() }
@@ -122,7 +122,7 @@ impl Trust {
             return TrustVerdict::Trusted(Trusted(overlay));
         }
         let record = self.record(&overlay.root);
-        // Another directory in the same place is a stranger, whatever it is called.
+        // Another directory at the same path is not the trusted one, whatever its name.
         let record = record.filter(|record| (record.device, record.inode) == overlay.root_id);
         match record {
             Some(record) if record.decision == Decision::Never => TrustVerdict::Never,
@@ -133,7 +133,7 @@ impl Trust {
         }
     }
 
-    /// Returns whether a file of this directory has been trusted, whatever it was.
+    /// Returns whether any version of this directory's file has been trusted.
     pub(in crate::config) fn has_trusted(&self, root: &Path) -> bool {
         self.record(root).is_some_and(|record| record.decision == Decision::Trusted)
     }
@@ -141,7 +141,7 @@ impl Trust {
     /// Trusts exactly this file. The trust lasts for this session even if the record can't be written.
     ///
     /// # Errors
-    /// The failure to write the record, beside the trusted file.
+    /// The error of writing the record, returned beside the trusted file.
     pub fn trust(&mut self, overlay: Overlay) -> (Trusted, io::Result<()>) {
         let written = self.write(&overlay, Decision::Trusted);
         if written.is_err() {

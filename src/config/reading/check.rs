@@ -1,5 +1,5 @@
-//! From what a config returned to checked values: each key by its row, every problem in one pass. It reads tables
-//! raw, so that no metamethod of the user's runs outside the limits; it holds no defaults.
+//! From the value that a config returned to checked values: each key by its row, every problem in one pass. It reads tables raw,
+//! so that no metamethod of the user's runs outside the limits; it contains no defaults.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::config::reading::problem::{Problems, quoted, shorten};
 use crate::config::schema::{self, Kind, Place, Row};
 use crate::proto::program_rule::ProgramRule;
 
-/// Most entries of one table that are looked at; more is a script gone wrong.
+/// Limit on the entries read of one table; more means that a script has gone wrong.
 pub(in crate::config) const ENTRIES_MAX: usize = 1000;
 /// Most servers of tools: each has a process and a place in every list.
 pub(in crate::config) const SERVERS_MAX: usize = 32;
@@ -41,18 +41,18 @@ pub(in crate::config) struct Check<'a> {
     pub(in crate::config) env: &'a Env,
     /// The values that stay if one is refused, for the end of the problem's text; empty while the defaults are read.
     pub(in crate::config) holds: &'a Tree,
-    /// The config is the user's own.
+    /// `true` if the config is the user's own.
     pub(in crate::config) is_users: bool,
     /// The values that stay if the whole config is wrong.
     pub(in crate::config) otherwise: &'static str,
     /// Collects the problems.
     pub(in crate::config) problems: &'a mut Problems,
-    /// A list that forbids something has entries of which it isn't known what they should forbid.
+    /// `true` if a list that forbids something has entries whose meaning is unknown.
     is_damaged: bool,
 }
 
 impl<'a> Check<'a> {
-    /// Prepares a check; beside what holds comes whether the config is the user's own.
+    /// Prepares a check. The pair holds the values in force and whether the config is the user's own.
     pub(in crate::config) fn new(
         env: &'a Env,
         (holds, is_users): (&'a Tree, bool),
@@ -162,7 +162,7 @@ impl Check<'_> {
         }
     }
 
-    /// Says that what is unknown in a list is made up for by the strictest autonomy.
+    /// Applies the strictest autonomy because a list has unknown entries, and reports it.
     fn damaged(&mut self, key: &[String], checked: &mut Checked) {
         if let Some((meant, strict)) = schema::strictest(key) {
             let consequence =
@@ -172,8 +172,8 @@ impl Check<'_> {
         }
     }
 
-    /// Reads a table raw, in the order of its keys, so that the same config gives the same report. A key that isn't
-    /// text is reported here and comes without a name.
+    /// Reads a table raw, in the order of its keys, so that the same config produces the same report. A key that isn't text is
+    /// reported here and left out.
     fn entries(&mut self, table: &Table, key: &[String]) -> Vec<(Option<String>, Value)> {
         let mut named = BTreeMap::new();
         let mut odd: Option<String> = None;
@@ -192,7 +192,7 @@ impl Check<'_> {
         }
         if let Some(odd) = odd {
             self.problems.key(key, format!("has the entry {odd}, which is not a name; ignored"));
-            // Its meaning is unknown, as of a list that forbids something.
+            // It may have been meant to forbid something.
             self.is_damaged |= matches!(key, [security] if security == "security");
         }
         if matches!(key, [mcp, servers] if mcp == "mcp" && servers == "servers") && named.len() > SERVERS_MAX {
@@ -248,7 +248,8 @@ impl Check<'_> {
         }
     }
 
-    /// Reports a server of the user's that can't be reached, or in two ways. A project says how a server is used, not where it is.
+    /// Reports a server in the user's config that has no address and no program, or both. A project says how a server is used,
+    /// not where it is.
     fn server_is_reached(&mut self, table: &Table, key: &[String]) {
         if !self.is_users || !matches!(key, [mcp, servers, _] if mcp == "mcp" && servers == "servers") {
             return;
@@ -280,7 +281,7 @@ impl Check<'_> {
         self.problems.key(key, message);
     }
 
-    /// Says what holds instead of a refused value.
+    /// Describes the value that applies instead of a refused one.
     fn outcome(&self, row: &Row, key: &[String]) -> String {
         let default = match key {
             [models, _, last] if models == "models" => {
@@ -355,7 +356,7 @@ impl Check<'_> {
             Kind::Paths => self.paths(value, key).ok_or_else(wrong).map(Setting::Words),
             Kind::WordMap => self.word_map(value, key).ok_or_else(wrong).map(Setting::WordMap),
             Kind::Rules(rules) => self.rules(value, key, rules).ok_or_else(wrong).map(Setting::WordMap),
-            // A text in it may be a secret: it isn't repeated in the message.
+            // The value may be a secret: it isn't repeated in the message.
             Kind::Sources => {
                 let wrong = || format!("the value is not {allowed}");
                 self.sources(value, key).ok_or_else(wrong).map(Setting::Sources)
@@ -376,7 +377,7 @@ impl Check<'_> {
     }
 
     fn secret(&mut self, value: &Value, allowed: Kind, key: &[String]) -> Result<Setting, String> {
-        // The text here is probably a key, or a part of one: it isn't repeated in the message.
+        // The value is probably a key, or a part of one: it isn't repeated in the message.
         let wrong = || format!("the value is not {allowed}");
         let text = text(value, &wrong).map_err(|_| wrong())?;
         if text.trim().is_empty() {
@@ -484,7 +485,7 @@ impl Check<'_> {
         self.list(value, key, "a word", word)
     }
 
-    /// Reads a list of rules about programs. Of a wrong one the program that it names never runs.
+    /// Reads a list of rules about programs. If a rule is wrong, the program that it names never runs.
     fn programs(&mut self, value: &Value, key: &[String]) -> Option<Vec<String>> {
         let lines = self.list(value, key, "a rule such as \"deploy: ask\"", |value| text(value, &String::new).ok())?;
         let mut rules = Vec::new();
@@ -495,7 +496,7 @@ impl Check<'_> {
                     let outcome = strictest.as_ref().map_or(String::new(), |rule| format!("; using \"{rule}\""));
                     let shown = quoted(&line);
                     self.problems.key(key, format!("{shown} is not a rule such as \"deploy: ask\"{outcome}"));
-                    // It names programs in a way that isn't understood, such as `deploy*`.
+                    // It names programs in a form that isn't understood, such as `deploy*`.
                     self.is_damaged |= strictest.is_none();
                     rules.extend(strictest.map(|rule| rule.to_string()));
                 }
@@ -509,7 +510,7 @@ impl Check<'_> {
         self.list(value, key, "an absolute path", path)
     }
 
-    /// Reads a list; an entry that isn't `what` costs itself only.
+    /// Reads a list; an entry that isn't `what` is reported and doesn't affect the others.
     fn list(
         &mut self,
         value: &Value,
@@ -519,7 +520,8 @@ impl Check<'_> {
     ) -> Option<Vec<String>> {
         let strictest = schema::strictest(key);
         let is_restricting = strictest.is_some();
-        // What a list forbids is unknown where a part of it is; a list that allows something just becomes shorter.
+        // If a part of a forbidding list is unreadable, it is unknown what it forbids; a list that allows something just becomes
+        // shorter.
         let is_forbidding = strictest.is_some_and(|(meant, _)| meant != key);
         let Value::Table(table) = value else {
             // Words that the user has forbidden stay forbidden, even if other words are wrong.
@@ -548,7 +550,7 @@ impl Check<'_> {
                 _ => self.problems.key(key, format!("the entry {} is not part of a list; ignored", shown(&index))),
             }
         }
-        // A list in which nothing can be read isn't an empty one, which would forbid nothing.
+        // A list without a readable entry must not count as empty, which would forbid nothing.
         let is_lost = is_forbidding && words.is_empty() && !table.is_empty();
         (!is_lost).then(|| words.into_values().collect())
     }
@@ -557,7 +559,7 @@ impl Check<'_> {
         self.map_of(value, key, |entry| text(entry, &|| format!("{} is not a string", shown(entry))))
     }
 
-    /// Reads a table whose values are words of a few; a wrong one counts as the first, the strictest.
+    /// Reads a table whose values are words from a fixed set; a wrong one counts as the first, the strictest.
     fn rules(&mut self, value: &Value, key: &[String], rules: &'static [&str]) -> Option<BTreeMap<String, String>> {
         let is_rule = |rule: &String| rules.contains(&rule.as_str());
         let found = self.map_of(value, key, |entry| {
@@ -580,7 +582,7 @@ impl Check<'_> {
         self.map_of(value, key, source)
     }
 
-    /// A table whose values are read by `read`; each that can't be is a problem of its own.
+    /// Reads a table with `read` for its values; each value that can't be read is a problem of its own.
     fn map_of<T>(
         &mut self,
         value: &Value,
@@ -608,7 +610,7 @@ impl Check<'_> {
     }
 }
 
-/// Returns whether a server of tools may have this name: it becomes a part of its tools' names.
+/// Returns whether a server of tools may have this name, which becomes part of the names of its tools.
 fn is_server_name(name: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     name.len() <= 20 && name.starts_with(|c: char| c.is_ascii_lowercase()) && name.chars().all(is_plain)
@@ -637,7 +639,7 @@ fn path(value: &Value) -> Option<String> {
     fits.then(|| text.to_owned())
 }
 
-/// A text, `{ from = "VARIABLE" }`, or `{ command = { … } }`.
+/// Reads a text, `{ from = "VARIABLE" }`, or `{ command = { … } }`.
 fn source(value: &Value) -> Result<KeySource, String> {
     let wrong = || "it is neither a string, { from = \"VARIABLE\" } nor { command = { … } }".to_owned();
     let Value::Table(table) = value else {
@@ -694,7 +696,7 @@ fn printable_word(c: char) -> bool {
 
 fn number(value: &Value) -> Option<f64> {
     match value {
-        // Luau's numbers are doubles, so that nothing is lost on the way back.
+        // Luau's numbers are doubles, so nothing is lost on the way back.
         #[allow(clippy::cast_precision_loss)]
         Value::Integer(number) => Some(*number as f64),
         Value::Number(number) => Some(*number),
@@ -716,7 +718,7 @@ fn integer(value: &Value, least: u64, most: u64) -> Result<Setting, String> {
     }
 }
 
-/// Checks an address as far as it can be without the network. One with a password in it is not echoed.
+/// Checks an address as far as possible without the network. An address with a password in it is not echoed.
 fn address(text: &str) -> Result<Setting, String> {
     let host = host(text);
     if host.is_some_and(|host| host.contains('@')) {
@@ -751,7 +753,7 @@ pub(in crate::config) fn is_loopback(address: &str) -> bool {
 }
 
 fn variable_name(value: &Value, allowed: Kind) -> Result<Setting, String> {
-    // A text in the place of a name is probably a key: it isn't repeated in the message.
+    // A value that isn't a name is probably a key: it isn't repeated in the message.
     let wrong = || format!("the value is not {allowed}");
     let name = text(value, &wrong).map_err(|_| wrong())?;
     if is_variable_name(&name) { Ok(Setting::Text(name)) } else { Err(wrong()) }
@@ -761,7 +763,7 @@ fn is_variable_name(name: &str) -> bool {
     name.len() <= 255 && is_variable(name)
 }
 
-/// Shows a value of Lua's in a problem.
+/// Shows a Lua value in a problem.
 fn shown(value: &Value) -> String {
     match value {
         Value::Nil => "nil".into(),

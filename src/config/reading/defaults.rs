@@ -12,7 +12,7 @@ use crate::config::reading::problem::dotted;
 /// One line for each key: the key, the kind of its value, and the value or the entries of a list, with tabs between.
 const LINES: &str = include_str!("../../../config/default.tsv");
 
-/// The place of programs' data in a line, and where it is without an absolute `$XDG_DATA_HOME`.
+/// The directory for programs' data as a line writes it, and its location without an absolute `$XDG_DATA_HOME`.
 const DATA: (&str, &str) = ("$XDG_DATA_HOME", "~/.local/share");
 /// The values of `$HOME` and `$XDG_DATA_HOME` with which the lines are written.
 const WRITTEN_WITH: [(&str, &str); 2] = [("HOME", "/home-of-the-user"), ("XDG_DATA_HOME", "/data-of-the-user")];
@@ -61,10 +61,10 @@ pub(in crate::config) fn written_env() -> Env {
     WRITTEN_WITH.into_iter().map(|(name, value)| (name.into(), value.into())).collect()
 }
 
-/// Writes the lines of what the script returned in [`written_env`].
+/// Writes the script's values, computed in [`written_env`], as lines.
 ///
 /// # Errors
-/// The key whose value has no form here.
+/// The key whose value can't be written as a line.
 pub(in crate::config) fn write(tree: &Tree) -> Result<String, String> {
     let mut lines = String::new();
     for (key, setting) in tree {

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 /// The environment, as a value.
 pub type Env = BTreeMap<OsString, OsString>;
 
-/// Variables that a project's file may read: what its commands are written for, and nothing that may be a secret.
+/// Variables that a project's file may read: those that its commands need, and none that may be a secret.
 pub(in crate::config) const PROJECT_VARIABLES: [&str; 16] = [
     "HOME",
     "USER",
@@ -34,7 +34,7 @@ pub(in crate::config) fn project_env(env: &Env) -> Env {
     env.iter().filter(|(name, _)| known(name)).map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
-/// Expands a path of the config; it must come out absolute.
+/// Expands a path of the config; the result must be absolute.
 ///
 /// # Errors
 /// Its problem, in words that follow the quoted value.

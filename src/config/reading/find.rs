@@ -1,4 +1,4 @@
-//! The place of the config, and reading it: the only file access of this room.
+//! The location of the config, and reading it: the only file access of this room.
 
 use std::ffi::OsStr;
 use std::fs::OpenOptions;
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use crate::base::directories::{self, Kind};
 use crate::config::reading::expand::Env;
 
-/// Largest config, in bytes: the compiler's time on it has no interrupt, and an honest one is some KiB.
+/// Limit on the size of a config, in bytes: the compiler can't be interrupted, and an honest config has a few KiB.
 pub(in crate::config) const FILE_BYTES_MAX: u64 = 256 * 1024;
 /// Write permission of group and others.
 pub(in crate::config) const OTHERS_WRITE: u32 = 0o022;
@@ -32,10 +32,10 @@ pub(in crate::config) struct Found {
     pub(in crate::config) text: Result<String, String>,
 }
 
-/// Finds the first config there is. One that is there but can't be used ends the search: the user's own was meant. So does a
-/// link to nothing on the way to it: its config isn't here now.
+/// Finds the first config. If one exists but can't be used, the search ends: the user meant that one. A broken link on the path
+/// to it counts as such a config, which isn't available at the moment.
 pub(in crate::config) fn first(option: Option<&Path>, env: &Env, cwd: Option<&Path>) -> Option<Found> {
-    // An empty path stays empty: joined, it would be the directory.
+    // An empty path stays empty: joined with the directory, it would name the directory.
     let under_cwd = |path: &Path| match cwd {
         Some(cwd) if !path.as_os_str().is_empty() => cwd.join(path),
         _ => path.to_owned(),
@@ -62,7 +62,7 @@ pub(in crate::config) fn first(option: Option<&Path>, env: &Env, cwd: Option<&Pa
     }
 }
 
-/// The link to nothing because of which a path isn't there: the path itself, or a directory above it.
+/// The broken link because of which a path doesn't exist: the path itself, or a directory above it.
 fn broken_link(path: &Path) -> Option<&Path> {
     let nearest = path.ancestors().find(|it| it.symlink_metadata().is_ok())?;
     (nearest.is_symlink() && nearest.metadata().is_err()).then_some(nearest)
@@ -112,9 +112,9 @@ impl From<std::io::Error> for Unreadable {
 
 fn read(path: &Path, source: Source) -> Result<String, Unreadable> {
     let flags = match source {
-        // The option may name a pipe (`<(…)`), whose writer is waited for.
+        // The option may name a pipe (`<(…)`), so the read waits for its writer.
         Source::Option => 0,
-        // A pipe without a writer must not hold up a login.
+        // Opening a pipe without a writer must not block a login.
         Source::Variable | Source::User => libc::O_NONBLOCK,
     };
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
@@ -128,7 +128,7 @@ fn read(path: &Path, source: Source) -> Result<String, Unreadable> {
     text_of(bytes).map_err(|words| Unreadable { absent: false, words })
 }
 
-/// The text of a file's bytes.
+/// Decodes a file's bytes.
 pub(in crate::config) fn text_of(bytes: Vec<u8>) -> Result<String, String> {
     if bytes.len() as u64 > FILE_BYTES_MAX {
         return Err(format!("is larger than {} KiB", FILE_BYTES_MAX / 1024));

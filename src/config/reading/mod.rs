@@ -1,4 +1,4 @@
-//! From the text of a config to checked values: its place, its keys, its problems.
+//! From the text of a config to checked values: its location, its keys, its problems.
 
 pub(super) mod check;
 pub(super) mod checked;

@@ -1,5 +1,5 @@
-//! The place of each key in a config's source, found by reading it, without running anything. Lua's tables don't know
-//! their lines; a value that code computes is found where its key is written out, or not at all.
+//! The place of each key in a config's source, found by reading it, without running anything. Lua's tables don't record lines; a
+//! value that code computes is found at the place that writes out its key, or not at all.
 //!
 //! It also lists the keys that a file would set, with the source text of their values, before the file is trusted.
 
@@ -16,7 +16,7 @@ pub(in crate::config) struct Place {
     pub(in crate::config) line: u32,
     /// The value's source text, in bytes.
     pub(in crate::config) value: Range<usize>,
-    /// The value is a table written out, whose own keys have places.
+    /// `true` if the value is a table written out, whose own keys have places.
     pub(in crate::config) is_table: bool,
 }
 
@@ -24,12 +24,12 @@ pub(in crate::config) struct Place {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::config) struct Places {
     keys: BTreeMap<Vec<String>, Place>,
-    /// The whole source is one table, written out.
+    /// `true` if the whole source is one table, written out.
     is_complete: bool,
 }
 
 impl Places {
-    /// Reads a source. One that isn't Lua has no places.
+    /// Reads a source. Text that isn't Lua has no places.
     pub(in crate::config) fn of(text: &str) -> Self {
         let tokens = tokens(text);
         let mut places = Reader { tokens: &tokens, at: 0, variables: BTreeMap::new() }.chunk();
@@ -81,7 +81,7 @@ impl Token<'_> {
         self.start + self.text.len()
     }
 
-    /// The value of a string without odd escapes.
+    /// The value of a string without unusual escapes.
     fn string(&self) -> Option<String> {
         let inner = self.text.get(1..self.text.len().checked_sub(1)?)?;
         (self.kind == Kind::Text && self.text.starts_with(['"', '\'']) && !inner.contains('\\'))
@@ -105,7 +105,7 @@ impl<'a> Reader<'a> {
         self.peek(ahead).is_some_and(|token| token.is(text))
     }
 
-    /// Reads the statements at the top: assignments to tables, and the `return`.
+    /// Reads the top-level statements: assignments to tables, and the `return`.
     fn chunk(mut self) -> Places {
         let mut blocks = 0_usize;
         while let Some(token) = self.peek(0) {
@@ -134,7 +134,7 @@ impl<'a> Reader<'a> {
         Places::default()
     }
 
-    /// Returns whether an `if` here opens a block; in an expression it has no `end`.
+    /// Returns whether an `if` at this position opens a block; in an expression it has no `end`.
     fn starts_statement(&self) -> bool {
         let Some(before) = self.at.checked_sub(1).and_then(|at| self.tokens.get(at)) else { return true };
         let operator = before.kind == Kind::Symbol && !matches!(before.text, ")" | "]" | "}" | ";" | ">");
@@ -152,7 +152,7 @@ impl<'a> Reader<'a> {
         Places { keys, is_complete: false }
     }
 
-    /// Reads `NAME = { … }` and `NAME.a.b = value`, with or without `local`; passes over anything else.
+    /// Reads `NAME = { … }` and `NAME.a.b = value`, with or without `local`; skips anything else.
     fn assignment(&mut self) {
         let Some(name) = self.peek(0) else { return };
         self.at += 1;
@@ -190,7 +190,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads a table that is written out, from its `{`; returns whether each of its keys, also in nested tables, is
+    /// Reads a table that is written out, from its `{`; returns whether all its keys, including those in nested tables, are
     /// plain.
     fn table(&mut self, key: &mut Vec<String>, found: &mut BTreeMap<Vec<String>, Place>) -> bool {
         self.at += 1;
@@ -222,7 +222,7 @@ impl<'a> Reader<'a> {
                 }
             }
             if self.at == entry {
-                // A bracket that closes nothing: no Lua.
+                // An unmatched closing bracket: not Lua.
                 return false;
             }
             if self.next_is(0, ",") || self.next_is(0, ";") {
@@ -263,7 +263,7 @@ impl<'a> Reader<'a> {
         is_plain
     }
 
-    /// Goes to the `,`, `;` or closing bracket that ends a value, or, outside of brackets, to the next statement.
+    /// Skips to the `,`, `;` or closing bracket that ends a value, or, outside of brackets, to the next statement.
     fn skip_value(&mut self, is_begun: bool) {
         let first = self.at;
         let (mut brackets, mut blocks) = (0_usize, 0_usize);
@@ -288,7 +288,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Returns whether a statement `NAME =` or `NAME.` follows a value that is whole.
+    /// Returns whether a statement `NAME =` or `NAME.` follows a complete value.
     fn begins_statement(&self) -> bool {
         let (Some(before), Some(token)) = (self.tokens.get(self.at - 1), self.peek(0)) else { return false };
         let whole = before.kind != Kind::Symbol || matches!(before.text, ")" | "]" | "}");
@@ -337,7 +337,7 @@ fn tokens(text: &str) -> Vec<Token<'_>> {
                 at += bytes[at..].iter().take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'_').count();
                 Some(Kind::Name)
             }
-            // Two-letter symbols that a lone `=` or `.` must not be taken for.
+            // Two-character symbols that must not be mistaken for a lone `=` or `.`.
             _ => {
                 const PAIRS: [&[u8]; 12] =
                     [b"==", b"~=", b"<=", b">=", b"..", b"::", b"->", b"+=", b"-=", b"*=", b"/=", b"%="];
@@ -375,7 +375,8 @@ fn long_end(bytes: &[u8], at: usize) -> Option<usize> {
     Some(memchr::memmem::find(&bytes[body..], close.as_bytes()).map_or(bytes.len(), |end| body + end + close.len()))
 }
 
-/// Past a quoted string; an open one ends with its line, but for a template, which may hold lines and expressions.
+/// The end of a quoted string; an unclosed one ends with its line, except a template, which may contain line ends and
+/// expressions.
 fn quoted_end(bytes: &[u8], at: usize) -> usize {
     let quote = bytes[at];
     let (mut at, mut depth) = (at + 1, 0_usize);

@@ -8,10 +8,10 @@ use crate::config::reading::places::Places;
 
 /// Longest piece of the user's text that a problem shows, in characters: a line of a terminal, not a page.
 const SHOWN_CHARS_MAX: usize = 60;
-/// Most problems of one load: more than any hand makes, for a script can make a million.
+/// Limit on the problems of one load: more than anyone makes by hand, because a script can make a million.
 pub(in crate::config) const PROBLEMS_MAX: usize = 1000;
 
-/// One thing that was wrong; the rest of the config applies.
+/// One problem; the rest of the config applies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// The file, as a user would write it (`~/.config/reedclaw/config.lua`).
@@ -20,9 +20,9 @@ pub struct Problem {
     pub line: Option<u32>,
     /// The key, from the top (`context.max_turns`); empty if the whole file is meant.
     pub key: String,
-    /// The value seen, the values allowed, and what holds now.
+    /// The actual value, the allowed values, and the value that applies now.
     pub message: String,
-    /// The value holds, but the person should know.
+    /// `true` if the value applies, but the person should know about it.
     pub is_warning: bool,
 }
 
@@ -40,8 +40,8 @@ impl fmt::Display for Problem {
     }
 }
 
-/// A file with its text, in which keys are looked up when the first line is asked for: most configs have no problem, and a reader
-/// costs the first prompt more than the check does.
+/// A file with its text, in which keys are looked up only when a line is first requested: most configs have no problem, and
+/// finding the places would delay the first prompt more than the check does.
 #[derive(Clone, Default)]
 pub(in crate::config) struct Source {
     file: String,
@@ -60,7 +60,7 @@ impl Source {
         self.places.get_or_init(|| Places::of(&self.text)).line(key)
     }
 
-    /// The file's name, as it is shown.
+    /// The file's name, as it is displayed.
     pub(in crate::config) fn file(&self) -> &str {
         &self.file
     }
@@ -68,7 +68,7 @@ impl Source {
 
 impl fmt::Debug for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The text may hold a key.
+        // The text may contain a key.
         f.debug_tuple("Source").field(&self.file).finish()
     }
 }
@@ -91,7 +91,7 @@ impl Problems {
         Self { source: Arc::new(Source::named(&plain(file))), list: Vec::new(), dropped: 0 }
     }
 
-    /// The file's name, as it is shown.
+    /// The file's name, as it is displayed.
     pub(in crate::config) fn file_name(&self) -> &str {
         self.source.file()
     }
@@ -117,17 +117,17 @@ impl Problems {
         self.push(self.line(key), dotted(key), message, false);
     }
 
-    /// Adds a warning about one key, whose value holds.
+    /// Adds a warning about one key, whose value applies.
     pub(in crate::config) fn warning(&mut self, key: &[String], message: String) {
         self.push(self.line(key), dotted(key), message, true);
     }
 
-    /// Those that there are so far.
+    /// The problems found so far.
     pub(in crate::config) fn all(&self) -> &[Problem] {
         &self.list
     }
 
-    /// Returns whether one is about the whole file.
+    /// Returns whether a problem is about the whole file.
     pub(in crate::config) fn has_file(&self) -> bool {
         self.list.iter().any(|problem| problem.key.is_empty())
     }
@@ -145,9 +145,9 @@ impl Problems {
         }
     }
 
-    /// Returns the problems; if there were too many, the last one names the number of those not shown.
+    /// Returns the problems; if there were too many, the last one names the number of those left out.
     pub(in crate::config) fn finish(mut self) -> Vec<Problem> {
-        // The order of the file; problems without a line come first, in the order in which they were found.
+        // In the order of the file; problems without a line come first, in the order in which they were found.
         self.list.sort_by_key(|problem| problem.line);
         if self.dropped > 0 {
             let message = format!("{} more problems are not shown", self.dropped);
@@ -175,12 +175,12 @@ pub(in crate::config) fn dotted(key: &[String]) -> String {
     text
 }
 
-/// Quotes text of the user's, short and without control characters.
+/// Quotes text from the user, shortened and without control characters.
 pub(in crate::config) fn quoted(text: &str) -> String {
     format!("\"{}\"", plain(text).replace('"', "\\\""))
 }
 
-/// Makes text of the user's fit for one line: the first `SHOWN_CHARS_MAX` characters, control characters escaped.
+/// Makes text from the user fit on one line: the first `SHOWN_CHARS_MAX` characters, control characters escaped.
 fn plain(text: &str) -> String {
     shorten(text, SHOWN_CHARS_MAX)
 }

@@ -1,4 +1,4 @@
-//! Values by their key, as the types that settings want. Knows no setting.
+//! Values by their key, as the types that settings need. Knows no setting.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! Keys of the table: the row of a key, the strictest value of a setting that restricts, and the key that was probably meant. It
+//! Keys of the table: the row of a key, the strictest value of a restricting setting, and the key that was probably meant. It
 //! must not know values.
 
 use std::collections::BTreeMap;
@@ -29,7 +29,7 @@ impl Place {
 /// A row with the parts of its path.
 type Split = (Vec<&'static str>, &'static Row);
 
-/// The rows by the first part of their paths. Every key of the defaults and of the config is looked up at each start.
+/// The rows by the first part of their paths: every key of the defaults and of the config is looked up at each start.
 fn rows_by_first() -> &'static BTreeMap<&'static str, Vec<Split>> {
     static ROWS_BY_FIRST: OnceLock<BTreeMap<&'static str, Vec<Split>>> = OnceLock::new();
     ROWS_BY_FIRST.get_or_init(|| {
@@ -42,7 +42,7 @@ fn rows_by_first() -> &'static BTreeMap<&'static str, Vec<Split>> {
     })
 }
 
-/// Finds the row or the group of a key, from its parts from the top.
+/// Finds the row or the group of a key from the key's parts.
 pub(in crate::config) fn place(key: &[String]) -> Place {
     let Some(first) = key.first() else { return Place::Table };
     for (parts, row) in rows_by_first().get(first.as_str()).into_iter().flatten() {
@@ -59,8 +59,8 @@ pub(in crate::config) fn place(key: &[String]) -> Place {
     Place::Unknown
 }
 
-/// The strictest value of a security setting or of a list that restricts, which applies if the configured one is wrong. It may be
-/// another setting's.
+/// The strictest value of a security setting or of a list that restricts, which applies if the configured one is wrong. The
+/// returned key may be that of another setting.
 pub(in crate::config) fn strictest<S: AsRef<str>>(key: &[S]) -> Option<(Vec<String>, Setting)> {
     let key: Vec<String> = key.iter().map(|part| part.as_ref().to_owned()).collect();
     let Place::Leaf(row) = place(&key) else { return None };
@@ -72,12 +72,12 @@ pub(in crate::config) fn strictest<S: AsRef<str>>(key: &[S]) -> Option<(Vec<Stri
         && mcp == "mcp"
         && (last == "without" || matches!(row.kind, Kind::Rules(_)))
     {
-        // The tools that it should leave out are unknown.
+        // It is unknown which tools the wrong value should leave out.
         let only = [mcp, servers, name, &"only".to_owned()].map(Clone::clone).to_vec();
         return Some((only, nothing()));
     }
     if key[0] == "security" && (row.project == Adds || row.kind == Kind::Programs) {
-        // The entries that a damaged list should forbid are unknown.
+        // It is unknown what the damaged list should forbid.
         return strictest(&["security", "autonomy"]);
     }
     let value = match row.project {
@@ -88,10 +88,10 @@ pub(in crate::config) fn strictest<S: AsRef<str>>(key: &[S]) -> Option<(Vec<Stri
     (key[0] == "security").then_some((key, value))
 }
 
-/// The strictest value of every setting of a table that has one.
+/// The strictest value of each setting in a table, for those that have one.
 pub(in crate::config) fn strictest_in(table: &[String]) -> Vec<(Vec<String>, Setting)> {
     let parts = ROWS.iter().map(|row| row.path.split('.').collect::<Vec<_>>());
-    // There is no server yet whose tools could be left out.
+    // No server exists yet whose tools could be left out.
     let inside = parts.filter(|parts| parts.len() > table.len() && !parts.contains(&"NAME"));
     inside
         .filter(|parts| parts.iter().zip(table).all(|(part, have)| part == have))
@@ -99,10 +99,10 @@ pub(in crate::config) fn strictest_in(table: &[String]) -> Vec<(Vec<String>, Set
         .collect()
 }
 
-/// Words of other programs' configs for the address of a model's server.
+/// Names that other programs' configs use for the address of a model's server.
 const ADDRESS_WORDS: &[&str] = &["url", "base_url", "baseurl", "api_base", "api_url", "host", "address"];
 
-/// Finds the key that was probably meant: one beside the unknown key, or the same word at another place.
+/// Finds the key that was probably meant: one beside the unknown key, or the same word elsewhere.
 pub(in crate::config) fn suggest(key: &[String]) -> Option<String> {
     let (word, parents) = key.split_last()?;
     if matches!(parents, [models, _] if models == "models") && ADDRESS_WORDS.contains(&&*word.to_ascii_lowercase()) {
@@ -121,9 +121,9 @@ pub(in crate::config) fn suggest(key: &[String]) -> Option<String> {
                 consider(&mut best, off, sibling.to_owned());
             }
         }
-        // A key under NAME is never suggested for one elsewhere: the NAME would be a guess.
-        // At another place only the same word counts; where no table is named, one slip too. What a table with a name of the
-        // user's has belongs there.
+        // A key under NAME is never suggested elsewhere: the NAME would be a guess.
+        // Elsewhere only the same word counts, or, for a key at the top level, one typing error as well. A key in a table that
+        // the user named belongs in that table.
         let last = parts.last().filter(|_| !is_named && !parts.contains(&"NAME"));
         if let Some(off) = last.and_then(|last| slip(word, last, usize::from(parents.is_empty()))) {
             consider(&mut best, off + 1, row.path.to_owned());
@@ -132,9 +132,9 @@ pub(in crate::config) fn suggest(key: &[String]) -> Option<String> {
     best.map(|(_, suggestion)| suggestion)
 }
 
-/// The number of slips that make a word of the table another one, if there are at most `most`.
+/// The number of typing errors between a word and the meant one, if there are at most `most`.
 fn slip(word: &str, meant: &str, most: usize) -> Option<usize> {
-    // Cheap, and true for nearly all pairs.
+    // A cheap test that rules out nearly all pairs.
     if word.chars().count().abs_diff(meant.len()) > most {
         return None;
     }

@@ -5,7 +5,7 @@ use std::fmt;
 /// The kind of a setting's value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Kind {
-    /// Any string; may be empty only where `empty` says so.
+    /// Any string; may be empty only if `empty` is set.
     Text {
         /// `true` if an empty string is a value.
         empty: bool,
@@ -44,7 +44,7 @@ pub enum Kind {
     Rules(&'static [&'static str]),
     /// A table whose values may be secrets: texts, or tables that name a variable or a program that prints the value.
     Sources,
-    /// A key itself, never echoed; it holds, with a warning.
+    /// A key itself, never echoed; it applies, with a warning.
     Secret,
     /// A program and its arguments, as a list of strings; never echoed but for the program.
     Argv,

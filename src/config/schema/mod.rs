@@ -1,5 +1,5 @@
-//! The table of settings: one row per key drives parsing, the words of problems and the reference. It holds no
-//! default values (`config/default.lua` does) and knows nothing of Lua.
+//! The table of settings: one row per key drives parsing, the wording of problems and the reference. It contains no default
+//! values (`config/default.lua` does) and knows nothing of Lua.
 
 mod keys;
 mod kind;
@@ -21,7 +21,7 @@ pub struct Row {
     pub kind: Kind,
     /// Its purpose, in one line.
     pub doc: &'static str,
-    /// The rights of a project's file over it.
+    /// The rights of a project's file over the setting.
     pub project: Project,
 }
 
@@ -33,7 +33,7 @@ const MIB: u64 = 1024 * 1024;
 const CAPTURE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// More than any model's context, and too little to overflow a sum.
 const TOKENS_MAX: u64 = 10_000_000;
-/// Rounds of tools for one question; a model that needs more has lost its way.
+/// Limit on rounds of tools for one question; a model that needs more has lost its way.
 const ROUNDS_MAX: u64 = 1000;
 
 /// Kinds of models at a server, each with its default address.
@@ -44,7 +44,7 @@ const SERVER_KINDS: &[(&str, Option<&str>)] = &[
 ];
 /// The treatment of high risk by `supervised`, from the strictest.
 const HIGH: &[&str] = &["deny", "ask"];
-/// `true` if commands of a model need a sandbox, from the strictest.
+/// Cases in which the prompt names user and host.
 const WHO: &[&str] = &["auto", "always", "never"];
 const NOTIFY: &[&str] = &["auto", "bell", "off"];
 const DAY_S: u64 = 24 * 3600;
@@ -71,9 +71,9 @@ pub(super) fn usual_endpoint(kind: &str) -> Option<&'static str> {
 
 /// Efforts of thinking, in words.
 const EFFORTS: &[&str] = &["off", "low", "medium", "high"];
-/// More than anybody needs, and too little to overflow a sum.
+/// More than anyone needs, and too little to overflow a sum.
 const BUDGET_TOKENS_MAX: u64 = 1_000_000_000_000;
-/// Beyond what anybody spends on questions.
+/// More than anyone spends on questions.
 const DOLLARS_MAX: f64 = 1_000_000.0;
 
 /// Moments at which servers of tools are started, from the strictest.
@@ -82,7 +82,7 @@ const MCP_START: &[&str] = &["never", "lazy", "eager"];
 const MCP_SANDBOX: &[&str] = &["read", "workspace", "off"];
 /// Rules for a tool of a server, from the strictest.
 const MCP_RULES: &[&str] = &["deny", "ask", "run"];
-/// `true` if logins at servers of tools are tried.
+/// The choices for logins at servers of tools.
 const MCP_OAUTH: &[&str] = &["off", "auto"];
 /// Versions of the protocol that servers of tools speak.
 const MCP_ERAS: &[&str] = &["auto", "2025-11-25", "2026-07-28"];
@@ -764,7 +764,7 @@ pub const ROWS: &[Row] = &[
     ),
 ];
 
-/// The commits of a session's merge.
+/// The choices for beginning a session without `:session start`.
 const SESSIONS_BEGIN: &[&str] = &["never", "ask", "always"];
 const SESSION_REFS: &[&str] = &["hidden", "branches"];
 const RECORDED: &[&str] = &["talk", "full"];
@@ -781,7 +781,7 @@ const GATEWAY: Project = Not("say who reaches this machine, or who answers");
 const SHARE: Project = Not("say where your sessions are shown");
 /// The refusal for a project that sets the models or checks of a run.
 const RUN: Project = Not("choose a run's models or checks");
-/// The refusal for a project that sets something of the service, or a program that hears of runs.
+/// The refusal for a project that configures the service, or a program that is notified of runs.
 const SERVICE: Project = Not("say how the service works, or which program hears of runs");
 /// The refusal for a project that sets the reach of undo.
 const UNDO: Project = Not("say how much can be undone");

@@ -1,4 +1,4 @@
-//! Mistakes in settings that restrict something: the strictest meaning holds.
+//! Mistakes in settings that restrict something: the strictest meaning applies.
 
 use super::*;
 
@@ -27,7 +27,7 @@ fn mistakes_in_security_fail_closed() {
         ("forbidden_paths = 7", Readonly, SandboxChoice::Prefer, "security.autonomy \"readonly\", the strictest"),
         ("autonomy = 'full', programms = {}", Readonly, SandboxChoice::Prefer, "the strictest, until it is mended"),
         ("workspace_only = 0", Supervised, SandboxChoice::Prefer, "using true, the strictest"),
-        // Nothing was forbidden, and tools could do what they liked.
+        // The mistake must not leave everything allowed.
         (
             "autonomy = 'full', programs = { deploy = 'deny' }",
             Readonly,
@@ -98,7 +98,7 @@ fn a_misspelt_table_or_place_fails_closed() {
     for broken in ["return { security = { autonomy = 'full', forbidden_paths = 7 } }", "return { security = "] {
         assert_ne!(Home::with(broken).load().settings.security.mistake, "", "{broken}");
     }
-    // No run begins over what was to be protected.
+    // No run begins if the list of protected paths can't be read.
     for (config, has_mistake) in
         [("noris = { protect = { 'x' } }", true), ("writes = { 'x' }", true), ("contxt = {}", false)]
     {
