@@ -1,7 +1,7 @@
-//! Reports to terminals and multiplexers, in the form that the shells' own integrations use: directory (OSC 7), where
-//! commands begin and end (OSC 133), the title (OSC 0), and through the supervisor, which is the process that they look at,
-//! the working directory and the program in the foreground. A terminal that isn't looked at announces that a long command has
-//! ended. Decides nothing about commands.
+//! Reports to terminals and multiplexers, in the form that the shells' own integrations use: the directory (OSC 7), the start and
+//! end of commands (OSC 133), the title (OSC 0), and, through the supervisor, which is the process that they look at, the working
+//! directory and the program in the foreground. A terminal without the focus announces that a long command has ended. Decides
+//! nothing about commands.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -13,22 +13,22 @@ use super::event::Notify;
 use super::supervise::Front;
 use crate::base::percent;
 
-/// Characters of a command that a title shows.
+/// Limit on the characters of a command in a title.
 const TITLE_CHARS_MAX: usize = 60;
-/// Time after which the program in the foreground is first looked at, and the longest pause between looks, which grow
-/// twofold.
+/// Delay before the first look at the program in the foreground, and the longest pause between looks; each pause is twice the one
+/// before.
 const FIRST_LOOK: Duration = Duration::from_millis(60);
 const LOOK_PAUSE_MAX: Duration = Duration::from_secs(1);
 /// Terminals that may print such sequences.
 const WITHOUT_SEQUENCES: [&str; 5] = ["linux", "dumb", "cons25", "vt52", ""];
 
-/// Returns whether a terminal of this type (`$TERM`) takes operating system commands without printing them.
+/// Returns whether a terminal of this type (`$TERM`) accepts operating system commands without printing them.
 #[must_use]
 pub fn takes_sequences(term: &str) -> bool {
     !WITHOUT_SEQUENCES.contains(&term)
 }
 
-/// Tells them.
+/// Builds the reports.
 #[derive(Debug)]
 pub(super) struct Around {
     sequences: bool,
@@ -40,17 +40,17 @@ pub(super) struct Around {
     cwd: Option<PathBuf>,
     /// The directory that was reported last.
     announced: Option<PathBuf>,
-    /// Time when the program in the foreground is looked at, and the pause after that.
+    /// Time of the next look at the program in the foreground, and the pause before that look.
     look: Option<(Instant, Duration)>,
     program: Option<String>,
-    /// The command in the foreground has written nothing yet.
+    /// `true` while the command in the foreground has written nothing.
     pub(super) quiet: bool,
     notify: Option<Notify>,
     /// Way in which this terminal shows a notification.
     notice: Option<Notice>,
-    /// The terminal was asked to report its focus.
+    /// `true` if the terminal was asked to report its focus.
     watching: bool,
-    /// Reported that it lost it.
+    /// `true` if the terminal reported that it lost the focus.
     unseen: bool,
 }
 
@@ -63,7 +63,7 @@ enum Notice {
     TitleAndText,
 }
 
-/// Makes the terminal report when it gets (`CSI I`) and loses (`CSI O`) the focus, and no longer.
+/// Makes the terminal report when it gets (`CSI I`) and loses (`CSI O`) the focus; the second sequence ends the reports.
 const WATCH: &str = "\x1b[?1004h";
 const UNWATCH: &str = "\x1b[?1004l";
 const FOCUS_IN: &[u8] = b"\x1b[I";
@@ -96,22 +96,22 @@ impl Around {
         }
     }
 
-    /// Announces the end of commands so from here on.
+    /// Sets the way in which the end of commands is announced from now on.
     pub(super) fn announce(&mut self, notify: Option<Notify>) {
         self.notify = notify;
     }
 
-    /// A program has ended the reports of the focus.
+    /// Notes that a program has switched off the reports of the focus.
     pub(super) fn stopped_watching(&mut self) {
         self.watching = false;
     }
 
-    /// The session is over: what the terminal gets.
+    /// Returns the sequence that the terminal gets at the end of the session.
     pub(super) fn over(&mut self) -> &'static str {
         if std::mem::take(&mut self.watching) { UNWATCH } else { "" }
     }
 
-    /// Takes the terminal's reports of its focus out of the keys, unless a program has asked for them too.
+    /// Removes the terminal's reports of its focus from the keys, unless a program has asked for them too.
     pub(super) fn without_focus<'a>(&mut self, keys: &'a [u8], wanted: bool) -> Cow<'a, [u8]> {
         if !self.watching {
             return Cow::Borrowed(keys);
@@ -131,12 +131,12 @@ impl Around {
             }
             rest = &rest[length..];
         }
-        // Who types looks, whatever the terminal has reported.
+        // A person who types is looking, whatever the terminal has reported.
         self.unseen &= !others;
         if wanted || left.len() == keys.len() { Cow::Borrowed(keys) } else { Cow::Owned(left) }
     }
 
-    /// A command has ended: what the terminal gets so that somebody who looks elsewhere learns it.
+    /// Returns the sequence that announces the end of a command to a person who is looking elsewhere.
     pub(super) fn announcement(&self, line: &str, status: i32, duration: Duration) -> String {
         let Some(notify) = self.notify.filter(|notify| self.unseen && duration > notify.after) else {
             return String::new();
@@ -150,12 +150,12 @@ impl Around {
         }
     }
 
-    /// The shell is in this directory.
+    /// Notes the shell's directory.
     pub(super) fn at(&mut self, cwd: &Path) {
         self.cwd = Some(cwd.to_owned());
     }
 
-    /// A command starts: what the terminal gets.
+    /// Returns the sequences that the terminal gets when a command starts.
     pub(super) fn started(&mut self, line: &str) -> String {
         self.quiet = true;
         if self.front.as_ref().is_some_and(Front::shows_program) {
@@ -167,7 +167,7 @@ impl Around {
         format!("{}\x1b]133;C\x07", self.title(&short(line)))
     }
 
-    /// A prompt comes, after a command with this status where there was one: what the terminal gets.
+    /// Returns the sequences that the terminal gets at a prompt; `status` is that of the command before it, if there was one.
     pub(super) fn ended(&mut self, status: Option<i32>) -> String {
         self.look = None;
         self.name_program(None);
@@ -206,13 +206,14 @@ impl Around {
         format!("\x1b]0;{}{}\x07", self.title_start, without_controls(text))
     }
 
-    /// Time when the program in the foreground is looked at.
+    /// Time of the next look at the program in the foreground.
     pub(super) fn next_look(&self) -> Option<Instant> {
         self.look.map(|(at, _)| at)
     }
 
-    /// Looks at it, by the command line that leads the foreground; `None` for the shell itself. What the terminal gets:
-    /// tmux looks at names only after output, so a program that writes nothing has a sequence without effect written.
+    /// Looks at the program in the foreground, by the command line of its process group's leader; `None` means the shell itself.
+    /// Returns the sequence for the terminal: tmux looks at names only after output, so for a program that writes nothing it is
+    /// one without effect.
     pub(super) fn look(&mut self, now: Instant, leader: impl FnOnce() -> Option<Vec<u8>>) -> &'static str {
         let Some((_, pause)) = self.look.filter(|(at, _)| *at <= now) else { return "" };
         let pause = (pause * 2).min(LOOK_PAUSE_MAX);
@@ -234,7 +235,7 @@ impl Around {
 }
 
 impl Notice {
-    /// The one of the terminal that these variables of the environment tell of. A multiplexer in between passes none on.
+    /// Chooses the sequence from the environment's variables about the terminal. A multiplexer in between passes none on.
     fn of(variable: &impl Fn(&str) -> String) -> Option<Self> {
         let (term, program) = (variable("TERM"), variable("TERM_PROGRAM"));
         if !variable("TMUX").is_empty() || !variable("STY").is_empty() {
@@ -250,7 +251,7 @@ impl Notice {
     }
 }
 
-/// The start of a command's first row.
+/// The start of a command's first row, shortened.
 fn short(line: &str) -> String {
     let first = line.trim_start().lines().next().unwrap_or_default();
     without_controls(&first.chars().take(TITLE_CHARS_MAX).collect::<String>())
@@ -270,14 +271,14 @@ fn whole_seconds(duration: Duration) -> String {
     }
 }
 
-/// The name of a program by its command line.
+/// The name of a program, from its command line.
 fn program_name(line: &[u8]) -> Option<String> {
     let first = String::from_utf8_lossy(line.split(|byte| *byte == 0).next()?).into_owned();
     let word = first.trim_start_matches('-').split(' ').next()?.rsplit('/').next()?.to_owned();
     (!word.is_empty() && !word.contains(char::is_control)).then_some(word)
 }
 
-/// A path in a URL.
+/// A path, escaped for a URL.
 fn in_url(path: &Path) -> String {
     percent::encode(path.as_os_str().as_bytes(), "/")
 }

@@ -8,38 +8,38 @@ use std::time::{Duration, Instant};
 use super::spawn::{Dialect, Start};
 use crate::proto::{CommandOutcome, Names};
 
-/// Wanted properties of the session.
+/// Options of the session.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Way to start the shell.
+    /// The way in which the shell is started.
     pub start: Start,
-    /// The integration that it gets.
+    /// The shell's integration.
     pub dialect: Dialect,
-    /// True if the terminal draws characters outside ASCII.
+    /// `true` if the terminal draws characters outside ASCII.
     pub unicode: bool,
     /// The options that may change while it runs.
     pub wanted: Wanted,
 }
 
-/// The options for the commands from now on.
+/// The options for all further commands.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted {
-    /// Bytes of a command's output kept from its start.
+    /// Limit on the bytes that are recorded from the start of a command's output.
     pub capture_head_bytes: usize,
-    /// Bytes of a command's output kept from its end.
+    /// Limit on the bytes that are recorded from the end of a command's output.
     pub capture_tail_bytes: usize,
-    /// True if the shell's own prompt is wanted with each prompt.
+    /// `true` if the shell's own prompt is wanted with each prompt.
     pub shell_prompt: bool,
-    /// Announcement of a command's end to somebody who looks elsewhere; `None` if it is off.
+    /// The announcement of a command's end to a person who is looking elsewhere; `None` if it is off.
     pub notify: Option<Notify>,
 }
 
-/// Way in which the end of a command is announced.
+/// The way in which the end of a command is announced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Notify {
-    /// Only if the command took longer.
+    /// Only for commands that took longer.
     pub after: Duration,
-    /// By the bell, even if the terminal can show a notification.
+    /// `true` to use the bell, even if the terminal can show a notification.
     pub bell_only: bool,
 }
 
@@ -55,7 +55,7 @@ pub struct ShellPrompt {
 }
 
 impl ShellPrompt {
-    /// Reads the shell's report: the three, with a unit separator between them. fish leaves out the line feed that ends one.
+    /// Reads the shell's report: the three prompts, with a unit separator between them. fish omits the line feed that ends one.
     pub(super) fn of_report(body: &str, dialect: Dialect) -> Self {
         let mut fields = body.split('\x1f');
         let mut next = || {
@@ -89,47 +89,47 @@ impl Asked {
     }
 }
 
-/// An event, as the prompt's loop receives it.
+/// An event for the prompt's loop.
 #[derive(Debug)]
 pub enum Event {
-    /// The shell has read its start-up files and takes lines.
+    /// The shell has read its start-up files and accepts lines.
     Ready,
     /// The line that was handed over has ended.
     Finished {
         /// Its end.
         outcome: CommandOutcome,
-        /// True if the cursor is certainly in the first column.
+        /// `true` if the cursor is certainly in the first column.
         first_column: bool,
     },
-    /// The shell says that the line needs more lines; nothing has run.
+    /// The shell needs more lines to complete the line; nothing has run.
     Incomplete,
-    /// Output that no command in the foreground made: a background job's, or a start-up file's.
+    /// Output that doesn't come from a command in the foreground: a background job's, or a start-up file's.
     Output(Vec<u8>),
     /// The names that the shell resolves, and its `PATH`.
     Names(Box<Names>, std::ffi::OsString),
     /// The shell's own prompts.
     Prompt(ShellPrompt),
-    /// Text that the shell's line editor would begin with (`print -z` of zsh).
+    /// Text with which the shell's line editor would begin (`print -z` of zsh).
     Edit(String),
-    /// A key that [`Session::press`] has had pressed has done its work.
+    /// The work of a key that [`Session::press`] requested is done.
     Line {
         /// The rest of the line.
         text: String,
-        /// Place where the cursor is in it, in characters.
+        /// The cursor's position in the line, in characters.
         point: usize,
-        /// The number of rows that the key has printed, if that is known.
+        /// The number of rows that the key has printed, if known.
         rows: usize,
-        /// The shell's present directory.
+        /// The shell's current directory.
         cwd: Option<std::path::PathBuf>,
     },
-    /// The answer to [`Handle::nudge`]: the receiver of events wakes.
+    /// The answer to [`Handle::nudge`], which wakes the receiver of events.
     Nudged,
     /// Ctrl-C while a model answers.
     Cancel,
-    /// Keys while a question is open, and when they were read.
+    /// Keys that arrived while a question is open, with the time when they were read.
     Keys(Vec<u8>, Instant),
-    /// The shell has replaced itself by another program: keys and output pass through until it ends. With the row that the
-    /// program has begun, its prompt perhaps; `None` if it draws on the whole screen.
+    /// The shell has replaced itself by another program: keys and output pass through until it ends. The value is the row that
+    /// the program has begun, perhaps its prompt; `None` if it draws on the whole screen.
     Replaced(Option<Vec<u8>>),
     /// The shell has ended.
     Ended(ExitStatus),
@@ -140,42 +140,43 @@ pub enum Event {
 /// The receiver of the person's keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeysTo {
-    /// Nobody yet: they are kept for the next editor or command.
+    /// No receiver yet: the keys wait for the next editor or command.
     Hold,
     /// The line editor.
     Editor,
-    /// The shell and its commands, byte for byte; without a shell whoever the terminal is lent to, as it was before.
+    /// The shell and its commands, unchanged; without a shell, the program that has borrowed the terminal in its previous modes.
     Shell,
-    /// Ctrl-C becomes [`Event::Cancel`]; the rest is kept.
+    /// Ctrl-C becomes [`Event::Cancel`]; other keys wait.
     Cancel,
-    /// Each key becomes [`Event::Keys`]. What was typed before waits for the next editor.
+    /// Each key becomes [`Event::Keys`]. Keys typed before wait for the next editor.
     Question,
-    /// As `Hold`; what was typed before the last question is dropped.
+    /// As `Hold`; keys typed before the last question are dropped.
     HoldFresh,
 }
 
-/// Sees what commands print, once the terminal has it. It must not wait: the shell would wait with it.
+/// Gets the output of commands once the terminal has it. It must not block: the shell would be blocked too.
 pub trait Tap: std::fmt::Debug + Send {
     /// Bytes were printed.
     fn output(&self, bytes: &[u8]);
-    /// The terminal has another size.
+    /// The terminal's size has changed.
     fn resized(&self, columns: u16, rows: u16);
 }
 
 /// The state that the editor's slots share with the pump about an Enter that they passed on.
 #[derive(Debug, Default)]
 pub struct Gate {
-    /// An Enter has been passed on; the keys after it are held back.
+    /// `true` if an Enter has been passed on; the keys after it are held back.
     pub(super) enter_pending: AtomicBool,
-    /// The editor has accepted the line, or a key at which it hands over control: the loop decides who gets the keys after it.
+    /// `true` if the editor has accepted the line, or a key at which it hands over control: the loop decides who gets the keys
+    /// after it.
     pub(super) accepted: AtomicBool,
-    /// The terminal is known not to say where the cursor is.
+    /// `true` if the terminal is known not to answer questions about the cursor's position.
     pub(super) deaf: AtomicBool,
-    /// The prompt is on the screen, and the editor is still to draw over it.
+    /// `true` if the prompt is on the screen, and the editor has yet to draw over it.
     pub(super) shown: AtomicBool,
-    /// Keys at which the editor hands over control, beside Enter and its like.
+    /// Keys, besides Enter and its like, at which the editor hands over control.
     pub(super) stops: Mutex<Vec<Vec<u8>>>,
-    /// Time when the terminal last sent keys, whoever they were for.
+    /// Time when the terminal last sent keys, whoever received them.
     pub(super) last_keys: Mutex<Option<Instant>>,
 }
 

@@ -22,35 +22,34 @@ use crate::proto::CommandOutcome;
 use crate::shell::keys::editor::{sleeps, times_slept};
 use crate::shell::keys::pressed::Pressed;
 
-/// Time after the first prompt when all of the start has been done.
+/// Time after the first prompt by which all work of the start is done.
 const START_WAIT: Duration = Duration::from_millis(500);
 
 /// Time from a command's start to the check whether `exec` has replaced the shell.
 const REPLACED_LOOK: Duration = Duration::from_millis(300);
 
-/// Interval at which, and number of times that, it is looked whether the shell has handed its terminal to the command:
-/// fish may take a while; the others do it right after the start mark. A builtin (`read`, a loop) never has it handed
-/// over.
+/// Interval and number of the checks whether the shell has handed its terminal to the command: fish may take a while; the others
+/// do it right after the start mark. For a builtin (`read`, a loop) it is never handed over.
 const HAND_OVER_LOOK: Duration = Duration::from_millis(2);
 const HAND_OVER_LOOKS_FISH: u32 = 100;
 const HAND_OVER_LOOKS: u32 = 25;
 
-/// Time that a key of the shell's own line editor may take before the keys after it are for what it has started.
+/// Time that a key of the shell's own line editor may take; after that, further keys go to the program that it has started.
 const PRESSED_LOOK: Duration = Duration::from_millis(50);
 
-/// Interval at which, and number of times that, the shell is seen to wait for a line after Ctrl-C before that was in vain:
-/// where it ignores that (`trap '' INT`), or zsh has a trap of its own, no prompt follows.
+/// Interval and number of the checks, after a Ctrl-C, at which the shell must wait for a line before the Ctrl-C counts as
+/// ignored: under `trap '' INT`, or with a trap of zsh's own, no prompt follows.
 const INTERRUPT_LOOK: Duration = Duration::from_millis(25);
 const INTERRUPT_LOOKS: u32 = 20;
 
-/// Number of those looks at which zsh must have woken and wait again, until it is certain that no prompt follows.
+/// Number of those checks at which zsh must have woken and waited again, until it is certain that no prompt follows.
 const PASSED_OVER_LOOKS: u32 = 2;
 
-/// Interval for checking that the shell waits already, so that it can be sent Ctrl-C.
+/// Interval for checking that the shell already waits, so that Ctrl-C can be sent to it.
 const LISTENING_LOOK: Duration = Duration::from_millis(1);
 
 impl Pump {
-    /// Runs the scanner over something and handles each piece.
+    /// Runs the scanner over some bytes and handles each piece.
     pub(super) fn with_scanner(&mut self, scan: impl FnOnce(&mut Scanner, &mut dyn FnMut(Piece))) {
         let mut scanner = std::mem::take(&mut self.scanner);
         scan(&mut scanner, &mut |piece| match piece {
@@ -66,7 +65,7 @@ impl Pump {
     fn plain(&mut self, bytes: &[u8]) {
         let reads = matches!(self.phase, Phase::Prompting { .. } | Phase::Reading);
         if reads && self.is_fish() {
-            // fish 4 asks for modes of the keyboard even on a terminal without capabilities.
+            // fish 4 sets modes of the keyboard even on a terminal without capabilities.
             self.plain_of_phase(&without_modes(bytes));
         } else {
             self.plain_of_phase(bytes);
@@ -83,7 +82,7 @@ impl Pump {
         match self.phase {
             Phase::Completing { .. } => {}
             Phase::Prompting { .. } if self.drawn.note(bytes) => {}
-            // A key that runs a command draws the rest of its line.
+            // A key that runs a command makes the editor draw the rest of its line.
             Phase::Prompting { .. } | Phase::Reading if self.pressed.is_some() => {}
             Phase::Prompting { first: false, .. } if self.current.is_some() => {
                 self.show(without_drawing(bytes, self.options.dialect));
@@ -102,7 +101,7 @@ impl Pump {
                 let mut bytes = bytes;
                 let unseen;
                 if let Some(current) = &mut self.current {
-                    // fish draws a line of several rows in full, and answers what it won't run after the mark.
+                    // fish draws a line of several rows in full, and its answer to a line that it won't run comes after the mark.
                     if current.echo.is_open() && self.options.dialect == Dialect::Fish {
                         return;
                     }
@@ -129,7 +128,7 @@ impl Pump {
         }
     }
 
-    /// Shows output and keeps a copy of it.
+    /// Shows output and records a copy of it.
     pub(super) fn show(&mut self, bytes: &[u8]) {
         if bytes.is_empty() {
             return;
@@ -144,7 +143,7 @@ impl Pump {
             self.modes.feed(bytes);
         }
         if let Phase::Running { recording: true, .. } | Phase::Sent { .. } = self.phase {
-            // What a full-screen program draws says nothing to a model.
+            // The drawing of a full-screen program is of no use to a model.
             if !alternate && !self.modes.alternate_screen() {
                 self.recorder.push(&self.typed.without(bytes, Instant::now()));
             }
@@ -157,7 +156,7 @@ impl Pump {
         self.leave_to_tap(bytes);
     }
 
-    /// Passes bytes on to what shows the output of commands.
+    /// Passes bytes on to the display of commands' output.
     pub(super) fn leave_to_tap(&mut self, bytes: &[u8]) {
         if self.tap.is_some() {
             self.untapped.extend_from_slice(bytes);
@@ -183,7 +182,7 @@ impl Pump {
             Mark::Started { newest } => {
                 self.start_marked = true;
                 self.prompt_mark_late = false;
-                // What came before belongs to the line, not to its output (a history expansion's echo).
+                // Anything printed before belongs to the line, not to its output (the echo of a history expansion).
                 let _ = self.recorder.take();
                 self.line_of_key_starts(newest);
                 if let Some(current) = &mut self.current
@@ -206,7 +205,7 @@ impl Pump {
                 let draws_late = self.is_fish();
                 if let Some(current) = &mut self.current {
                     current.interrupt = None;
-                    // The drawing of an empty line has no text to know it by; what comes now is the output of hooks.
+                    // The drawing of an empty line has no text by which to recognise it; what follows is the output of hooks.
                     if !draws_late {
                         current.echo.close();
                     }
@@ -222,7 +221,7 @@ impl Pump {
             Mark::Incomplete { left } => {
                 if let Some(current) = &mut self.current {
                     current.incomplete = true;
-                    // A shell that marks this marks starts too; this line will have none.
+                    // A shell that sends this mark also marks starts; this line will have none.
                     self.start_marked = true;
                     if left {
                         self.finish();
@@ -247,15 +246,15 @@ impl Pump {
         }
     }
 
-    /// The first hook didn't report how the command ended: the person has changed the hooks. A later one does.
+    /// Ends the line without the first hook's report: the person has changed the hooks, and a later hook reports the status.
     fn end_without_hook(&mut self, status: Option<i32>) {
         let (Some(current), Some(status)) = (&mut self.current, status) else { return };
         current.ended.get_or_insert_with(|| (current.started.elapsed(), status));
     }
 
-    /// Readline reads.
+    /// Handles the mark that readline reads.
     fn reading(&mut self, status: Option<i32>) {
-        // The report of the names, if one was asked for, is whole.
+        // The report of the names, if one was requested, is complete.
         self.report_after = None;
         if let Some(pressed) = &mut self.pressed {
             pressed.draws();
@@ -271,11 +270,11 @@ impl Pump {
             return;
         }
         if self.lost.is_awaited() {
-            // Readline draws the prompt that it has once more.
+            // Readline draws its present prompt once more.
             return;
         }
         if matches!(self.phase, Phase::Completing { .. }) && self.completion.is_none() {
-            // A completion that was given up and interrupted may never answer.
+            // A completion that was abandoned and interrupted may never answer.
             self.phase = Phase::Completing { answered: true };
         }
         match self.phase {
@@ -283,12 +282,12 @@ impl Pump {
                 self.prompt_marked = true;
                 self.readline_reads();
             }
-            // A command has taken the hooks away.
+            // A command has removed the hooks.
             Phase::Running { .. } if self.current.is_some() && self.lost.is_new() && !self.is_fish() => {
                 self.end_without_hook(status);
                 self.regain();
             }
-            // fish may draw its prompt once more for a key that it had before.
+            // fish may draw its prompt again for an earlier key.
             Phase::Sent { .. } if self.is_fish() => {}
             // A failed history expansion leads straight back to readline, without the hooks.
             Phase::Sent { .. } | Phase::Running { .. } if self.current.is_some() => {
@@ -305,19 +304,19 @@ impl Pump {
         }
     }
 
-    /// A line was handed over.
+    /// Notes that a line was handed over.
     pub(super) fn line_sent(&mut self, line: String) {
         self.remember_command_line();
         self.feed.command_begins();
         self.typed.clear();
         let _ = self.recorder.take();
-        // Where readline's prompt doesn't reach the terminal (`exec 2>file`), neither does its drawing of the line.
+        // If readline's prompt doesn't reach the terminal (`exec 2>file`), its drawing of the line doesn't either.
         let is_drawn = self.prompt_marked || self.drawn.is_seen;
         self.current = Some(Current::new(line, is_drawn && !self.plain, self.verbose));
         self.phase = Phase::Sent { since: Instant::now() };
     }
 
-    /// The command runs: the keys are its own from here on.
+    /// Notes that the command runs: from now on the keys are its own.
     pub(super) fn command_started(&mut self) {
         if let Some(current) = &mut self.current {
             current.echo.close();
@@ -328,8 +327,8 @@ impl Pump {
         }
     }
 
-    /// Keeps the keys until the command has the terminal, where it would be wrong to pass them on before: fish's own
-    /// modes would garble them, and a shell that is about to start a program swallows Ctrl-C.
+    /// Holds the keys until the command has the terminal if passing them on earlier would be wrong: fish's own modes would garble
+    /// them, and a shell that is about to start a program swallows Ctrl-C. Returns whether they are held.
     fn wait_for_hand_over(&mut self) -> bool {
         let is_garbled = self.is_fish() && self.feed.holds_keys() && self.is_raw();
         let early = is_garbled || self.feed.holds_interrupt() && self.is_shell_in_front();
@@ -341,7 +340,7 @@ impl Pump {
         early
     }
 
-    /// Looks whether the shell has handed its terminal over.
+    /// Checks whether the shell has handed its terminal over.
     pub(super) fn look_for_hand_over(&mut self, looks_left: u32) {
         self.hand_over_look = None;
         if self.pressed.is_some() {
@@ -357,14 +356,14 @@ impl Pump {
             0 => return self.keys_to_command(),
             _ if self.is_fish() && self.is_raw() => looks_left - 1,
             _ if self.is_fish() && !self.feed.holds_interrupt() => return self.keys_to_command(),
-            // The other programs of a pipeline may end a moment later: this look is the last.
+            // The other programs of a pipeline may end a moment later: this check is the last.
             _ if !self.is_shell_in_front() => 0,
             _ => HAND_OVER_LOOKS.min(looks_left - 1),
         };
         self.hand_over_look = Some((Instant::now() + HAND_OVER_LOOK, left));
     }
 
-    /// Takes a Ctrl-C that comes in the instant in which a command starts.
+    /// Handles a Ctrl-C that arrives at the moment when a command starts.
     pub(super) fn note_interrupt(&mut self, keys: &[u8]) {
         let starting = matches!(self.phase, Phase::Running { recording: true, .. })
             && self.feed.whom() == KeysTo::Shell
@@ -386,7 +385,7 @@ impl Pump {
         (!self.modes.alternate_screen()).then(|| all[start..].to_vec())
     }
 
-    /// Looks which program has the terminal.
+    /// Checks which program has the terminal.
     pub(super) fn look_at_foreground(&mut self, now: Instant) {
         let (master, shell) = (&self.shell.master, self.shell.child.id());
         let seen = self.around.look(now, || {
@@ -398,7 +397,7 @@ impl Pump {
         self.flush_output();
     }
 
-    /// Returns whether the terminal still belongs to the shell, or to its copy that hasn't become the program yet: both
+    /// Returns whether the terminal still belongs to the shell, or to its forked copy that hasn't become the program yet: both
     /// swallow Ctrl-C. For a builtin and a subshell that doesn't change.
     pub(super) fn is_shell_in_front(&self) -> bool {
         let Ok(leader) = nix::unistd::tcgetpgrp(&self.shell.master) else { return false };
@@ -413,14 +412,14 @@ impl Pump {
 
     fn keys_to_command(&mut self) {
         if self.feed.holds_keys() {
-            // The person saw these keys when typing them, or will when they are read: the line discipline must not
-            // draw them once more.
+            // The person saw these keys when typing them, or will see them when they are read: the line discipline must not echo
+            // them once more.
             self.type_ahead_silently();
         }
         self.feed.keys_to(KeysTo::Shell);
     }
 
-    /// Keys were sent to the command: the terminal may echo them.
+    /// Notes keys that were sent to the command: the terminal may echo them.
     pub(super) fn note_typed(&mut self, keys: &[u8]) {
         if matches!(self.phase, Phase::Running { recording: true, .. })
             && let Ok(modes) = termios::tcgetattr(&self.shell.master)
@@ -454,21 +453,21 @@ impl Pump {
                 }
             }
             self.feed.to_shell.extend_from_slice(&pending[written..]);
-            // The line discipline takes the keys in a thread of the kernel's own; poll waits until it has.
+            // The line discipline processes the keys in a thread of the kernel; poll waits until that is done.
             let _ = poll(&mut [PollFd::new(slave.as_fd(), PollFlags::POLLIN)], PollTimeout::ZERO);
-            // A builtin that has taken our hooks away may have ended meanwhile: then these are readline's modes.
+            // A builtin that has removed our hooks may have ended meanwhile: then these are readline's modes.
             if termios::tcgetattr(&slave).is_ok_and(|now| now.local_flags == silent.local_flags) {
                 let _ = termios::tcsetattr(&slave, SetArg::TCSANOW, &modes);
             }
         }
     }
 
-    /// The shell's hooks are done and it waits for us: fetch the keys that nobody has read, then let it go on. If it prints
-    /// nothing more (`quiet`) and nothing is asked of it, the line is over: our prompt is drawn while readline starts, and a
-    /// line that comes sooner waits for it.
+    /// The shell's hooks are done and it waits for us: fetches the unread keys, then lets it go on. If it prints nothing more
+    /// (`quiet`) and nothing is asked of it, the line is over: our prompt is drawn while readline starts, and a line that arrives
+    /// sooner waits for it.
     fn prompt_reached(&mut self, quiet: bool, own_rows: Option<usize>) {
         self.drawn = Drawn::of(own_rows);
-        // A prompt that readline draws anew, because of Ctrl-C, isn't the end of a line.
+        // A prompt that readline redraws because of Ctrl-C isn't the end of a line.
         let first = matches!(self.phase, Phase::Starting | Phase::Prompting { first: true, .. });
         if self.feed.whom() == KeysTo::Shell {
             self.feed.keys_to(KeysTo::Hold);
@@ -486,28 +485,28 @@ impl Pump {
         go_on.push(b'\n');
         self.prompt_mark_late = false;
         self.phase = Phase::Prompting { since: Instant::now(), first };
-        // The loop is notified first: nothing that waits for the prompt waits for the shell to wake.
+        // The loop is notified first, so that the prompt doesn't have to wait for the shell to wake.
         if quiet && go_on == b"\n" && self.pressed.is_none() && !self.plain {
             self.finish();
         }
         let _ = self.shell.channels.acknowledge.write_all(&go_on);
     }
 
-    /// Switches off what a program has left on.
+    /// Switches off the modes that a program has left on.
     pub(super) fn reset_modes(&mut self) {
         if self.modes.stopped_focus() {
             self.around.stopped_watching();
         }
         let reset = self.modes.reset();
         if let Some(current) = &mut self.current {
-            // The end of an alternate screen, for one, moves the cursor back to where it was before.
+            // Leaving the alternate screen, for example, moves the cursor back to its earlier position.
             current.first_column &= reset.is_empty();
         }
         self.out.extend_from_slice(reset.as_bytes());
         self.leave_to_tap(reset.as_bytes());
     }
 
-    /// Readline reads, or should by now: the line before is over, and what waits is handed over.
+    /// Readline reads, or should by now: ends the previous line and hands over the request that waits.
     pub(super) fn readline_reads(&mut self) {
         let first = matches!(self.phase, Phase::Prompting { first: true, .. });
         let above = self.drawn.above();
@@ -522,15 +521,15 @@ impl Pump {
             self.tell(Event::Ready);
         }
         if self.pressed.is_some() {
-            // The key has run a command, or was interrupted: then nothing else gives the line back.
+            // The key has run a command, or was interrupted: then nothing else returns the line.
             return self.release();
         }
         self.hand_over_waiting();
     }
 
-    /// The shell's line editor gets Ctrl-C. The keys wait, unless a trap takes its time.
+    /// Sends Ctrl-C to the shell's line editor. The keys wait, unless a trap takes its time.
     pub(super) fn interrupt(&mut self) {
-        // fish forgets its line alone. A handler runs at the signal, as the key is none for it.
+        // fish clears its line itself. A handler runs at the signal, because fish doesn't treat it as a key.
         if self.is_fish() {
             self.shell.child.interrupt();
             return self.tell(Event::Incomplete);
@@ -544,20 +543,20 @@ impl Pump {
         self.look_at_interrupted(INTERRUPT_LOOKS);
     }
 
-    /// Sends Ctrl-C once the shell waits for keys, and looks what becomes of it. One that comes while the line editor is still on
-    /// its way there is only heeded at the next key, or sets another status.
+    /// Sends Ctrl-C once the shell waits for keys, and checks the effect. If it arrives before the line editor waits, it is only
+    /// heeded at the next key, or sets another status.
     fn look_at_interrupted(&mut self, looks_left: u32) {
         let place = format!("/proc/{}", self.shell.child.id());
         let waits = sleeps(&place);
         let is_reading = waits && (self.plain || self.is_raw() && self.is_shell_in_front());
         let Some(interrupt) = self.current.as_mut().and_then(|current| current.interrupt.as_mut()) else { return };
-        // bash may have passed over the one before.
+        // bash may have ignored the previous one.
         let sends = is_reading && (!interrupt.is_sent || self.options.dialect == Dialect::Bash && !self.plain);
         interrupt.is_sent |= sends;
         if sends {
             interrupt.sleeps = times_slept(&place);
         } else if is_reading && self.options.dialect == Dialect::Zsh && times_slept(&place) > interrupt.sleeps {
-            // It has had Ctrl-C, and only its trap has run.
+            // zsh has had Ctrl-C, and only its trap has run.
             interrupt.passed_over += 1;
         }
         let is_sent = interrupt.is_sent;
@@ -573,15 +572,15 @@ impl Pump {
             self.feed.to_shell.push(3);
         }
         if is_sent && !self.plain && !self.is_raw() && self.feed.whom() != KeysTo::Shell {
-            // A trap runs, and may read keys.
+            // A trap is running, and may read keys.
             self.keys_to_command();
         }
         let wait = if is_sent { INTERRUPT_LOOK } else { LISTENING_LOOK };
         self.hand_over_look = Some((Instant::now() + wait, looks_left - u32::from(is_reading && looks_left > 0)));
     }
 
-    /// The shell's own line editor presses a key. What is typed meanwhile is for a program that the key starts, but not
-    /// where it is done in no time.
+    /// Makes the shell's own line editor press a key. Keys typed meanwhile are for a program that the key starts, unless it
+    /// finishes at once.
     pub(super) fn press(&mut self, pressed: Pressed) {
         self.pressed = Some(pressed);
         self.feed.command_begins();
@@ -590,11 +589,11 @@ impl Pump {
         self.hand_over_look = Some((Instant::now() + PRESSED_LOOK, 0));
     }
 
-    /// A key has the shell run a line, which counts as one that the person has entered.
+    /// A key makes the shell run a line, which counts as one that the person has entered.
     fn line_of_key_starts(&mut self, newest: Option<(String, bool)>) {
         let Some(pressed) = self.pressed.take_if(|_| self.current.is_none()) else { return };
         if let Some(line) = newest.and_then(|(line, is_new)| pressed.line(line, is_new)) {
-            // zsh draws the prompt by itself, readline one row without it, and fish's drawings aren't shown.
+            // zsh draws the prompt itself, readline draws one row without it, and fish's drawings aren't shown.
             let rows = match self.options.dialect {
                 Dialect::Zsh => None,
                 Dialect::Bash => Some(1),
@@ -610,16 +609,16 @@ impl Pump {
         self.pressed = Some(pressed);
     }
 
-    /// The shell's own line editor gives back the line of a key: its number, the cursor, the text.
+    /// The shell's own line editor returns the line of a key: its number, the cursor, the text.
     pub(super) fn line_released(&mut self, body: &str) {
-        // The shell has marked prompts of its line editor before this: they don't say that it reads now.
+        // The shell has marked prompts of its line editor before this report: they don't mean that it reads now.
         self.read_output_so_far();
         let mut fields = body.splitn(3, '\n');
         let (id, point) = (fields.next().and_then(|id| id.parse().ok()), fields.next());
         let ended = self.pressed.take_if(|pressed| Some(pressed.id) == id);
         let is_expected = ended.is_some();
         if is_expected {
-            // A line that the key has run may have changed the names: they come with the next one.
+            // A line that the key has run may have changed the names: they are fetched with the next one.
             self.want_names |= self.current.is_some();
             self.finish();
             self.hand_over_look = None;
@@ -628,24 +627,24 @@ impl Pump {
             }
             self.fetch_unread_keys();
         }
-        // Only now may readline read: it would take those keys for a line of its own.
+        // Readline may read only now: it would treat those keys as a line of its own.
         let _ = self.shell.channels.acknowledge.write_all(b"\n");
         self.release_acknowledged = true;
         if !is_expected {
             return;
         }
-        // Readline draws its prompt once more, which is dropped.
+        // Readline draws its prompt once more; that drawing is dropped.
         self.phase = Phase::Completing { answered: true };
         self.reset_modes();
         self.flush_output();
         let cwd = std::fs::read_link(format!("/proc/{}/cwd", self.shell.child.id())).ok();
         let point = point.and_then(|point| point.parse().ok()).unwrap_or(usize::MAX);
-        // The line editors of others draw lines of several rows.
+        // The line editors of the other shells draw lines of several rows.
         let rows = ended.filter(|_| self.options.dialect == Dialect::Bash).map_or(0, |it| it.rows_printed());
         self.tell(Event::Line { text: fields.next().unwrap_or_default().to_owned(), point, rows, cwd });
     }
 
-    /// Tells how the line that was handed over ended.
+    /// Reports how the line that was handed over ended.
     fn finish(&mut self) {
         let Some(current) = self.current.take() else { return };
         if self.feed.whom() == KeysTo::Shell {
@@ -678,8 +677,8 @@ impl Pump {
         self.tell(Event::Finished { outcome, first_column });
     }
 
-    /// Marks output that didn't end its last line, and leaves the cursor at the start of a line either way: the mark,
-    /// then blanks to the edge, which wrap only where the line wasn't empty.
+    /// Marks output that didn't end its last line, and leaves the cursor at the start of a line in any case: the mark, then
+    /// blanks to the edge, which wrap only if the line wasn't empty.
     fn close_open_line(&mut self) {
         let columns = sys::window_size(std::io::stdout().as_fd()).map_or(0, |size| size.columns);
         if columns < 2 {
@@ -692,7 +691,7 @@ impl Pump {
         self.out.extend_from_slice(b"\r\x1b[K");
     }
 
-    /// The completion's answer is here; what readline still draws is dropped until its prompt is there again.
+    /// Ends the wait for a completion's answer; anything that readline still draws is dropped until its prompt appears again.
     pub(super) fn completion_done(&mut self) {
         if let Phase::Completing { answered } = &mut self.phase {
             *answered = true;
@@ -707,7 +706,7 @@ impl Pump {
         )
     }
 
-    /// Takes back the keys that were sent to the shell's terminal and that haven't been read. The shell waits meanwhile.
+    /// Takes back the unread keys that were sent to the shell's terminal. The shell waits meanwhile.
     pub(super) fn fetch_unread_keys(&mut self) {
         let is_released = self.pressed.as_mut().is_some_and(|pressed| std::mem::take(&mut pressed.is_released));
         if self.feed.forwarded || is_released || !self.feed.to_shell.is_empty() {
@@ -722,7 +721,7 @@ impl Pump {
         }
     }
 
-    /// Takes the keys that lie unread in the shell's terminal, half lines too.
+    /// Reads the keys that are unread in the shell's terminal, including half lines.
     pub(super) fn read_unread_keys(&self) -> Vec<u8> {
         let mut unread = Vec::new();
         let Ok(slave) = self.open_slave() else { return unread };

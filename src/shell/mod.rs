@@ -1,9 +1,9 @@
 //! The backing shell: one persistent interactive shell in one PTY for the whole session.
 //!
-//! A line is handed over by a private key sequence that makes the shell load it from a file (`spawn`, the
-//! integration in `config/shell/`); markers in the output, each with a nonce, say what happens (`scan`). One thread
-//! (`pump`) carries bytes between the person's terminal, the line editor's own PTY and the shell's; `keyboard` is the part
-//! of that for a terminal without a shell. Knows nothing of routes, models or settings.
+//! A line is handed over by a private key sequence that makes the shell load it from a file (`spawn`, the integration in
+//! `config/shell/`); markers in the output, each with a nonce, report what happens (`scan`). One thread (`pump`) carries bytes
+//! between the person's terminal, the line editor's own PTY and the shell's; `keyboard` does that for a terminal without a shell.
+//! Knows nothing of routes, models or settings.
 
 mod around;
 mod bytes;

@@ -1,27 +1,27 @@
-//! The shell's present activity, and the line that it was handed. Pure.
+//! The shell's current activity, and the line that was handed to it. Pure.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use super::bytes::drawing::{Echo, OwnLines};
 
-/// The shell's present activity.
+/// The shell's current activity.
 #[derive(Debug)]
 pub enum Phase {
     /// Reads its start-up files.
     Starting,
-    /// Its hooks are done; readline is about to read. What is printed now (job notices) still belongs above the prompt.
+    /// Its hooks are done; readline is about to read. Output printed now (job notices) still belongs above the prompt.
     Prompting {
-        /// Since when.
+        /// Time when this began.
         since: Instant,
-        /// True if the shell has read its start-up files just now.
+        /// `true` if the shell has just read its start-up files.
         first: bool,
     },
     /// Readline reads: a line can be handed over.
     Reading,
-    /// Readline completes for us; what it draws is dropped.
+    /// Readline completes for us; its drawing is dropped.
     Completing {
-        /// True if the answer is here; readline then draws its prompt once more.
+        /// `true` if the answer has arrived; readline then draws its prompt once more.
         answered: bool,
     },
     /// A line was handed over and hasn't started.
@@ -31,9 +31,9 @@ pub enum Phase {
     },
     /// A command runs, or the hooks after it.
     Running {
-        /// Time to look whether the shell was replaced.
+        /// Time to check whether the shell was replaced.
         look_at: Option<Instant>,
-        /// True if its output is still recorded.
+        /// `true` if its output is still recorded.
         recording: bool,
     },
 }
@@ -43,21 +43,21 @@ pub enum Phase {
 pub struct Current {
     pub(super) line: String,
     pub(super) started: Instant,
-    /// Time and manner of its end, once the shell has said.
+    /// Duration and status at its end, once the shell has reported them.
     pub(super) ended: Option<(Duration, i32)>,
     pub(super) cwd: Option<PathBuf>,
     pub(super) environment: String,
     /// Readline's own drawing of the line.
     pub(super) echo: Echo,
-    /// The shell prints the lines that it reads, or may from now on.
+    /// Our own lines in the output, if the shell prints the lines that it reads, or may from now on.
     pub(super) verbose: Option<OwnLines>,
-    /// True if the shell asked for more lines.
+    /// `true` if the shell asked for more lines.
     pub(super) incomplete: bool,
-    /// The state of a Ctrl-C in the place of a line.
+    /// The state of a Ctrl-C that was sent instead of a line.
     pub(super) interrupt: Option<Interrupt>,
-    /// True if the last byte shown wasn't a line feed.
+    /// `true` if the last byte shown wasn't a line feed.
     pub(super) open_line: bool,
-    /// True if the cursor is certainly in the first column.
+    /// `true` if the cursor is certainly in the first column.
     pub(super) first_column: bool,
 }
 
@@ -65,21 +65,21 @@ pub struct Current {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Interrupt {
     pub(super) is_sent: bool,
-    /// Number of times that the shell had gone to sleep when it was sent.
+    /// Number of times that the shell had gone to sleep when Ctrl-C was sent.
     pub(super) sleeps: u64,
-    /// Number of looks at which the shell had woken since, and waited for a line again.
+    /// Number of checks at which the shell had woken since, and waited for a line again.
     pub(super) passed_over: u32,
-    /// True if anything came but its drawing.
+    /// `true` if anything but its drawing was printed.
     pub(super) has_shown: bool,
 }
 
-/// A prompt that the shell draws itself, and what it prints above it: neither is shown before the prompt is whole.
+/// A prompt that the shell draws itself, and the output above it: neither is shown before the prompt is complete.
 #[derive(Debug, Default)]
 pub(super) struct Drawn {
     bytes: Vec<u8>,
-    /// The number of rows above the last one; `None` where the prompt is ours.
+    /// The number of rows above the last one; `None` if the prompt is ours.
     rows: Option<usize>,
-    /// True if it has reached the terminal.
+    /// `true` if it has reached the terminal.
     pub(super) is_seen: bool,
 }
 
@@ -88,7 +88,7 @@ impl Drawn {
         Self { rows, ..Self::default() }
     }
 
-    /// Keeps bytes back; `false` where the prompt is ours.
+    /// Holds bytes back; returns `false` if the prompt is ours.
     pub(super) fn note(&mut self, bytes: &[u8]) -> bool {
         if self.rows.is_some() {
             self.bytes.extend_from_slice(bytes);
@@ -96,7 +96,7 @@ impl Drawn {
         self.rows.is_some()
     }
 
-    /// The prompt is whole: the rows above it.
+    /// Returns the rows above the prompt, which is complete.
     pub(super) fn above(&mut self) -> Vec<u8> {
         let mut bytes = std::mem::take(&mut self.bytes);
         self.is_seen |= !bytes.is_empty();
@@ -113,7 +113,7 @@ impl Current {
     }
 
     pub(super) fn new(line: String, has_echo: bool, is_verbose: bool) -> Self {
-        // `set -v` counts from the next line that the shell reads, which is one of ours.
+        // `set -v` takes effect at the next line that the shell reads, which is one of ours.
         let verbose = (is_verbose || line.contains("set ")).then(OwnLines::default);
         Self {
             line,

@@ -34,24 +34,24 @@ use crate::shell::keys::pressed::Pressed;
 use crate::shell::lookup::names;
 
 /// Four reads of a PTY, each of at most 4,095 bytes, are gathered into one write. With room for a few bytes more, a fifth read
-/// would fetch just these, and whatever shows the write would read them apart, too.
+/// would fetch only those, and the program that displays the output would read them separately, too.
 const OUTPUT_BYTES_GATHERED: usize = 4 * 4095;
-/// A read of less than this has taken everything: a full one gives nearly 4 KiB.
+/// A read shorter than this has emptied the PTY: a full one returns nearly 4 KiB.
 const SHORT_READ_BYTES: usize = 2 * 1024;
 /// A PTY holds some 64 KiB of unread bytes: 16 reads of 16 KiB are more than that.
 const READS_SO_FAR_MAX: usize = 16;
 /// Time for which the start of a possible marker is held back.
 const HELD_OUTPUT: Duration = Duration::from_millis(8);
-/// Time that the loop may take to notice that the session is over.
+/// Time in which the loop must notice that the session is over.
 const CLOSE_WAIT: Duration = Duration::from_secs(5);
-/// Time that the shell may take to mark that a line has started or that it reads again, before we go on all the same:
-/// long on a busy machine, short where the mark before didn't come either (`exec 2>file`).
+/// Time in which the shell must mark that a line has started or that it reads again, before we go on without the mark: long for a
+/// busy machine, short if the previous mark was missing too (`exec 2>file`).
 const MARK_WAIT: Duration = Duration::from_secs(1);
 const MISSING_MARK_WAIT: Duration = Duration::from_millis(50);
-/// A report longer than this is dropped: names of a sane session take a few 10 KiB.
+/// Limit on a report, beyond which it is dropped: the names of a sane session take a few 10 KiB.
 const REPORT_BYTES_MAX: usize = 4 * 1024 * 1024;
-/// Time for which a report that is being written is left alone. The shell writes each name by itself, and waking for
-/// each would cost both sides more than the report.
+/// Time for which a report that is being written is left alone. The shell writes each name separately, and waking for each would
+/// cost both sides more than the report.
 const REPORT_WAIT: Duration = Duration::from_millis(10);
 
 /// A request of the prompt's loop to the pump.
@@ -118,63 +118,63 @@ pub struct Pump {
     pub(super) scanner: Scanner,
     pub(super) modes: Modes,
     pub(super) recorder: Recorder,
-    /// The terminal's echo of keys that a command gets.
+    /// The terminal's echo of keys that are sent to a command.
     pub(super) typed: TypedEcho,
     pub(super) options: Options,
     /// Output gathered for one write.
     pub(super) out: Vec<u8>,
-    /// Sees what commands print, once the terminal has it.
+    /// Gets the output of commands, once the terminal has it.
     pub(super) tap: Option<Box<dyn Tap>>,
-    /// Bytes that it hasn't seen yet.
+    /// Bytes that the tap hasn't seen yet.
     pub(super) untapped: Vec<u8>,
     report: Vec<u8>,
-    /// Until when a report that is being written is left alone.
+    /// Time until which a report that is being written is left alone.
     pub(super) report_after: Option<Instant>,
-    /// The bytes read last from the shell's terminal; reused, because it is large.
+    /// Buffer for reads from the shell's terminal; reused, because it is large.
     buffer: Vec<u8>,
-    /// True if names are wanted with the next prompt.
+    /// `true` if names are wanted with the next prompt.
     pub(super) want_names: bool,
     scanner_deadline: Option<Instant>,
-    /// The completion that is waited for: its number, and who waits.
+    /// The pending completion: its number, and the receiver of its answer.
     pub(super) completion: Option<(u64, Sender<Vec<String>>)>,
     completions: u64,
-    /// The key that the shell's own line editor is pressing.
+    /// The key that the shell's own line editor presses.
     pub(super) pressed: Option<Pressed>,
-    /// True if the shell was let go on after such a key since its line editor read last.
+    /// `true` if the shell was let go on after such a key since its line editor last read.
     pub(super) release_acknowledged: bool,
     /// Number of events that were sent.
     sent_events: u64,
     /// The request that waits until readline reads.
     waiting: Option<Command>,
-    /// The nonce of the line handed over last, until the scanner has it.
+    /// The nonce of the last line handed over, until the scanner has it.
     pub(super) next_nonce: Option<String>,
     ended: bool,
-    /// The loop has ended the session.
+    /// `true` if the loop has ended the session.
     closed: bool,
-    /// The shell's command line when it started, to notice that it was replaced by `exec`.
+    /// The shell's command line at its start, to notice when `exec` replaces the shell.
     pub(super) command_line: Vec<u8>,
     pub(super) replaced: bool,
-    /// True if readline's last prompt reached the terminal.
+    /// `true` if readline's last prompt reached the terminal.
     pub(super) prompt_marked: bool,
-    /// True if that mark may still come, now that it was given up.
+    /// `true` if that mark may still arrive although we stopped waiting for it.
     pub(super) prompt_mark_late: bool,
     /// The reports to the terminal.
     pub(super) around: Around,
-    /// True if the shell prints the lines that it reads.
+    /// `true` if the shell prints the lines that it reads.
     pub(super) verbose: bool,
-    /// True if the shell reads lines without its line editor.
+    /// `true` if the shell reads lines without its line editor.
     pub(super) plain: bool,
-    /// True if the last line's start was marked.
+    /// `true` if the last line's start was marked.
     pub(super) start_marked: bool,
-    /// State of a prompt of the shell's that isn't ours.
+    /// The state of a shell's prompt that isn't ours.
     pub(super) lost: Lost,
     /// A prompt that the shell draws itself.
     pub(super) drawn: Drawn,
-    /// Time to look whether the editor has overheard keys, and how many looks are left.
+    /// Time of the next check whether the editor has missed keys, and the number of checks left.
     overheard_look: Option<(Instant, u32)>,
-    /// Time to look again whether fish has handed its terminal over, and how many looks are left.
+    /// Time of the next check whether fish has handed its terminal over, and the number of checks left.
     pub(super) hand_over_look: Option<(Instant, u32)>,
-    /// Time when all of the start has been done, some time after the first prompt.
+    /// Time by which all work of the start is done, some time after the first prompt.
     pub(super) started: Option<Instant>,
 }
 
@@ -250,7 +250,7 @@ impl Pump {
         })
     }
 
-    /// Carries bytes until the shell has ended, the terminal has gone or the session is closed.
+    /// Carries bytes until the shell has ended, the terminal has disappeared or the session is closed.
     pub(super) fn run(&mut self, commands: &Receiver<Command>, wake: &PipeReader) {
         while !self.ended {
             let ready = self.wait(wake);
@@ -279,13 +279,13 @@ impl Pump {
         self.await_close(commands);
     }
 
-    /// Keeps the editor's terminal open, and the editor awake, until the loop has seen the end: an editor whose
-    /// terminal has gone would read its end of file for ever. A loop that doesn't come back in time is ended.
+    /// Holds the editor's terminal open, and the editor awake, until the loop has seen the end: an editor whose terminal has
+    /// disappeared would read its end of file for ever. If the loop doesn't return in time, the process is ended.
     fn await_close(&mut self, commands: &Receiver<Command>) {
         let until = Instant::now() + CLOSE_WAIT;
         while !self.closed {
             self.feed.end_editor();
-            // What the terminal answered, then the keys.
+            // The terminal's answers, then the keys.
             (0..2).for_each(|_| self.feed.give_editor(usize::MAX, |piece| write_some(&self.editor, piece)));
             match commands.recv_timeout(until.saturating_duration_since(Instant::now())) {
                 Ok(Command::KeysTo { whom, .. }) => self.feed.keys_to(whom),
@@ -297,7 +297,7 @@ impl Pump {
         }
     }
 
-    /// Waits for something to do. The answer: keys, output, a command, a signal, a report.
+    /// Waits for something to do. The result: keys, output, a command, a signal, a report.
     fn wait(&mut self, wake: &PipeReader) -> [bool; 5] {
         let timeout = match self.next_deadline() {
             None => PollTimeout::NONE,
@@ -364,11 +364,11 @@ impl Pump {
     }
 
     fn mark_deadline(&self) -> Option<Instant> {
-        // fish marks on the terminal itself: only a fish that hangs doesn't.
+        // fish marks on the terminal itself: the mark is missing only if fish hangs.
         let fish = self.options.dialect == Dialect::Fish;
         let (since, usual) = match &self.phase {
-            // A line that the shell wants more of never starts: it is left by Ctrl-C, which an editor that is only just
-            // starting may not hear.
+            // A line for which the shell wants more lines never starts: it is left by Ctrl-C, which an editor that is only just
+            // starting may not notice.
             Phase::Sent { since } if self.is_incomplete() => return Some(*since + MISSING_MARK_WAIT),
             Phase::Sent { since } => (since, self.start_marked || fish),
             Phase::Prompting { since, .. } => (since, self.prompt_marked || fish),
@@ -391,7 +391,7 @@ impl Pump {
                 self.feed.to_shell.push(3);
                 self.phase = Phase::Sent { since: now };
             }
-            // No start mark: the shell's standard error goes elsewhere, or it is busy. Pass everything on.
+            // No start mark: the shell's standard error goes elsewhere, or it is busy. Everything is passed on.
             Phase::Sent { .. } if mark_missing => {
                 self.start_marked = false;
                 self.command_started();
@@ -419,7 +419,7 @@ impl Pump {
             self.report_after = None;
         }
         if self.started.is_some_and(|at| at <= now) {
-            // What only the start needed is not kept for the days of a session.
+            // Memory that only the start needed is released: a session may last for days.
             self.started = None;
             sys::release_program_pages();
             sys::release_free_memory();
@@ -444,7 +444,7 @@ impl Pump {
                 if whom == KeysTo::Question {
                     self.read_keys_so_far();
                 }
-                // Where the shell's readline waits, the keys would be a line of their own.
+                // If the shell's readline waits, it would treat the keys as a line of its own.
                 let is_busy = matches!(self.phase, Phase::Starting | Phase::Sent { .. } | Phase::Running { .. });
                 self.feed.keys_to(if whom == KeysTo::Shell && !is_busy { KeysTo::Hold } else { whom });
                 if whom == KeysTo::Cancel && self.feed.take_held_interrupt() {
@@ -456,14 +456,14 @@ impl Pump {
             Command::Submit { .. } | Command::EndOfFile | Command::Interrupt | Command::Press { .. } => {
                 match self.phase {
                     Phase::Reading => self.hand_over(command),
-                    // Readline isn't there yet: it gets the line as soon as it is.
+                    // Readline isn't ready yet: it gets the line as soon as it is.
                     _ => self.waiting = Some(command),
                 }
             }
-            // Where the shell can't be asked, the dropped reply is the answer.
+            // If the shell can't be asked, the dropped reply is the answer.
             Command::Ask { .. } | Command::DrawPrompt { .. } => match self.phase {
                 Phase::Reading => self.hand_over(command),
-                // The prompt is drawn a moment before the shell's editor reads, the answer to a completion is there too.
+                // The prompt is drawn a moment before the shell's editor reads; the same is true of the answer to a completion.
                 Phase::Prompting { .. } | Phase::Completing { answered: true } if self.waiting.is_none() => {
                     self.waiting = Some(command);
                 }
@@ -473,7 +473,7 @@ impl Pump {
                 self.waiting.take_if(|waiting| matches!(waiting, Command::Ask { .. } | Command::DrawPrompt { .. }));
                 if self.completion.take().is_some() && matches!(self.phase, Phase::Completing { .. }) {
                     self.feed.to_shell.push(3);
-                    // Interrupted, zsh and fish draw their prompt again but may owe us the answer.
+                    // After an interrupt, zsh and fish draw their prompt again but may still owe us the answer.
                     if self.options.dialect != Dialect::Bash {
                         self.completion_done();
                     }
@@ -499,7 +499,7 @@ impl Pump {
     fn hand_over(&mut self, command: Command) {
         match command {
             Command::Submit { line, .. } if self.plain => {
-                // No private key works there, so the nonce stays; and anything may happen to the names.
+                // No private key works without the line editor, so the nonce stays; and the names may change in any way.
                 self.want_names = true;
                 self.line_sent(line.clone());
                 self.type_plain_line(&line);
@@ -521,7 +521,7 @@ impl Pump {
                     self.ask_shell(&fields, reply);
                 }
             }
-            // No completion is asked for at the letter `p`.
+            // A completion is never requested with the letter `p`.
             Command::DrawPrompt { reply } => self.ask_shell("\0p\0", reply),
             Command::Press { id, record, prompt } if self.write_request(record.as_bytes()).is_ok() => {
                 self.press(Pressed::new(id, &prompt));
@@ -537,7 +537,7 @@ impl Pump {
         }
     }
 
-    /// Asks the shell for a value that needs no line, by its report.
+    /// Asks the shell for a value without running a line, by its report.
     fn ask_shell(&mut self, what: &str, reply: Sender<Vec<String>>) {
         self.completions += 1;
         let id = self.completions;
@@ -571,7 +571,7 @@ impl Pump {
         }
     }
 
-    /// Takes the keys that the terminal holds already: what was typed before a question doesn't answer it.
+    /// Takes the keys that are already in the terminal: keys typed before a question don't answer it.
     fn read_keys_so_far(&mut self) {
         while !self.ended && self.feed.has_room() && is_readable(&self.terminal) {
             self.read_keys();
@@ -585,7 +585,7 @@ impl Pump {
         while filled < buffer.len() {
             match nix::unistd::read(&self.shell.master, &mut buffer[filled..]) {
                 Ok(0) => gone = true,
-                // A short read has emptied the terminal; asking once more would only cost time.
+                // A short read has emptied the terminal; another attempt would only cost time.
                 Ok(count) => {
                     filled += count;
                     if count >= SHORT_READ_BYTES {
@@ -610,8 +610,8 @@ impl Pump {
         }
     }
 
-    /// Reads what the shell has written so far; to poll makes the kernel carry over what was written last. A job in the
-    /// background may go on writing, so that the reads are counted.
+    /// Reads the shell's output so far; polling makes the kernel transfer the last written bytes. A background job may go on
+    /// writing, so the number of reads is limited.
     pub(super) fn read_output_so_far(&mut self) {
         for _ in 0..READS_SO_FAR_MAX {
             let readable = poll(&mut [PollFd::new(self.shell.master.as_fd(), PollFlags::POLLIN)], PollTimeout::ZERO);
@@ -662,7 +662,7 @@ impl Pump {
         }
     }
 
-    /// Makes an editor that sleeps before unread keys read them, by a key that means nothing to it.
+    /// Makes an editor that sleeps although it has unread keys read them, with a key that means nothing to it.
     fn look_for_overheard(&mut self, now: Instant, looks_left: u32) {
         let looks_left = nudge_overhearing(&self.editor, &self.feed, looks_left);
         self.overheard_look = (looks_left > 0).then(|| (now + OVERHEARD_LOOK, looks_left));
@@ -683,7 +683,7 @@ impl Pump {
         }
     }
 
-    /// Leaves the report alone until the shell has had time to write it whole.
+    /// Leaves the report alone until the shell has had time to write it completely.
     pub(super) fn await_report(&mut self) {
         self.report_after = Some(Instant::now() + REPORT_WAIT);
     }
@@ -697,8 +697,8 @@ impl Pump {
                 self.tell(Event::Names(Box::new(names), path));
             }
             b"found" => self.prompt_found(body),
-            // fish reads keys only after it has done all that the key has left to it. It draws its line several times meanwhile,
-            // without our prompt.
+            // fish reads keys only after it has done all the work that the key has queued. Meanwhile it draws its line several
+            // times, without our prompt.
             b"later" => {
                 self.read_output_so_far();
                 if let Some(pressed) = &mut self.pressed {
@@ -706,7 +706,7 @@ impl Pump {
                     pressed.draws_unseen = true;
                     self.release();
                 }
-                // Only now may it draw on.
+                // Only now may it continue drawing.
                 let _ = self.shell.channels.acknowledge.write_all(b"\n");
                 self.release_acknowledged = true;
             }
@@ -752,9 +752,9 @@ impl Pump {
         }
     }
 
-    /// The shell has been stopped. It has to go on, since it leads its session: nobody else would continue it.
+    /// Continues a shell that has been stopped: it leads its session, so no other process would continue it.
     fn shell_stopped(&mut self) {
-        // The mark of the line's start.
+        // The mark of the line's start may be in the output.
         self.read_output_so_far();
         if matches!(self.phase, Phase::Running { .. }) {
             self.show(b"a shell in ReedClaw can't be suspended; `exit` leaves it\r\n");
@@ -763,7 +763,7 @@ impl Pump {
         self.shell.child.go_on();
     }
 
-    /// The shell may have ended: shows what it still had to say, then tells.
+    /// Handles the shell's end: shows its remaining output, then reports the end.
     fn shell_ended(&mut self) {
         let Some(status) = self.shell.child.try_wait() else { return };
         let mut buffer = [0; 4096];
@@ -786,7 +786,7 @@ impl Pump {
         }
     }
 
-    /// Sends an event, and wakes the editor where it would otherwise not look.
+    /// Sends an event, and wakes the editor if it wouldn't notice it otherwise.
     pub(super) fn tell(&mut self, event: Event) {
         self.sent_events += 1;
         let quiet = matches!(event, Event::Cancel | Event::Keys(..));

@@ -1,8 +1,8 @@
-//! A prompt of the shell's that isn't ours: a command has taken our hooks and markers away (`PROMPT_COMMAND=(…); PS1=…`), and the
-//! shell waits for a line that never comes. It is known by the place in the program where the shell waits, which
-//! is that of each prompt of its and no other (`read -e` waits deeper in the stack). A private key puts the hooks back; zsh does so
-//! by itself, if it still can. Where that fails, in fish, and in another shell of the kind that has taken the shell's place (`exec
-//! zsh`), a line that is typed at the prompt has the shell read the integration anew.
+//! A shell's prompt that isn't ours: a command has removed our hooks and markers (`PROMPT_COMMAND=(…); PS1=…`), and the shell
+//! waits for a line that never comes. The prompt is recognised by the place in the program at which the shell waits, which is the
+//! same at each of its prompts and at nothing else (`read -e` waits deeper in the stack). A private key restores the hooks; zsh
+//! does so itself, if it still can. If that fails, in fish, and in another shell of the kind that has replaced the shell (`exec
+//! zsh`), a line typed at the prompt makes the shell read the integration again.
 
 use std::io::Write;
 use std::path::Path;
@@ -18,32 +18,32 @@ use super::pump::Pump;
 use super::spawn::Dialect;
 use crate::shell::keys::editor::sleeps;
 
-/// Time without output after which the shell is checked for waiting at its prompt.
+/// Time without output after which it is checked whether the shell waits at its prompt.
 const PROMPT_LOOK: Duration = Duration::from_millis(20);
-/// Time that the shell may take to put its hooks back: longer, and the session goes on as a plain terminal.
+/// Time in which the shell must restore its hooks; after that, the session continues as a plain terminal.
 const REGAIN_WAIT: Duration = Duration::from_secs(1);
 
-/// Makes bash and zsh say what is at the prompt and put the hooks back; bash begins another prompt for it.
+/// Makes bash and zsh report the prompt's contents and restore the hooks; bash begins another prompt for it.
 const REGAIN_KEYS: &[u8] = b"\x1b[9990~";
-/// Number of looks for the first prompt of another shell in the shell's place: ten seconds.
+/// Number of checks for the first prompt of another shell that has replaced the shell: ten seconds.
 const NEWCOMER_LOOKS: u32 = 500;
 
-/// State of such a prompt.
+/// The state of such a prompt.
 #[derive(Debug, Default)]
 pub(super) struct Lost {
     /// The place where the shell waits at each prompt.
     place: Option<String>,
-    /// The place where fish waited at the last one: it may have waited for something else, but hardly twice for the same.
+    /// The place at which fish waited at the last check: it may have waited for something else, but hardly twice for the same.
     last_place: Option<String>,
-    /// Time to look whether it waits there.
+    /// Time of the next check whether it waits there.
     look_at: Option<Instant>,
-    /// Time until which its hooks should be back.
+    /// Deadline for the return of its hooks.
     until: Option<Instant>,
-    /// True if that was tried since the last prompt of ours.
+    /// `true` if that was tried since the last prompt of ours.
     tried: bool,
-    /// True if the integration was read anew since.
+    /// `true` if the integration was read again since.
     reread: bool,
-    /// Number of looks that are left for the first prompt of another shell in the shell's place.
+    /// Number of checks left for the first prompt of another shell that has replaced the shell.
     newcomer_looks: u32,
 }
 
@@ -52,7 +52,7 @@ impl Lost {
         self.look_at.into_iter().chain(self.until).min()
     }
 
-    /// Returns whether nothing was done about it yet.
+    /// Returns whether no attempt has been made yet.
     pub(super) fn is_new(&self) -> bool {
         !self.tried
     }
@@ -64,10 +64,10 @@ impl Lost {
 }
 
 impl Pump {
-    /// Remembers where the shell waits at its prompt, if it does now.
+    /// Remembers the place at which the shell waits at its prompt, if it waits now.
     pub(super) fn learn_place(&mut self) {
         if self.lost.place.is_none() && self.is_raw() && !self.replaced {
-            // A shell that runs, as fish does while it still draws, is seen at a later line.
+            // A shell that is still running, as fish is while it draws, is examined at a later line.
             let Some(place) = place_of(self.shell.child.id()) else { return };
             let is_sure = !self.is_fish() || Some(&place) == self.lost.last_place.as_ref();
             self.lost.place = is_sure.then(|| place.clone());
@@ -75,7 +75,7 @@ impl Pump {
         }
     }
 
-    /// A command has printed something, which may have been a prompt.
+    /// Notes that a command has printed something, which may have been a prompt.
     pub(super) fn note_output_of_command(&mut self) {
         if self.lost.newcomer_looks > 0 {
             return;
@@ -86,7 +86,7 @@ impl Pump {
         self.lost.look_at = looks.then(|| Instant::now() + PROMPT_LOOK);
     }
 
-    /// Looks whether the shell waits at a prompt that isn't ours, and whether its hooks are back in time.
+    /// Checks whether the shell waits at a prompt that isn't ours, and whether its hooks return in time.
     pub(super) fn look_for_lost_prompt(&mut self, now: Instant) {
         if self.lost.look_at.take_if(|at| *at <= now).is_some() && matches!(self.phase, Phase::Running { .. }) {
             if self.lost.newcomer_looks > 0 {
@@ -108,31 +108,31 @@ impl Pump {
         }
     }
 
-    /// Returns whether a mark means nothing now.
+    /// Returns whether a mark has no meaning now.
     pub(super) fn passes_over(&self, mark: &Mark) -> bool {
         match mark {
-            // The line that has the integration read anew.
+            // The start of the line that makes the shell read the integration again.
             Mark::Started { .. } => self.lost.is_awaited(),
-            // Without its line editor the shell is given all lines at once.
+            // Without its line editor the shell gets all lines at once.
             Mark::Incomplete { .. } => self.plain,
             _ => false,
         }
     }
 
-    /// Puts the hooks back, at a prompt of the shell's.
+    /// Restores the hooks, at a prompt of the shell's.
     pub(super) fn regain(&mut self) {
-        // fish loses its hooks with the functions that they are.
+        // In fish the hooks are functions: once erased, they have to be read again.
         if self.options.dialect != Dialect::Fish || !self.read_anew() {
             self.await_hooks(REGAIN_KEYS);
         }
     }
 
-    /// A prompt of ours is there.
+    /// Notes that a prompt of ours has appeared.
     pub(super) fn prompt_is_ours(&mut self) {
         (self.lost.until, self.lost.tried, self.lost.reread, self.replaced) = (None, false, false, false);
     }
 
-    /// Types what puts the hooks back, and waits for them.
+    /// Types the keys that restore the hooks, and waits for the hooks.
     fn await_hooks(&mut self, keys: &[u8]) {
         self.lost.tried = true;
         self.lost.until = Some(Instant::now() + REGAIN_WAIT);
@@ -146,19 +146,19 @@ impl Pump {
         self.feed.to_shell.extend_from_slice(keys);
     }
 
-    /// Types a line that has the shell read the integration anew, and waits for the hooks; `false` if it can't be written.
+    /// Types a line that makes the shell read the integration again, and waits for the hooks; `false` if it can't be written.
     fn read_anew(&mut self) -> bool {
         let dialect = self.options.dialect;
         let Ok(path) = self.shell.channels.write_for_adopted(dialect, &self.scanner.nonce()) else { return false };
         let word = if dialect == Dialect::Fish { "source" } else { "." };
-        // What was typed before is dropped: it would stand in front.
+        // Keys typed before are dropped: they would precede the line.
         self.await_hooks(format!("\x15 {word} {path}\r").as_bytes());
         self.lost.reread = true;
         true
     }
 
-    /// Looks whether a shell that has taken the shell's place (`exec bash`) has read its files and waits for its first line; then
-    /// it becomes the live shell.
+    /// Checks whether another shell that has replaced the shell (`exec bash`) has read its files and waits for its first line;
+    /// then it becomes the live shell.
     fn look_at_newcomer(&mut self, now: Instant) {
         let place = format!("/proc/{}", self.shell.child.id());
         let reads = self.is_shell_in_front() && self.has_line_editor() && sleeps(&place);
@@ -173,11 +173,11 @@ impl Pump {
         }
     }
 
-    /// Returns whether a line editor has the terminal: it reads keys, and knows Enter from a line feed.
+    /// Returns whether a line editor has the terminal: it reads single keys, and distinguishes Enter from a line feed.
     fn has_line_editor(&self) -> bool {
         let Ok(modes) = termios::tcgetattr(&self.shell.master) else { return false };
         let tells = match self.options.dialect {
-            // It swaps them.
+            // zsh swaps the two.
             Dialect::Zsh => modes.input_flags.contains(InputFlags::INLCR),
             Dialect::Bash | Dialect::Fish => !modes.input_flags.contains(InputFlags::ICRNL),
         };
@@ -193,7 +193,7 @@ impl Pump {
         std::fs::read(format!("/proc/{}/cmdline", self.shell.child.id())).unwrap_or_default()
     }
 
-    /// Time to look whether the shell was replaced: once per command, a while after its start.
+    /// Time to check whether the shell was replaced: once per command, a while after its start.
     pub(super) fn replaced_deadline(&self) -> Option<Instant> {
         match self.phase {
             Phase::Running { look_at: Some(at), .. } => Some(at),
@@ -224,10 +224,10 @@ impl Pump {
         }
     }
 
-    /// The shell says what it has drawn and what was typed at that prompt: the prompt is taken away again, and the keys are
-    /// for ours.
+    /// Handles the shell's report of its drawing and of the keys typed at that prompt: the prompt is erased again, and the keys
+    /// go to ours.
     pub(super) fn prompt_found(&mut self, body: &[u8]) {
-        // What readline has drawn since is dropped.
+        // Anything that readline has drawn since is dropped.
         self.read_output_so_far();
         if self.feed.whom() == KeysTo::Shell {
             self.feed.keys_to(KeysTo::Hold);
@@ -255,16 +255,16 @@ impl Pump {
     }
 }
 
-/// The place where a process waits: the number of the system call, the stack and the address in the program; `None` if it
-/// runs, or the system doesn't say. Source: proc_pid_syscall(5).
+/// The place at which a process waits: the number of the system call, the stack and the address in the program; `None` if it
+/// runs, or the system doesn't report it. Source: proc_pid_syscall(5).
 fn place_of(process: u32) -> Option<String> {
     let text = std::fs::read_to_string(format!("/proc/{process}/syscall")).ok()?;
     let fields: Vec<&str> = text.split_ascii_whitespace().collect();
     (fields.len() == 9).then(|| [fields[0], fields[7], fields[8]].join(" "))
 }
 
-/// Returns whether a command line starts a shell of this kind that reads lines from its terminal: it has neither a
-/// command nor a script.
+/// Returns whether a command line starts a shell of this kind that reads lines from its terminal: it has neither a command nor a
+/// script.
 fn is_interactive(command_line: &[u8], dialect: Dialect) -> bool {
     const WITH_VALUE: [&str; 8] = ["--rcfile", "--init-file", "-o", "+o", "-O", "+O", "-C", "--init-command"];
     let text = String::from_utf8_lossy(command_line);

@@ -1,4 +1,4 @@
-//! The session's side that the prompt's loop holds: hands lines over, waits for what happens.
+//! The session as the prompt's loop sees it: hands lines over, waits for events.
 
 use std::cell::Cell;
 use std::fs::File;
@@ -20,10 +20,10 @@ use crate::base::hex;
 use crate::proto::HumanLine;
 use crate::shell::keys::keyboard::Keyboard;
 
-/// Random bytes are fetched so many at once.
+/// Number of random bytes that are fetched at once.
 const RANDOM_BYTES_READ: usize = 512;
 
-/// A way to the pump that slots of the editor and other threads may hold.
+/// A handle to the pump for the editor's slots and other threads.
 #[derive(Clone)]
 pub struct Handle {
     sender: Sender<Command>,
@@ -37,36 +37,36 @@ impl Handle {
         let _ = (&*self.wake).write(&[0]);
     }
 
-    /// Sends what the pump may hear of together with the next command.
+    /// Queues a message that the pump may read together with the next command.
     fn queue(&self, command: Command) {
-        // A pump that has ended has reported it by Event::Ended or Hangup; there is nobody left to notify.
+        // A pump that has ended has reported it by Event::Ended or Hangup; no one is left to notify.
         let _ = self.sender.send(command);
     }
 
-    /// Says that the editor has accepted the line that an Enter submitted, or another key at which it hands over control.
+    /// Reports that the editor has accepted the line that an Enter submitted, or another key at which it hands over control.
     pub fn editor_accepted(&self) {
         self.gate.accepted.store(true, Ordering::Release);
     }
 
-    /// Says at which keys the editor hands over control, as a terminal sends them: it would forget the keys after them.
+    /// Sets the keys at which the editor hands over control, as a terminal sends them: it would forget the keys after them.
     pub fn stop_at(&self, keys: Vec<Vec<u8>>) {
         *self.gate.stops.lock() = keys;
     }
 
-    /// Says that the editor wants another line after an Enter.
+    /// Reports that the editor wants another line after an Enter.
     pub fn line_continues(&self) {
         self.send(Command::ReleaseKeys);
     }
 
-    /// Says that the editor has drawn itself: if an Enter was passed on and the line isn't accepted, the Enter was
-    /// for a menu or a search, and the keys after it are still the editor's.
+    /// Reports that the editor has drawn itself: if an Enter was passed on and the line isn't accepted, the Enter was for a menu
+    /// or a search, and the keys after it still belong to the editor.
     pub fn editor_drawn(&self) {
         if self.gate.enter_pending.load(Ordering::Acquire) && !self.gate.accepted.load(Ordering::Acquire) {
             self.send(Command::EditorDrawn);
         }
     }
 
-    /// Asks the live shell for something and waits for its answer, at most `timeout`; then it is interrupted.
+    /// Asks the live shell a question and waits for the answer, at most `timeout`; after that the shell is interrupted.
     #[must_use]
     pub fn ask(&self, what: Asked, timeout: Duration) -> Vec<String> {
         let (reply, answer) = channel();
@@ -101,9 +101,9 @@ pub struct Press<'a> {
     pub point: usize,
     /// The key, as readline writes it.
     pub key: &'a str,
-    /// A function that runs instead, with `READLINE_LINE` and `READLINE_POINT`; empty for the key's own binding.
+    /// A function that runs instead of the key's own binding, with `READLINE_LINE` and `READLINE_POINT`; empty for the binding.
     pub function: &'a str,
-    /// The prompt as it is drawn. What the key runs finds it in `PS1`.
+    /// The prompt as displayed. Commands that the key runs find it in `PS1`.
     pub prompt: &'a str,
 }
 
@@ -113,13 +113,13 @@ pub struct Session {
     events: Receiver<Event>,
     random: BufReader<File>,
     next_id: u64,
-    /// Number of events that were taken.
+    /// Number of events that were received.
     seen: Cell<u64>,
     /// Number of wake keys that ended the editor.
     wakes_seen: Cell<u64>,
     thread: Option<JoinHandle<()>>,
     shell: Option<u32>,
-    /// Kept so that the editor always has somewhere to read from.
+    /// Held so that the editor always has something to read from.
     _editor_slave: OwnedFd,
 }
 
@@ -141,8 +141,9 @@ impl Session {
         Ok(Self { shell: Some(shell), ..session })
     }
 
-    /// Listens to the keys of a terminal without a shell; descriptor 0 becomes the editor's own terminal. The terminal is lent
-    /// ([`KeysTo::Shell`]) at first. SIGTERM, SIGHUP and the terminal's end end the process, with the modes from before.
+    /// Reads the keys of a terminal without a shell; descriptor 0 becomes the editor's own terminal. At first the terminal is
+    /// lent ([`KeysTo::Shell`]). SIGTERM, SIGHUP and the terminal's end terminate the process, after restoring the original
+    /// modes.
     ///
     /// # Errors
     /// It is no terminal, or a PTY, a pipe or the thread can't be made.
@@ -185,7 +186,7 @@ impl Session {
         })
     }
 
-    /// A session without a terminal, for tests: these events come, then its end; commands to it are ignored.
+    /// A session without a terminal, for tests: these events occur, then its end; commands to it are ignored.
     #[cfg(test)]
     pub(crate) fn of_events(scripted: impl IntoIterator<Item = Event>) -> io::Result<Self> {
         let (sender, events) = channel();
@@ -211,13 +212,13 @@ impl Session {
         self.shell
     }
 
-    /// A way to the pump for the editor's slots.
+    /// A handle to the pump for the editor's slots.
     #[must_use]
     pub fn handle(&self) -> Handle {
         self.handle.clone()
     }
 
-    /// Returns whether the terminal says where the cursor is, as far as is known.
+    /// Returns whether the terminal reports the cursor's position, as far as is known.
     #[must_use]
     pub fn terminal_answers(&self) -> bool {
         !self.handle.gate.deaf.load(Ordering::Acquire)
@@ -228,19 +229,19 @@ impl Session {
         self.handle.gate.shown.store(true, Ordering::Release);
     }
 
-    /// Time when the terminal last sent keys, whoever they were for.
+    /// Time when the terminal last sent keys, whoever received them.
     #[must_use]
     pub fn last_keys(&self) -> Option<Instant> {
         *self.handle.gate.last_keys.lock()
     }
 
-    /// Forgets keys that were read then: they answered a question, so no line was being typed.
+    /// Ignores keys that were read at that time: they answered a question, so the person was typing no line.
     pub fn forget_keys(&self, read: Instant) {
         let mut last = self.handle.gate.last_keys.lock();
         *last = last.filter(|at| *at > read);
     }
 
-    /// Says who gets the person's keys from now on.
+    /// Sets the receiver of the person's keys.
     pub fn keys_to(&self, whom: KeysTo) {
         if whom == KeysTo::Editor {
             self.handle.gate.accepted.store(false, Ordering::Release);
@@ -249,12 +250,12 @@ impl Session {
         self.handle.send(Command::KeysTo { whom, events_seen, wakes_seen });
     }
 
-    /// Says that the editor has ended: keys are kept from now on.
+    /// Reports that the editor has ended: from now on keys are held.
     pub fn editor_ended(&self) {
         self.handle.gate.shown.store(false, Ordering::Release);
         let command =
             Command::KeysTo { whom: KeysTo::Hold, events_seen: self.seen.get(), wakes_seen: self.wakes_seen.get() };
-        // After an Enter the pump keeps the keys as it is; to wake it twice for one line would cost time.
+        // After an Enter the pump holds the keys anyway; waking it twice for one line would cost time.
         if self.handle.gate.enter_pending.load(Ordering::Acquire) {
             self.handle.gate.accepted.store(true, Ordering::Release);
             self.handle.queue(command);
@@ -263,26 +264,26 @@ impl Session {
         }
     }
 
-    /// Changes what is wanted of the commands from here on.
+    /// Changes the options for all further commands.
     pub fn want(&self, wanted: Wanted) {
         self.handle.send(Command::Want(wanted));
     }
 
-    /// Lets something see what commands print from here on, or nothing any more.
+    /// Sets or removes the tap that sees the output of commands from now on.
     pub fn tap(&self, tap: Option<Box<dyn Tap>>) {
         self.handle.send(Command::Tap(tap));
     }
 
-    /// Says that the editor has ended by the pump's wake key.
+    /// Reports that the pump's wake key ended the editor.
     pub fn woken(&self) {
         self.wakes_seen.set(self.wakes_seen.get() + 1);
     }
 
-    /// Hands a line to the shell and lends it the terminal. What happens next comes as events, last
+    /// Hands a line to the shell and lends it the terminal. Progress is reported by events, the last one of which is
     /// [`Event::Finished`], [`Event::Incomplete`] or [`Event::Ended`].
     ///
     /// # Errors
-    /// The line holds a NUL byte, which no shell can take, or the system gives no random bytes.
+    /// The line contains a NUL byte, which no shell can take, or the system provides no random bytes.
     pub fn submit(&mut self, line: &HumanLine, want_names: bool) -> io::Result<()> {
         if line.text().contains('\0') {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "the line holds a NUL byte"));
@@ -302,7 +303,7 @@ impl Session {
         self.handle.send(Command::Press { id: self.next_id, record, prompt: press.prompt.to_owned() });
     }
 
-    /// Sends the shell an end of file, as Ctrl-D on an empty line does: it ends, or says why not.
+    /// Sends the shell an end of file, as Ctrl-D on an empty line does: it ends, or reports why not.
     pub fn end_of_file(&self) {
         self.handle.send(Command::EndOfFile);
     }
@@ -334,7 +335,7 @@ impl Session {
         }
     }
 
-    /// Takes an event that has already come.
+    /// Returns an event that has already arrived.
     #[must_use]
     pub fn pending_event(&self) -> Option<Event> {
         let event = self.events.try_recv().ok()?;

@@ -1,4 +1,4 @@
-//! Starts the backing shell in its PTY with our integration, and leaves everything else as a login would.
+//! Starts the backing shell in its PTY with our integration, and leaves everything else as at a login.
 
 use std::collections::BTreeMap;
 use std::ffi::{CString, OsStr, OsString};
@@ -46,8 +46,8 @@ impl Dialect {
         }
     }
 
-    /// The key sequence on which the shell loads the request and accepts it. No keyboard's, but for fish: fish 4
-    /// passes over a key that it doesn't know, so that it gets function keys with Control, Alt and Shift.
+    /// The key sequence on which the shell loads the request and accepts it. No keyboard sends it; but fish 4 ignores keys that
+    /// it doesn't know, so it gets function keys with Control, Alt and Shift.
     pub(super) fn submit_keys(self) -> &'static [u8] {
         match self {
             Self::Bash | Self::Zsh => b"\x1b[9999~",
@@ -71,7 +71,7 @@ impl Dialect {
         }
     }
 
-    /// The key sequence on which it returns the line as it is, if that key has run a command or was interrupted.
+    /// The key sequence on which it returns the line unchanged, if that key has run a command or was interrupted.
     pub(super) fn release_keys(self) -> &'static [u8] {
         match self {
             Self::Bash | Self::Zsh => b"\x1b[9994~",
@@ -80,44 +80,44 @@ impl Dialect {
     }
 }
 
-/// Way to start the backing shell.
+/// The way in which the backing shell is started.
 #[derive(Clone, Debug)]
 pub struct Start {
     /// The shell's program.
     pub program: PathBuf,
-    /// True if it is a login shell.
+    /// `true` if it is a login shell.
     pub login: bool,
-    /// Options of the command line that are the shell's own (`--norc`, `-x`, `-o vi` …).
+    /// Command-line options for the shell itself (`--norc`, `-x`, `-o vi` …).
     pub arguments: Vec<OsString>,
     /// The size of its window.
     pub size: WindowSize,
-    /// The signals that were ignored when we were started, as under `nohup`: they stay ignored.
+    /// The signals that were ignored at our start, as under `nohup`: they stay ignored.
     pub ignored: Ignored,
-    /// The way to the supervisor, where there is one.
+    /// The channel to the supervisor, if there is one.
     pub front: Option<super::supervise::Front>,
 }
 
-/// The private ways between us and the running shell.
+/// The private channels between us and the running shell.
 #[derive(Debug)]
 pub struct Channels {
     /// The file from which the shell loads the next line.
     pub request: std::fs::File,
-    /// A line here lets the shell's prompt go on.
+    /// A line written here lets the shell's prompt go on.
     pub acknowledge: PipeWriter,
-    /// Names and completions, records ended by NUL.
+    /// Names and completions, as records that end with NUL.
     pub report: PipeReader,
-    /// The shell's end of `acknowledge`, kept open so that it can open it again by name.
+    /// The shell's end of `acknowledge`, held open so that the shell can open it by name again.
     acknowledge_reader: PipeReader,
-    /// Kept open for the same reason.
+    /// Held open for the same reason.
     report_writer: PipeWriter,
     /// The integration.
     script: std::fs::File,
-    /// Removed at the end where zsh hasn't.
+    /// Removed at the end if zsh hasn't removed it.
     shim: Option<Shim>,
 }
 
 impl Channels {
-    /// Writes the integration anew for a shell that has read its files and stands at its prompt, with this nonce; returns its
+    /// Writes the integration again for a shell that has read its files and waits at its prompt, with this nonce; returns its
     /// path.
     pub(super) fn write_for_adopted(&mut self, dialect: Dialect, nonce: &str) -> io::Result<String> {
         let text = match dialect {
@@ -138,8 +138,8 @@ impl Channels {
             .replace("@NONCE@", nonce)
     }
 
-    /// Takes away what the shell was sent and didn't wait for, because Ctrl-C interrupted it. Its line editor reads, so
-    /// that nobody waits.
+    /// Removes acknowledgements that the shell didn't wait for, because Ctrl-C interrupted it. Its line editor reads, so no one
+    /// waits for them.
     pub(super) fn drop_acknowledgements(&mut self) {
         let mut set = [PollFd::new(self.acknowledge_reader.as_fd(), PollFlags::POLLIN)];
         if poll(&mut set, PollTimeout::ZERO).is_ok_and(|count| count > 0) {
@@ -153,19 +153,19 @@ impl Channels {
 pub struct Child(Pid);
 
 impl Child {
-    /// Its number.
+    /// The process id.
     #[must_use]
     pub fn id(&self) -> u32 {
         self.0.as_raw().unsigned_abs()
     }
 
-    /// Sends it SIGINT.
+    /// Sends SIGINT to it.
     pub(super) fn interrupt(&self) {
-        // A shell that has ended hears nothing, and says so otherwise.
+        // The end of a shell is noticed elsewhere, so a failure doesn't matter.
         let _ = nix::sys::signal::kill(self.0, nix::sys::signal::Signal::SIGINT);
     }
 
-    /// Returns whether it has been stopped, the first time that it is asked for.
+    /// Returns whether it has been stopped; each stop is reported once.
     pub(super) fn has_stopped(&self) -> bool {
         let stopped = waitid(Id::Pid(self.0), WaitPidFlag::WSTOPPED | WaitPidFlag::WNOHANG);
         matches!(stopped, Ok(WaitStatus::Stopped(..)))
@@ -173,11 +173,11 @@ impl Child {
 
     /// Continues its process group, which has been stopped.
     pub(super) fn go_on(&self) {
-        // One that has ended says so otherwise.
+        // The end of a shell is noticed elsewhere.
         let _ = nix::sys::signal::killpg(self.0, nix::sys::signal::Signal::SIGCONT);
     }
 
-    /// Returns how it ended, once it has ended and the first time that it is asked for.
+    /// Returns how it ended, once after its end.
     pub(super) fn try_wait(&self) -> Option<ExitStatus> {
         match waitpid(self.0, Some(WaitPidFlag::WNOHANG)) {
             Ok(WaitStatus::Exited(_, code)) => Some(ExitStatus::from_raw((code & 0xff) << 8)),
@@ -189,7 +189,7 @@ impl Child {
     }
 }
 
-/// A shell that runs.
+/// A running shell.
 #[derive(Debug)]
 pub struct Running {
     /// Our end of its terminal.
@@ -202,7 +202,7 @@ pub struct Running {
     pub channels: Channels,
 }
 
-/// A pseudo-terminal: our end, and the other's with its path.
+/// A pseudo-terminal: our end, and the other end with its path.
 pub struct Pty {
     /// Our end.
     pub master: PtyMaster,
@@ -267,7 +267,7 @@ pub fn start(
         }
         Dialect::Zsh => {
             let (mut letters, passed_on) = zsh_options(&start.arguments);
-            // It is interactive anyway; but so its command line isn't that of a zsh that takes its place (`exec zsh`).
+            // It is interactive anyway, but this makes its command line differ from that of a zsh that replaces it (`exec zsh`).
             arguments.extend(["-o".into(), "interactive".into()]);
             let folder = Shim::make(Path::new(&script_path))?;
             let own = environment.insert("ZDOTDIR".into(), folder.0.clone().into());
@@ -296,13 +296,13 @@ pub fn start(
     Ok(Running { master: pty.master, slave_path: pty.slave_path, child, channels })
 }
 
-/// The path by which the shell opens a descriptor of ours.
+/// The path at which the shell opens a descriptor of ours.
 fn here(descriptor: &impl AsRawFd) -> String {
     format!("/proc/{}/fd/{}", std::process::id(), descriptor.as_raw_fd())
 }
 
-/// Starts a program as the leader of a new session on a terminal, with every signal at its default but for those that stay
-/// `ignored`. The process isn't copied for it, as `fork` would: that takes longer than all else here.
+/// Starts a program as the leader of a new session on a terminal, with the default action for every signal except those that stay
+/// `ignored`. It doesn't copy the process, as `fork` would: that takes longer than everything else here.
 fn spawn_on(
     terminal: &Path,
     program: &Path,
@@ -322,7 +322,7 @@ fn spawn_on(
             | PosixSpawnFlags::from_bits_retain(nix::libc::POSIX_SPAWN_SETSID.into()),
     )?;
     let mut streams = PosixSpawnFileActions::init()?;
-    // The first terminal that the leader of a session opens becomes its own.
+    // The first terminal that a session leader opens becomes its controlling terminal.
     streams.add_open(0, terminal, OFlag::O_RDWR, nix::sys::stat::Mode::empty())?;
     streams.add_dup2(0, 1)?;
     streams.add_dup2(0, 2)?;
@@ -330,7 +330,7 @@ fn spawn_on(
     Ok(Child(posix_spawnp(&program, &streams, &how, &arguments, &environment)?))
 }
 
-/// The requests of bash's own start-up options that our integration carries out.
+/// Bash's own start-up options that our integration carries out.
 struct BashOptions {
     letters: String,
     rcfile: OsString,
@@ -356,7 +356,7 @@ impl BashOptions {
     }
 }
 
-/// Takes zsh's "no start-up files" out of its options: our own file must be read, and then carries it out.
+/// Removes zsh's "no start-up files" from its options: our own file must be read, and then carries the option out.
 fn zsh_options(arguments: &[OsString]) -> (String, Vec<OsString>) {
     let mut letters = String::from("-");
     let mut passed_on = Vec::new();
@@ -380,8 +380,8 @@ fn zsh_options(arguments: &[OsString]) -> (String, Vec<OsString>) {
     (letters, passed_on)
 }
 
-/// The private folder that zsh takes for its `ZDOTDIR` while it starts: it holds a link to our integration. The
-/// integration removes it once it is read; this does where it never was.
+/// The private folder that zsh uses as its `ZDOTDIR` while it starts: it contains a link to our integration. The integration
+/// removes the folder once it is read; this does if it was never read.
 #[derive(Debug)]
 struct Shim(PathBuf);
 

@@ -1,8 +1,7 @@
 //! The supervisor: a small parent process that outlives any crash of the front-end.
 //!
-//! It remembers the terminal's modes, waits, and ends as the front-end says. A front-end that ends without a word
-//! (panic, SIGSEGV, `kill -9`) leaves its person with a restored terminal and a plain shell. It has one thread and
-//! knows nothing else.
+//! It remembers the terminal's modes, waits, and ends as the front-end requests. If a front-end ends without a word (panic,
+//! SIGSEGV, `kill -9`), the person gets a restored terminal and a plain shell. It has one thread and knows nothing else.
 
 use std::ffi::OsStr;
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
@@ -25,18 +24,18 @@ use nix::unistd::Pid;
 use super::bytes::modes::RESET_ALL;
 use super::sys::{self, Ignored, Side};
 
-/// Time that a terminal may take to answer when the front-end has crashed.
+/// Time in which a terminal must answer after the front-end has crashed.
 const REPLY_WAIT: Duration = Duration::from_millis(500);
-/// Input dropped then, at most.
+/// Limit on the input that is dropped then.
 const DROPPED_BYTES_MAX: usize = 64 * 1024;
 
-/// Way in which the front-end tells the supervisor what to end with.
+/// The channel by which the front-end passes its ending to the supervisor.
 #[derive(Debug)]
 pub struct LastWord {
     pipe: PipeWriter,
 }
 
-/// A way to the supervisor: the process that multiplexers and terminals look at.
+/// A channel to the supervisor: the process that multiplexers and terminals look at.
 #[derive(Clone, Debug)]
 pub struct Front {
     pipe: Arc<PipeWriter>,
@@ -44,39 +43,39 @@ pub struct Front {
 }
 
 impl Front {
-    /// Returns whether the supervisor shows the name of the program in the foreground: under tmux, which asks for it by
-    /// the command line. Elsewhere the name would only mislead those that look for the program.
+    /// Returns whether the supervisor shows the name of the program in the foreground: under tmux, which reads it from the
+    /// command line. Elsewhere the name would only mislead people who look for the program.
     #[must_use]
     pub(super) fn shows_program(&self) -> bool {
         self.shows_program
     }
 
-    /// Makes the supervisor go to the shell's directory.
+    /// Makes the supervisor change to the shell's directory.
     pub(super) fn go_to(&self, cwd: &Path) {
         self.say(b"cwd ", cwd.as_os_str().as_bytes());
     }
 
-    /// Makes it show a program's name, or its own again.
+    /// Makes the supervisor show a program's name, or its own again.
     pub(super) fn name_program(&self, name: &str) {
         self.say(b"program ", name.as_bytes());
     }
 
     fn say(&self, what: &[u8], value: &[u8]) {
-        // A supervisor that has gone takes this process with it.
+        // If the supervisor ends, this process ends too.
         let _ = (&*self.pipe).write_all(&[what, value, b"\0"].concat());
     }
 }
 
-/// End of a session.
+/// The ending of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// End with this exit code.
     Exit(i32),
     /// End by this signal, as the shell did.
     Signal(i32),
-    /// Never came to a prompt; the reason, one line.
+    /// Never reached a prompt; the reason, in one line.
     NotStarted(String),
-    /// Ended without a word; what is known of it.
+    /// Ended without a word; the known details.
     Crashed(String),
 }
 
@@ -93,7 +92,7 @@ impl Ending {
 }
 
 impl LastWord {
-    /// The way to the supervisor until then.
+    /// The channel to the supervisor until the end.
     #[must_use]
     pub fn front(&self) -> Option<Front> {
         let shows_program = std::env::var_os("TMUX").is_some();
@@ -113,7 +112,8 @@ impl LastWord {
     }
 }
 
-/// `ignored` are the signals that were ignored at the start. Forks; runs `front_end` in the child and returns in the parent with how it ended, the terminal restored.
+/// Forks; runs `front_end` in the child and returns its ending in the parent, with the terminal restored. `ignored` are the
+/// signals that were ignored at the start.
 ///
 /// # Errors
 /// There is no terminal on standard input, or no room for another process.
@@ -168,7 +168,7 @@ fn watch(child: Pid, reader: &mut PipeReader, before: Ignored) -> io::Result<End
         if signalled {
             let mut drain = [0; 16];
             let _ = signals.read(&mut drain);
-            // What ends programs by the name that is shown doesn't mean the session; nor would bash end.
+            // A program that ends processes by the displayed name doesn't mean the session; bash wouldn't end either.
             if hang_up.load(Ordering::Acquire) || (terminate.swap(false, Ordering::AcqRel) && !named) {
                 let _ = kill(child, Signal::SIGHUP);
             }
@@ -203,7 +203,7 @@ fn watch(child: Pid, reader: &mut PipeReader, before: Ignored) -> io::Result<End
     }))
 }
 
-/// Does what the front-end has asked for: goes to a directory, shows a program's name.
+/// Carries out the front-end's requests: changes to a directory, shows a program's name.
 fn follow(word: &mut Vec<u8>, title: &mut Option<sys::CommandLine>, named: &mut bool) {
     while let Some(end) = word.iter().position(|byte| *byte == 0) {
         let record: Vec<u8> = word.drain(..=end).collect();
@@ -237,8 +237,8 @@ fn restore(modes: &Termios, crashed: bool) {
     let _ = tcsetattr(io::stdin(), SetArg::TCSADRAIN, modes);
 }
 
-/// Takes the terminal's answers to what the front-end had asked, which the next shell would read as keys: asks once
-/// more, and drops all up to that answer. Keys typed meanwhile go too; half a line is better lost than run.
+/// Removes the terminal's answers to the front-end's questions, which the next shell would read as keys: asks once more, and
+/// drops everything up to that answer. Keys typed meanwhile are dropped too; it is better to lose half a line than to run it.
 fn drop_replies() {
     let stdin = io::stdin();
     let _ = io::stdout().write_all(b"\x1b[5n").and_then(|()| io::stdout().flush());
@@ -258,7 +258,7 @@ fn drop_replies() {
     }
 }
 
-/// Ends this process by a signal, as the shell under it did.
+/// Ends this process by a signal, as the shell below it ended.
 pub fn end_by_signal(signal: i32) -> ! {
     if let Ok(known) = Signal::try_from(signal) {
         sys::default_action(known);

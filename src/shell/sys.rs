@@ -1,4 +1,4 @@
-//! The system calls for which no safe wrapper exists. The only file of the house with `unsafe`.
+//! The system calls for which no safe wrapper exists. The only file of the program with `unsafe`.
 //!
 //! Nothing here decides anything: each function is one call, or what must happen between fork and exec.
 #![allow(unsafe_code)]
@@ -11,8 +11,8 @@ use std::process::Command;
 
 use crate::proto::HeldCall;
 
-/// Runs a function before `main`, and before the runtimes of C++ and Rust are set up. Only the C library is there, and
-/// the arguments: enough for files, the environment and `exec`. A panic in it is caught.
+/// Runs a function before `main`, and before the runtimes of C++ and Rust are set up. Only the C library and the arguments are
+/// available: enough for files, the environment and `exec`. A panic in it is caught.
 #[macro_export]
 macro_rules! before_runtimes {
     ($function:path) => {
@@ -31,21 +31,21 @@ macro_rules! before_runtimes {
 
 pub use before_runtimes;
 
-/// A terminal window's size, in characters and (where the terminal says so) in pixels.
+/// A terminal window's size, in characters and, if the terminal reports it, in pixels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WindowSize {
     /// Height in characters.
     pub rows: u16,
     /// Width in characters.
     pub columns: u16,
-    /// Width in pixels, 0 where unknown.
+    /// Width in pixels, 0 if unknown.
     pub width_pixels: u16,
-    /// Height in pixels, 0 where unknown.
+    /// Height in pixels, 0 if unknown.
     pub height_pixels: u16,
 }
 
 impl WindowSize {
-    /// The size for a shell: readline that scrolls its line sideways divides by the width less two.
+    /// The size for a shell: a readline that scrolls its line sideways divides by the width minus two.
     #[must_use]
     pub fn bearable(self) -> Self {
         Self { columns: if self.columns == 2 { 3 } else { self.columns }, ..self }
@@ -71,7 +71,7 @@ pub fn window_size(terminal: BorrowedFd) -> io::Result<WindowSize> {
     })
 }
 
-/// Sets the window size of a terminal; the kernel tells its foreground processes.
+/// Sets the window size of a terminal; the kernel notifies its foreground processes.
 ///
 /// # Errors
 /// The descriptor is no terminal.
@@ -92,12 +92,12 @@ pub fn set_window_size(terminal: BorrowedFd, size: WindowSize) -> io::Result<()>
 pub struct Ignored(u64);
 
 impl Ignored {
-    /// Those that this process ignores now, but for SIGPIPE, which Rust's start has set.
+    /// The signals that this process ignores now, except SIGPIPE, which Rust's start-up code sets.
     #[must_use]
     pub fn now() -> Self {
         let ignored = (1..=64).filter(|signal| *signal != libc::SIGPIPE).filter(|signal| {
-            // The kernel's own call, because the C library's says nothing about the two signals that it has for itself. The
-            // handler comes first.
+            // The kernel's own call, because the C library's reveals nothing about the two signals that it reserves. The handler
+            // comes first.
             let mut action = [0_usize; 8];
             let none = std::ptr::null::<usize>();
             // SAFETY: without a new action the kernel only writes the present one to the pointer: four words, with a mask of
@@ -108,15 +108,15 @@ impl Ignored {
         Self(ignored.fold(0, |mask, signal| mask | 1 << (signal - 1)))
     }
 
-    /// Returns whether a signal is among them.
+    /// Returns whether the set contains a signal.
     #[must_use]
     pub fn has(self, signal: nix::sys::signal::Signal) -> bool {
         self.0 & 1 << (signal as i32 - 1) != 0
     }
 }
 
-/// All signals but those that stay ignored, also the two that the C library has for itself: a program that it starts would
-/// find them ignored.
+/// All signals except those that stay ignored, including the two that the C library reserves: a program that it starts would
+/// inherit them as ignored.
 #[must_use]
 pub fn all_signals_but(ignored: Ignored) -> nix::sys::signal::SigSet {
     // SAFETY: all zeros is the empty set.
@@ -127,8 +127,8 @@ pub fn all_signals_but(ignored: Ignored) -> nix::sys::signal::SigSet {
     unsafe { nix::sys::signal::SigSet::from_sigset_t_unchecked(set) }
 }
 
-/// Makes the command start as the leader of a new session whose controlling terminal is `terminal`, whatever its standard
-/// streams are, with every signal at its default.
+/// Makes the command start as the leader of a new session with `terminal` as its controlling terminal, whatever its standard
+/// streams are, and with the default action for every signal.
 pub fn lead_session_at(command: &mut Command, terminal: OwnedFd) {
     let prepare = move || {
         // SAFETY: setsid, ioctl and signal are async-signal-safe; nothing is allocated.
@@ -161,15 +161,15 @@ pub fn leave_terminal(command: &mut Command) {
 #[derive(Debug)]
 pub struct CommandLine {
     start: *mut u8,
-    /// The value at the start.
+    /// The original value.
     own: Vec<u8>,
 }
 
-/// Bytes of the environment, after the arguments, that a long name may take for a while.
+/// Number of bytes of the environment, after the arguments, that a long name may overwrite temporarily.
 const COMMAND_LINE_MORE_BYTES: usize = 32;
 
 impl CommandLine {
-    /// Finds it; `None` where the system doesn't say where it lies.
+    /// Finds the command line; `None` if the system doesn't report its address.
     #[must_use]
     #[allow(clippy::disallowed_methods, reason = "/proc/self/stat")]
     pub fn own() -> Option<Self> {
@@ -195,7 +195,7 @@ impl CommandLine {
         Some(Self { start, own })
     }
 
-    /// Shows a program's name, marked as a name that is shown here; the process's own again where it is empty.
+    /// Shows a program's name, marked as a displayed name; an empty name restores the process's own.
     pub fn show(&mut self, name: &[u8]) {
         let mut bytes = self.own.clone();
         if !name.is_empty() {
@@ -218,7 +218,7 @@ pub enum Side {
     Child,
 }
 
-/// Forks. The process must have one thread, so that the child may go on with the whole program.
+/// Forks. The process must have only one thread, so that the child may continue with the whole program.
 ///
 /// # Errors
 /// The system has no room for another process.
@@ -254,7 +254,7 @@ pub fn default_action(signal: nix::sys::signal::Signal) {
 /// # Errors
 /// The system has no memory or descriptors left.
 pub fn memory_file(name: &std::ffi::CStr) -> io::Result<File> {
-    // SAFETY: the name is a valid C string; the returned descriptor is owned by nobody else.
+    // SAFETY: the name is a valid C string; the returned descriptor is not owned by anything else.
     unsafe {
         let fd = libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC);
         if fd < 0 {
@@ -264,18 +264,18 @@ pub fn memory_file(name: &std::ffi::CStr) -> io::Result<File> {
     }
 }
 
-/// Puts `source` in the place of descriptor `target` of this process (0, 1 or 2).
+/// Replaces descriptor `target` of this process (0, 1 or 2) by `source`.
 ///
 /// # Errors
 /// The descriptor can't be duplicated.
 pub fn replace_standard(source: BorrowedFd, target: i32) -> io::Result<()> {
-    // SAFETY: dup2 on valid descriptor numbers; `target` is a standard stream that nobody owns as an `OwnedFd`.
+    // SAFETY: dup2 on valid descriptor numbers; `target` is a standard stream that has no owner as an `OwnedFd`.
     let result = unsafe { libc::dup2(source.as_raw_fd(), target) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Lets go of the pages of the program's own file and of its libraries that this process has mapped and never changes; each
-/// comes back when it is needed. For a process that mostly waits from now on.
+/// Releases the mapped pages of the program's own file and its libraries that this process never changes; each is loaded again
+/// when it is needed. For a process that mostly waits from now on.
 pub fn release_program_pages() {
     // SAFETY: only `dl_iterate_phdr` calls this, with what the loader knows of one mapped object.
     unsafe extern "C" fn release(
@@ -286,7 +286,8 @@ pub fn release_program_pages() {
         // SAFETY: the loader hands over a valid object with `dlpi_phnum` headers. Only segments without write access
         // are given to madvise: nothing of them is held in memory alone, so they are read again from the file.
         unsafe {
-            // The program itself has no name here; the kernel's own code for clocks, which is in no file, has no path.
+            // The program itself has an empty name here; the kernel's code for clocks, which is in no file, has a name without a
+            // path.
             let name = std::ffi::CStr::from_ptr((*object).dlpi_name).to_bytes();
             if !name.is_empty() && !name.starts_with(b"/") {
                 return 0;
@@ -306,7 +307,7 @@ pub fn release_program_pages() {
     unsafe { libc::dl_iterate_phdr(Some(release), std::ptr::null_mut()) };
 }
 
-/// Gives memory that was allocated and is free again back to the system, where the C library can.
+/// Returns freed memory to the system, if the C library can.
 pub fn release_free_memory() {
     // SAFETY: malloc_trim takes the allocator's own locks and touches free memory alone.
     #[cfg(target_env = "gnu")]
@@ -315,7 +316,7 @@ pub fn release_free_memory() {
     };
 }
 
-/// Closes the descriptors of this process from `first` to `last`. For a process in which nothing owns them any more.
+/// Closes the descriptors of this process from `first` to `last`. For a process in which they no longer have an owner.
 ///
 /// # Errors
 /// The kernel is older than 5.9.
@@ -325,8 +326,8 @@ pub fn close_descriptors(first: u32, last: u32) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Installs a seccomp program (code, jump if true, jump if false, operand) for this thread and all that it starts, and returns
-/// the descriptor at which held calls are read. The process has given up new privileges before.
+/// Installs a seccomp program (code, jump if true, jump if false, operand) for this thread and everything that it starts, and
+/// returns the descriptor from which held calls are read. The process has given up new privileges before.
 ///
 /// # Errors
 /// The kernel is older than 5.5, or another program of this process listens already.
@@ -340,7 +341,7 @@ pub fn seccomp_listener(program: &[(u16, u8, u8, u32)]) -> io::Result<OwnedFd> {
         unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, flags, &raw const filter) }
     };
     let listener = libc::SECCOMP_FILTER_FLAG_NEW_LISTENER;
-    // From Linux 5.19 on a signal can be kept from repeating a call that was read already.
+    // Since Linux 5.19 a signal can be prevented from repeating a call that was already read.
     let mut fd = install(listener | libc::SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV);
     if fd < 0 && io::Error::last_os_error().raw_os_error() == Some(libc::EINVAL) {
         fd = install(listener);
@@ -349,20 +350,20 @@ pub fn seccomp_listener(program: &[(u16, u8, u8, u32)]) -> io::Result<OwnedFd> {
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the kernel has just made this descriptor, and nobody else owns it.
+    // SAFETY: the kernel has just made this descriptor, and it has no other owner.
     let listener = unsafe { OwnedFd::from_raw_fd(fd) };
     /// `SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP` of linux/seccomp.h.
     const SYNC_WAKE_UP: libc::c_ulong = 1;
-    // From Linux 6.6 on the reader wakes on the processor of the caller, which waits: half the time of a call.
+    // Since Linux 6.6 the reader wakes on the processor of the caller, which waits: that halves the time of a call.
     // SAFETY: the kernel reads the flags from the argument itself.
     let _ = unsafe { libc::ioctl(listener.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_SET_FLAGS, SYNC_WAKE_UP) };
     Ok(listener)
 }
 
-/// Reads the next held call; waits for one.
+/// Waits for the next held call and reads it.
 ///
 /// # Errors
-/// Its thread has ended meanwhile, or nobody is left who could make one.
+/// Its thread has ended meanwhile, or no process is left that could make one.
 pub fn seccomp_notice(listener: BorrowedFd) -> io::Result<HeldCall> {
     // SAFETY: all zeros is a valid `seccomp_notif`; the kernel wants it so.
     let mut notice: libc::seccomp_notif = unsafe { std::mem::zeroed() };
@@ -375,7 +376,7 @@ pub fn seccomp_notice(listener: BorrowedFd) -> io::Result<HeldCall> {
     Ok(HeldCall { id: notice.id, thread: notice.pid, call, arguments: notice.data.args })
 }
 
-/// Lets a held call go on unchanged.
+/// Lets a held call continue unchanged.
 ///
 /// # Errors
 /// Its thread has ended meanwhile.
@@ -387,7 +388,7 @@ pub fn seccomp_continue(listener: BorrowedFd, id: u64) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Gives up every capability of this process, and of what it becomes: root is then a user like another.
+/// Gives up every capability of this process and of the programs that it executes: root is then an ordinary user.
 ///
 /// # Errors
 /// The kernel refuses.
@@ -426,7 +427,7 @@ pub fn add_mount_attributes(path: &std::ffi::CStr, attributes: u64, recursive: b
     }
     let attr = MountAttr { attr_set: attributes, attr_clr: 0, propagation: 0, userns_fd: 0 };
     let flags = if recursive { libc::AT_RECURSIVE } else { 0 };
-    // SAFETY: mount_setattr reads the path and one `mount_attr` of the size given; both are valid for the call.
+    // SAFETY: mount_setattr reads the path and one `mount_attr` of the passed size; both are valid for the call.
     let result = unsafe {
         libc::syscall(
             libc::SYS_mount_setattr,
@@ -445,7 +446,7 @@ pub fn add_mount_attributes(path: &std::ffi::CStr, attributes: u64, recursive: b
 /// # Errors
 /// The kernel refuses.
 pub fn bring_loopback_up() -> io::Result<()> {
-    // SAFETY: socket takes three integers; the descriptor is owned by nobody else.
+    // SAFETY: socket takes three integers; the descriptor has no other owner.
     let socket = unsafe {
         let fd = libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0);
         if fd < 0 {
@@ -464,14 +465,14 @@ pub fn bring_loopback_up() -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// The process before anything is loaded: its entry, memory by address and calls of the kernel. Only `entry` may use it.
+/// The process before anything is loaded: its entry, memory by address and kernel calls. Only `entry` may use it.
 #[cfg(own_entry)]
 pub(super) mod bare {
     use std::arch::{asm, naked_asm};
 
-    /// Bytes below the first stack frame for paths and the head of a file.
+    /// Size of the area below the first stack frame for paths and the head of a file.
     pub const ROOM_BYTES: usize = 16 * 1024;
-    /// The directory of the process, for paths.
+    /// The current directory of the process, for paths.
     pub const AT_CWD: usize = libc::AT_FDCWD as usize;
 
     // SAFETY: the C library's start-up code and the linker define them; only their addresses are taken.
@@ -483,7 +484,7 @@ pub(super) mod bare {
     /// The program's entry, as `build.rs` names it to the linker: the kernel jumps here, or a loader that was started by hand.
     // SAFETY: nothing else has this name.
     #[unsafe(no_mangle)]
-    // SAFETY: `begin` gets the stack as it was, with room below it, and goes on with the stack and the register that a loader
+    // SAFETY: `begin` gets the stack as it was, with room below it, and continues with the stack and the register that a loader
     // has left a function in as they were.
     #[unsafe(naked)]
     pub extern "C" fn reedclaw_entry() {

@@ -1,4 +1,4 @@
-//! The person's terminal: its modes before us, and raw for the whole session.
+//! The person's terminal: its original modes, and raw mode for the whole session.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -13,7 +13,7 @@ pub struct RawTerminal {
 }
 
 impl RawTerminal {
-    /// Makes the terminal on `descriptor` raw and remembers how it was.
+    /// Makes the terminal on `descriptor` raw and remembers its modes.
     ///
     /// # Errors
     /// It is no terminal.
@@ -21,12 +21,12 @@ impl RawTerminal {
         let terminal = Self::of(descriptor)?;
         let mut raw = terminal.before.clone();
         termios::cfmakeraw(&mut raw);
-        // TCSADRAIN, not FLUSH: what was typed ahead stays.
+        // TCSADRAIN, not FLUSH: keys typed ahead aren't lost.
         termios::tcsetattr(&terminal.descriptor, SetArg::TCSADRAIN, &raw)?;
         Ok(terminal)
     }
 
-    /// Remembers how the terminal on `descriptor` is, and leaves it so.
+    /// Remembers the modes of the terminal on `descriptor`, and doesn't change them.
     ///
     /// # Errors
     /// It is no terminal.
@@ -35,22 +35,22 @@ impl RawTerminal {
         Ok(Self { descriptor, before })
     }
 
-    /// Makes it raw but for its output, which others write in lines.
+    /// Makes the terminal raw except for its output, to which other programs write lines.
     pub(super) fn make_raw(&self) {
         let mut raw = self.before.clone();
         termios::cfmakeraw(&mut raw);
         raw.output_flags = self.before.output_flags;
-        // A terminal that has gone is noticed where keys are read.
+        // A terminal that has disappeared is noticed when keys are read.
         let _ = termios::tcsetattr(self.descriptor.as_fd(), SetArg::TCSADRAIN, &raw);
     }
 
-    /// The modes from before.
+    /// The original modes.
     #[must_use]
     pub fn before(&self) -> &Termios {
         &self.before
     }
 
-    /// Puts the modes from before back.
+    /// Restores the original modes.
     pub fn restore(&self) {
         let _ = termios::tcsetattr(self.descriptor.as_fd(), SetArg::TCSADRAIN, &self.before);
     }

@@ -2,20 +2,20 @@
 
 use crate::proto::Capture;
 
-/// Keeps head and tail of a stream of any length in bounded memory.
+/// Stores head and tail of a stream of any length in bounded memory.
 #[derive(Debug)]
 pub struct Recorder {
     head: Vec<u8>,
     head_bytes_max: usize,
     tail: Vec<u8>,
     tail_bytes_max: usize,
-    /// Place to which the next byte goes, once the tail is full.
+    /// Position of the next byte, once the tail is full.
     tail_next: usize,
     omitted_bytes: u64,
 }
 
 impl Recorder {
-    /// Makes an empty recorder; memory is taken as output comes.
+    /// Makes an empty recorder; memory is allocated as output arrives.
     #[must_use]
     pub fn new(head_bytes_max: usize, tail_bytes_max: usize) -> Self {
         Self { head: Vec::new(), head_bytes_max, tail: Vec::new(), tail_bytes_max, tail_next: 0, omitted_bytes: 0 }
@@ -51,7 +51,7 @@ impl Recorder {
         }
     }
 
-    /// Forgets what it has recorded from the last place where `text` is, and returns that.
+    /// Removes everything from the last occurrence of `text` on from the recording, and returns it.
     pub fn forget_from(&mut self, text: &[u8]) -> Option<Vec<u8>> {
         let Capture { head, tail, omitted_bytes } = self.take();
         let head_bytes = head.len();

@@ -1,31 +1,30 @@
-//! The drawing of the shell's own line editor, which stays hidden, and lines of our integration that the shell
-//! prints. Pure.
+//! The drawing of the shell's own line editor, which stays hidden, and the lines of our integration that the shell prints. Pure.
 
 use crate::shell::spawn::Dialect;
 
-/// Longer drawings of a line are no drawings of a line: readline keeps it to one row.
+/// Limit on the drawing of a line: readline draws a line in one row, so anything longer is something else.
 const DRAWN_BYTES_MAX: usize = 16 * 1024;
 
-/// The starts of our own lines, as the shell prints them while it reads them (`set -v`).
+/// The starts of our own lines, as the shell prints them under `set -v`.
 const OWN_LINES: [&[u8]; 2] = [b"{ __rc_", b"if __rc_"];
 
 /// readline's drawing of a line that was handed over, up to the line feed that ends it.
 #[derive(Debug, Default)]
 pub(in crate::shell) struct Echo {
-    /// Number of rows that it still has.
+    /// Number of rows still to come.
     rows: usize,
-    /// The terminal itself echoes: empty rows count.
+    /// `true` if the terminal itself echoes: then empty rows count.
     plain: bool,
     drawn: Vec<u8>,
 }
 
 impl Echo {
-    /// Waits for a drawing of one row, where there is one.
+    /// Waits for a drawing of one row, if `open`.
     pub(in crate::shell) fn new(open: bool) -> Self {
         Self { rows: usize::from(open), ..Self::default() }
     }
 
-    /// Waits for what the terminal itself echoes of a text.
+    /// Waits for the terminal's own echo of a text.
     pub(in crate::shell) fn of_terminal(rows: usize) -> Self {
         Self { rows, plain: true, ..Self::default() }
     }
@@ -35,13 +34,13 @@ impl Echo {
         self.rows > 0
     }
 
-    /// Ends it.
+    /// Ends the wait.
     pub(in crate::shell) fn close(&mut self) {
         *self = Self::default();
     }
 
-    /// Takes the drawing from the front of `bytes` and returns the rest. A terminal whose type is unknown gets an empty row
-    /// first, and `set -v` prints our own line there.
+    /// Removes the drawing from the front of `bytes` and returns the rest. A terminal of unknown type gets an empty row first,
+    /// and `set -v` prints our own line there.
     pub(in crate::shell) fn take<'a>(&mut self, mut bytes: &'a [u8]) -> &'a [u8] {
         while self.rows > 0 {
             let Some(end) = memchr::memchr(b'\n', bytes) else {
@@ -62,10 +61,10 @@ impl Echo {
     }
 }
 
-/// The most bytes by which one of our own lines is known.
+/// Limit on the number of bytes by which one of our own lines is recognised.
 const OWN_BYTES_MAX: usize = 8;
 
-/// Place where a line ends with the first `length` bytes of one of ours.
+/// The position at which a line ends with the first `length` bytes of one of ours.
 fn cut_start(line: &[u8], length: usize) -> Option<usize> {
     let is_cut = |own: &&[u8]| own.len() > length && line.ends_with(&own[..length]);
     OWN_LINES.iter().any(is_cut).then(|| line.len() - length)
@@ -83,10 +82,10 @@ fn is_own(row: &[u8]) -> bool {
     OWN_LINES.iter().any(|own| row[start..].starts_with(own))
 }
 
-/// Takes our own lines out of what a shell prints that prints the lines it reads.
+/// Removes our own lines from the output of a shell that prints the lines it reads.
 #[derive(Debug, Default)]
 pub(in crate::shell) struct OwnLines {
-    /// The bytes that may be the beginning of one.
+    /// The bytes that may be the start of such a line.
     held: Vec<u8>,
 }
 
@@ -96,7 +95,7 @@ impl OwnLines {
         !self.held.is_empty()
     }
 
-    /// Takes what was held back.
+    /// Returns the bytes that were held back.
     pub(in crate::shell) fn release(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.held)
     }
@@ -118,8 +117,8 @@ impl OwnLines {
     }
 }
 
-/// Removes the shell's own drawing of its empty line; the rest is output. readline redraws it
-/// when the window changes: the start of the line, cleared. zsh and fish, on a terminal without capabilities, draw more.
+/// Removes the shell's own drawing of its empty line; the rest is output. readline redraws it when the window changes: the start
+/// of the line, then an erase. On a terminal without capabilities zsh and fish draw more.
 pub(in crate::shell) fn without_drawing(bytes: &[u8], dialect: Dialect) -> &[u8] {
     const PASTE: [&[u8]; 2] = [b"\x1b[?2004h", b"\x1b[?2004l"];
     const CLEAR: &[u8] = b"\x1b[K";
@@ -151,26 +150,26 @@ pub(in crate::shell) fn without_drawing(bytes: &[u8], dialect: Dialect) -> &[u8]
     &rest[..end]
 }
 
-/// Removes what a shell draws first for Ctrl-C at its empty line.
+/// Removes the first thing that a shell draws for Ctrl-C at its empty line.
 pub(in crate::shell) fn without_interrupt(bytes: &[u8]) -> &[u8] {
     let rest = bytes.trim_ascii_start();
     rest.strip_prefix(b"^C").unwrap_or(rest).trim_ascii_start()
 }
 
-/// Cuts out how fish marks a line that a command has left open: the program draws a mark of its own.
+/// Splits off fish's mark for a line that a command left open: the program draws a mark of its own.
 pub(in crate::shell) fn around_abandoned_line(bytes: &[u8]) -> (&[u8], &[u8]) {
     let Some(at) = memchr::memmem::find(bytes, "⏎".as_bytes()) else { return (bytes, b"") };
     let before = &bytes[..at];
     let before = before.strip_suffix(b"\x1b[2m").unwrap_or(before);
-    // The mark, blanks up to the edge, then both drawn over.
+    // The mark, blanks up to the edge, then an erase of both.
     const CLEARED: &[u8] = b"\r\x1b[K";
     let end = memchr::memmem::find(&bytes[at..], CLEARED).map(|end| at + end + CLEARED.len());
     let Some(end) = end.or_else(|| memchr::memrchr(b'\r', bytes).map(|end| end + 1)) else { return (before, b"") };
     (before, &bytes[end..])
 }
 
-/// Returns whether the cursor is certainly in the first column after this output, if it was `before`: nothing but
-/// colours since the last full line end. Where a program has moved the cursor itself, nothing is certain.
+/// Returns whether the cursor is certainly in the first column after this output, if it was `before`: only colours follow the
+/// last full line end. After a program has moved the cursor itself, nothing is certain.
 pub(in crate::shell) fn ends_in_first_column(bytes: &[u8], before: bool) -> bool {
     let (mut certain, mut rest) = match memchr::memmem::rfind(bytes, b"\r\n") {
         Some(at) => (true, &bytes[at + 2..]),

@@ -1,16 +1,16 @@
-//! Cuts what the person types into pieces that the editor may have. Pure.
+//! Splits the person's keys into pieces for the editor. Pure.
 //!
-//! The editor gets keys up to and including an Enter, or another key at which it hands over control; what follows may
-//! be meant for the command that the Enter starts. An Enter inside a bracketed paste, or after an escape (Alt-Enter), isn't one.
+//! A piece ends with an Enter or another key at which the editor hands over control; what follows may be meant for the command
+//! that the Enter starts. An Enter inside a bracketed paste, or after an escape (Alt-Enter), doesn't count.
 
-/// Place where the parser stands between two reads.
+/// The parser's state between two reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum State {
     #[default]
     Ground,
     Escape,
     Csi,
-    /// `ESC O`, one more byte belongs to it.
+    /// `ESC O`; one more byte belongs to it.
     Ss3,
 }
 
@@ -20,25 +20,25 @@ pub struct Keys {
     state: State,
     parameters: Vec<u8>,
     pasting: bool,
-    /// The bytes of the key so far, after Ctrl-X with it in front.
+    /// The bytes of the key so far; after Ctrl-X they begin with it.
     key: Vec<u8>,
 }
 
 /// Longest escape sequence that a terminal sends for a key or a reply.
 const SEQUENCE_BYTES_MAX: usize = 64;
 
-/// The fate of the bytes that were examined.
+/// The result of examining the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cut {
     /// Number of bytes of this piece.
     pub length: usize,
-    /// True if the piece ends with an Enter that submits.
+    /// `true` if the piece ends with an Enter that submits.
     pub enter: bool,
 }
 
 impl Keys {
-    /// Finds the end of the piece at the start of `bytes`: after the first submitting Enter or the first of `stops`, or
-    /// all of it. Those are keys as a terminal without the kitty protocol sends them.
+    /// Finds the end of the piece at the start of `bytes`: after the first submitting Enter or the first of `stops`, or all of
+    /// it. `stops` are keys as a terminal without the kitty protocol sends them.
     pub fn next(&mut self, bytes: &[u8], stops: &[Vec<u8>]) -> Cut {
         for (index, byte) in bytes.iter().enumerate() {
             self.key.push(*byte);
@@ -61,24 +61,24 @@ impl Keys {
         found
     }
 
-    /// Returns whether no escape sequence is open, so that a key of our own may be put in.
+    /// Returns whether no escape sequence is open, so that a key of our own may be inserted.
     #[must_use]
     pub fn between_keys(&self) -> bool {
         self.state == State::Ground && !self.pasting
     }
 
-    /// Returns whether all that came so far is whole keys, an escape at the end being the key of that name.
+    /// Returns whether the input so far consists of whole keys; an escape at the end counts as the Escape key.
     pub(in crate::shell) fn at_key_end(&self) -> bool {
         matches!(self.state, State::Ground | State::Escape) && !self.pasting
     }
 
-    /// Takes one byte; true where it is an Enter that submits.
+    /// Reads one byte; `true` if it is an Enter that submits.
     pub(in crate::shell) fn step(&mut self, byte: u8) -> bool {
         match self.state {
             State::Ground => match byte {
                 0x1b => self.state = State::Escape,
-                // The editor hands over control at these and forgets what follows them in one batch: Enter, Ctrl-C,
-                // Ctrl-D, Ctrl-T. At Tab and Ctrl-R it opens a menu, which takes no notice of them.
+                // At these the editor hands over control and forgets what follows them in one batch: Enter, Ctrl-C, Ctrl-D,
+                // Ctrl-T. At Tab and Ctrl-R it opens a menu, which doesn't react to them.
                 b'\r' | b'\n' | 0x03 | 0x04 | 0x14 | b'\t' | 0x12 => return !self.pasting,
                 _ => {}
             },
@@ -111,8 +111,8 @@ impl Keys {
     }
 }
 
-/// Takes the terminal's answers to a cursor-position query (`ESC [ row ; column R`) out of `bytes`, so that they can
-/// overtake keys that are being held. Returns the answers.
+/// Takes the terminal's answers to a cursor-position query (`ESC [ row ; column R`) out of `bytes`, so that they can overtake
+/// keys that are held back. Returns the answers.
 pub fn take_cursor_reports(bytes: &mut Vec<u8>) -> Vec<u8> {
     let mut reports = Vec::new();
     let mut from = 0;
@@ -134,8 +134,8 @@ pub fn take_cursor_reports(bytes: &mut Vec<u8>) -> Vec<u8> {
     reports
 }
 
-/// Number of bytes at the end of `bytes` that may be the beginning of such an answer whose rest is still to come: `ESC
-/// [`, a digit, and what follows one.
+/// Number of bytes at the end of `bytes` that may be the beginning of such an answer: `ESC [`, a digit, and any further digits or
+/// `;`.
 pub(in crate::shell) fn cut_report_bytes(bytes: &[u8]) -> usize {
     let Some(at) = memchr::memmem::rfind(bytes, b"\x1b[") else { return 0 };
     let body = &bytes[at + 2..];
@@ -145,9 +145,9 @@ pub(in crate::shell) fn cut_report_bytes(bytes: &[u8]) -> usize {
     if is_cut { bytes.len() - at } else { 0 }
 }
 
-/// Turns keys in the kitty protocol's encoding (`ESC [ code ; modifiers u`, modifiers less one: 1 shift, 2 alt, 4
-/// control) into what a terminal without it sends. Keys typed just after Enter may still come so encoded, and the
-/// command that they are for never asked for that. Source: <https://sw.kovidgoyal.net/kitty/keyboard-protocol/>.
+/// Converts keys in the kitty protocol's encoding (`ESC [ code ; modifiers u`, modifiers less one: 1 shift, 2 alt, 4 control) to
+/// the form of a terminal without it. Keys typed just after Enter may still arrive in that encoding, and the command that gets
+/// them never asked for it. Source: <https://sw.kovidgoyal.net/kitty/keyboard-protocol/>.
 #[must_use]
 pub fn to_legacy(bytes: &[u8]) -> Vec<u8> {
     let mut plain = Vec::with_capacity(bytes.len());

@@ -1,7 +1,7 @@
 //! Modes that a program has switched on in the terminal, and the sequences that switch them off again. Pure.
 //!
 //! A program that is killed leaves its modes on (alternate screen, mouse, hidden cursor, keyboard protocols).
-//! Only what was seen to be switched on is switched off, so that a terminal that doesn't know a mode never hears of it.
+//! Only modes that were seen to be switched on are switched off, so that a terminal never gets a mode that it doesn't know.
 
 use memchr::memchr_iter;
 
@@ -24,7 +24,7 @@ const ALTERNATE: u16 = 0b111;
 /// The terminal reports when it gets and loses the focus.
 const FOCUS: u16 = 1004;
 
-/// Switches off everything that any program may have left on: for the moment after a crash that wasn't watched.
+/// Switches off everything that any program may have left on, for a crash whose output wasn't watched.
 pub const RESET_ALL: &str = "\x1b[?1049l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?1004l\x1b[?2004l\x1b[?1l\x1b[?25h\x1b[<u\x1b[4l\x1b[?7h\x1b7\x1b[r\x1b8\x1b[m";
 
 /// Watches output for mode switches.
@@ -36,7 +36,7 @@ pub struct Modes {
     /// Depth of the keyboard protocol's stack (`CSI > flags u` pushes, `CSI < n u` pops).
     keyboard_pushed: u32,
     keyboard_set: bool,
-    /// xterm's `modifyOtherKeys` (`CSI > 4 ; n m`).
+    /// xterm's `modifyOtherKeys` (`CSI > 4 ; n m`) is on.
     other_keys: bool,
     /// Rows outside a region don't scroll (`CSI top ; bottom r`).
     scroll_region: bool,
@@ -46,13 +46,13 @@ pub struct Modes {
     insert: bool,
     /// Long lines stay in the last column (`CSI ? 7 l`).
     no_wrap: bool,
-    /// Reports of the focus were switched off, or everything was.
+    /// Reports of the focus, or all modes, were switched off.
     focus_stopped: bool,
-    /// An escape sequence that the end of the last piece cut.
+    /// An escape sequence that the end of the last piece cut off.
     cut: Vec<u8>,
 }
 
-/// Longest private sequence looked at; longer ones aren't mode switches.
+/// Longest private sequence that is examined; longer ones aren't mode switches.
 const SEQUENCE_BYTES_MAX: usize = 48;
 
 impl Modes {
@@ -76,7 +76,7 @@ impl Modes {
         let mut handled_bytes = 0;
         for at in memchr_iter(0x1b, bytes) {
             let sequence = &bytes[at..];
-            // Colours and cursor movements, which are most: they switch no mode.
+            // Colours and cursor movements, the most frequent ones, switch no mode.
             if let [_, b'[', rest @ ..] = sequence
                 && rest.first().is_some_and(|next| !matches!(next, b'?' | b'>' | b'<' | b'='))
                 && rest
@@ -152,19 +152,19 @@ impl Modes {
         self.on & ALTERNATE != 0
     }
 
-    /// Returns whether a program wants to know of the focus.
+    /// Returns whether a program wants reports of the focus.
     #[must_use]
     pub fn reports_focus(&self) -> bool {
         MODES.iter().enumerate().any(|(bit, (mode, _))| *mode == FOCUS && self.on & (1 << bit) != 0)
     }
 
-    /// Returns whether the terminal doesn't report the focus any more, or won't after a reset.
+    /// Returns whether the terminal no longer reports the focus, or won't after a reset.
     #[must_use]
     pub fn stopped_focus(&self) -> bool {
         self.focus_stopped || self.reports_focus()
     }
 
-    /// The sequences that bring the terminal back to what an editor expects; empty when nothing was left on.
+    /// The sequences that return the terminal to the state that an editor expects; empty if nothing was left on.
     #[must_use]
     pub fn reset(&mut self) -> String {
         let mut text = String::new();
@@ -206,7 +206,7 @@ impl Modes {
     }
 }
 
-/// `bytes` without what switches a mode: private sequences, and those of the keypad.
+/// Removes the sequences that switch a mode from `bytes`: private sequences, and those of the keypad.
 pub(in crate::shell) fn without_modes(bytes: &[u8]) -> Vec<u8> {
     let mut rest_bytes = Vec::with_capacity(bytes.len());
     let mut rest = bytes;
@@ -223,7 +223,7 @@ pub(in crate::shell) fn without_modes(bytes: &[u8]) -> Vec<u8> {
     rest_bytes
 }
 
-/// The length of the sequence that starts at `bytes[0]` (an escape), or `None` if it is cut.
+/// The length of the sequence that starts at `bytes[0]` (an escape), or `None` if it is incomplete.
 fn sequence_end(bytes: &[u8]) -> Option<usize> {
     match bytes.get(1)? {
         b'[' => {

@@ -19,42 +19,43 @@ const PREFIX: &[u8] = b"\x1b]633;";
 pub enum Mark {
     /// `P`: the hooks are done; the shell waits for the signal to go on.
     Prompt {
-        /// The shell's `$?`, if it reports it: all there is if the person has removed the hook of `D`.
+        /// The shell's `$?`, if it reports it: the only source if the person has removed the hook of `D`.
         status: Option<i32>,
-        /// True if the shell prints nothing more before it reads.
+        /// `true` if the shell prints nothing more before it reads.
         quiet: bool,
-        /// The number of rows above the last one of a prompt that the shell draws itself, as it can't be ours (`readonly PS1`).
+        /// The number of rows above the last one of a prompt that the shell draws itself because it can't be ours (`readonly
+        /// PS1`).
         own_rows: Option<usize>,
     },
-    /// `P` with the nonce of the command before, after the next line was handed over: an interrupted completion has led
-    /// the shell through its hooks once more, and it waits for the signal to go on.
+    /// `P` with the previous command's nonce, after the next line was handed over: an interrupted completion has made the shell
+    /// run its hooks once more, and it waits for the signal to go on.
     PromptAgain,
     /// `B`: readline has drawn its prompt and reads.
     Reading {
         /// As with `P`, for when both hooks are gone.
         status: Option<i32>,
-        /// True if the shell prints the lines that it reads (`set -v`).
+        /// `true` if the shell prints the lines that it reads (`set -v`).
         verbose: bool,
-        /// True if it reads without its line editor (bash after `set +o emacs`).
+        /// `true` if it reads without its line editor (bash after `set +o emacs`).
         plain: bool,
     },
     /// `C`: a command is about to run; its output starts here.
     Started {
-        /// The newest line of the shell's history, and whether it is new there, if a key has had the shell run a line.
+        /// The newest line of the shell's history, and whether it is new, if a key has made the shell run a line.
         newest: Option<(String, bool)>,
     },
     /// `D`: a command has ended with this status, in this directory.
     Done {
         /// The shell's `$?`.
         status: i32,
-        /// The virtual environment that is active there, or nothing.
+        /// The virtual environment that is active in the shell, or an empty text.
         environment: String,
         /// The shell's `$PWD`.
         cwd: Option<PathBuf>,
     },
     /// `F`: the shell wants more lines.
     Incomplete {
-        /// Left the line by itself, and reads a new one.
+        /// `true` if the shell has abandoned the line itself and reads a new one.
         left: bool,
     },
 }
@@ -72,13 +73,13 @@ pub enum Piece<'a> {
 #[derive(Debug, Default)]
 pub struct Scanner {
     nonce: Vec<u8>,
-    /// The nonce before, which the last `B` may still carry.
+    /// The previous nonce, which the last `B` may still carry.
     previous: Vec<u8>,
     held: Vec<u8>,
 }
 
 impl Scanner {
-    /// Puts a new nonce in force. The one before stays good for `P` and `B` until the next command starts.
+    /// Sets the nonce in force. The previous one stays valid for `P` and `B` until the next command starts.
     pub fn expect_nonce(&mut self, nonce: &str) {
         self.previous = std::mem::replace(&mut self.nonce, nonce.as_bytes().to_vec());
     }
@@ -95,7 +96,7 @@ impl Scanner {
         !self.held.is_empty()
     }
 
-    /// Gives up waiting for the rest of a marker: what is held is ordinary output.
+    /// Stops waiting for the rest of a marker: the bytes held back are ordinary output.
     pub fn release(&mut self, sink: &mut dyn FnMut(Piece)) {
         let held = std::mem::take(&mut self.held);
         if !held.is_empty() {
@@ -116,7 +117,7 @@ impl Scanner {
         }
     }
 
-    /// Handles all that can be decided; returns the tail that can't be yet.
+    /// Handles everything that can be decided; returns the tail that can't be decided yet.
     fn scan<'a>(&mut self, input: &'a [u8], sink: &mut dyn FnMut(Piece)) -> &'a [u8] {
         let mut plain_from = 0;
         let mut search_from = 0;
@@ -188,7 +189,7 @@ impl Scanner {
 
 enum Parse {
     Mark(Mark, usize),
-    /// One of ours that no longer says anything; taken out.
+    /// One of our markers that has become meaningless; it is removed.
     Ours(usize),
     Foreign,
     More,
@@ -258,7 +259,7 @@ fn parse_body(body: &[u8], nonce_bytes: usize) -> Option<Mark> {
     }
 }
 
-/// Number of bytes at the end of `input` that are a proper prefix of our prefix.
+/// Number of bytes at the end of `input` that are a proper prefix of our marker's prefix.
 fn partial_prefix(input: &[u8]) -> usize {
     (1..PREFIX.len()).rev().find(|length| input.ends_with(&PREFIX[..*length])).unwrap_or(0)
 }
@@ -367,7 +368,7 @@ mod tests {
         vec![
             Got::Text("a".into()),
             Got::Mark(Mark::Started { newest: None }),
-            // After the command has started the old nonce is as foreign as any other.
+            // After the command has started, the old nonce is as foreign as any other.
             Got::Text("\x1b[1mout\x1b]633;C;wrong;7\x07\x1b]633;B;old\x07\x1b]0;title\x07".into()),
             Got::Mark(Mark::Done { status: 130, environment: "venv".into(), cwd: Some("/tmp/a b".into()) }),
             Got::Text("tail".into()),

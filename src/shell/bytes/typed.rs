@@ -1,33 +1,33 @@
-//! The terminal's echo of what a person types while a command runs. It isn't the command's output, and may be a password that was
-//! typed a moment too early. What a program echoes by itself can't be told from its output. Pure.
+//! The terminal's echo of the keys that a person types while a command runs. It isn't the command's output, and may be a password
+//! that was typed a moment too early. An echo that a program prints itself is indistinguishable from its output. Pure.
 
 use std::borrow::Cow;
 use std::time::{Duration, Instant};
 
 use nix::sys::termios::{InputFlags, LocalFlags, SpecialCharacterIndices, Termios};
 
-/// Time in which the terminal echoes a key, on a machine that is busy.
+/// Time in which a terminal echoes a key, even on a busy machine.
 const ECHO_WAIT: Duration = Duration::from_secs(1);
-/// A terminal holds no more unread bytes, and echoes no more.
+/// Limit on the unread bytes that a terminal holds and echoes.
 const AWAITED_BYTES_MAX: usize = 4096;
 const ERASED: &[u8] = b"\x08 \x08";
 
-/// The echo that is awaited.
+/// The echo that is expected.
 #[derive(Debug, Default)]
 pub(in crate::shell) struct TypedEcho {
     awaited: Vec<u8>,
     until: Option<Instant>,
-    /// Number of characters in the line that is being typed.
+    /// Number of characters in the line that the person is typing.
     characters: usize,
 }
 
 impl TypedEcho {
-    /// Forgets what is awaited: another command begins.
+    /// Discards the expected echo, because another command begins.
     pub(in crate::shell) fn clear(&mut self) {
         *self = Self::default();
     }
 
-    /// Awaits the echo of keys that a terminal with these modes gets.
+    /// Expects the echo of keys that a terminal with these modes gets.
     pub(in crate::shell) fn expect(&mut self, keys: &[u8], modes: &Termios, now: Instant) {
         if !modes.local_flags.contains(LocalFlags::ECHO) {
             return self.clear();
@@ -42,7 +42,7 @@ impl TypedEcho {
                 key if is(key, SpecialCharacterIndices::VEOF, LocalFlags::ICANON) => {}
                 key if is(key, SpecialCharacterIndices::VERASE, LocalFlags::ICANON) => self.erase(1),
                 key if is(key, SpecialCharacterIndices::VKILL, LocalFlags::ICANON) => self.erase(self.characters),
-                // A signal drops what was typed, and its echo says why the command has ended.
+                // A signal drops the typed keys, and its echo shows why the command has ended.
                 key if is(key, SpecialCharacterIndices::VINTR, LocalFlags::ISIG)
                     || is(key, SpecialCharacterIndices::VQUIT, LocalFlags::ISIG)
                     || is(key, SpecialCharacterIndices::VSUSP, LocalFlags::ISIG) =>
@@ -55,7 +55,7 @@ impl TypedEcho {
                 }
                 key => {
                     self.awaited.push(key);
-                    // The first byte of a character counts for all.
+                    // Each character is counted at its first byte.
                     self.characters += usize::from(key & 0xc0 != 0x80);
                 }
             }
@@ -75,7 +75,7 @@ impl TypedEcho {
         self.characters -= erased;
     }
 
-    /// The output without the echo. Output may come between two keys: the longest piece goes first.
+    /// Removes the echo from the output. Output may come between two keys: the longest match is removed first.
     pub(in crate::shell) fn without<'a>(&mut self, output: &'a [u8], now: Instant) -> Cow<'a, [u8]> {
         if self.until.is_some_and(|until| until < now) {
             (self.awaited, self.until) = (Vec::new(), None);
@@ -92,8 +92,8 @@ impl TypedEcho {
     }
 }
 
-/// Place and length of the longest start of `text` in `output`, the first of several. A part of it counts at an end of the output
-/// alone, for a letter or two are in many words.
+/// Position and length of the longest prefix of `text` in `output`, the first if there are several. A partial match counts only
+/// at the beginning or the end of the output, because one or two letters occur in many words.
 fn longest_start(output: &[u8], text: &[u8]) -> Option<(usize, usize)> {
     let mut longest = None;
     for at in memchr::memchr_iter(*text.first()?, output) {

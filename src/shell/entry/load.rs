@@ -7,15 +7,15 @@ use libc::{Elf64_Ehdr as Head, Elf64_Phdr as Header};
 use super::address;
 use crate::shell::sys::bare::{AT_CWD, byte, call, half, is_error, put, set_word, word};
 
-/// The loader that the linker would have named in the program, ended by NUL.
+/// The loader that the linker would have named in the program, with a trailing NUL.
 const LOADER: &[u8] = concat!(env!("REEDCLAW_LOADER"), "\0").as_bytes();
 /// The first bytes of a program's file.
 const MAGIC: u32 = u32::from_ne_bytes(*b"\x7fELF");
 const PAGE: usize = 4096;
 const HEADER_BYTES: usize = size_of::<Header>();
 
-/// Maps the loader, says in the auxiliary vector what the kernel would have said, and returns the loader's entry; 0 if it
-/// can't be. `start` is where the loader goes on, `dynamic` its table in the program.
+/// Maps the loader, writes to the auxiliary vector what the kernel would have written, and returns the loader's entry; 0 if that
+/// fails. `start` is the address at which the loader continues, `dynamic` that of the program's dynamic section.
 pub(super) fn load(auxiliary: usize, room: usize, start: usize, dynamic: usize) -> usize {
     let flags = (libc::O_RDONLY | libc::O_CLOEXEC) as usize;
     let file = call(libc::SYS_openat, [AT_CWD, address(LOADER), flags, 0, 0, 0]);
@@ -33,7 +33,7 @@ pub(super) fn load(auxiliary: usize, room: usize, start: usize, dynamic: usize) 
     base + word(room + offset_of!(Head, e_entry))
 }
 
-/// Maps the segments of the file whose first page is at `head`, and returns their base; 0 if it can't be.
+/// Maps the segments of the file whose first page is at `head`, and returns their base; 0 if that fails.
 fn map_segments(file: usize, head: usize) -> usize {
     let first = head + word(head + offset_of!(Head, e_phoff));
     let count = half(head + offset_of!(Head, e_phnum)) as usize & 0xffff;
@@ -45,10 +45,10 @@ fn map_segments(file: usize, head: usize) -> usize {
     while at < end {
         if half(at) == libc::PT_LOAD {
             if span == 0 && word(at + offset_of!(Header, p_vaddr)) != 0 {
-                // It wants a place of its own.
+                // It needs a fixed address.
                 return 0;
             }
-            // They are in the order of their addresses.
+            // The segments are in the order of their addresses.
             span = word(at + offset_of!(Header, p_vaddr)) + word(at + offset_of!(Header, p_memsz));
         }
         at += HEADER_BYTES;
@@ -67,16 +67,16 @@ fn map_segments(file: usize, head: usize) -> usize {
     base
 }
 
-/// A mapping of no file.
+/// A mapping without a file.
 const NOTHING: usize = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as usize;
-/// A mapping in the place of another.
+/// A mapping that replaces another.
 const FIXED: usize = (libc::MAP_PRIVATE | libc::MAP_FIXED) as usize;
 
 fn map_segment(file: usize, header: usize, base: usize) -> bool {
     let from = base + word(header + offset_of!(Header, p_vaddr));
     let in_file = from + word(header + offset_of!(Header, p_filesz));
     let in_memory = from + word(header + offset_of!(Header, p_memsz));
-    // PF_R, PF_W and PF_X are the bits of PROT_EXEC, PROT_WRITE and PROT_READ: the other way round.
+    // PF_R, PF_W and PF_X are the bits of PROT_EXEC, PROT_WRITE and PROT_READ, in reverse order.
     let flags = half(header + offset_of!(Header, p_flags)) as usize;
     let access = flags >> 2 & 1 | flags & 2 | (flags & 1) << 2;
     let page = from & !(PAGE - 1);
@@ -141,7 +141,7 @@ fn copy_pages(base: usize, header: usize) {
     const POPULATE_WRITE: usize = 23;
     let from = base + word(header + offset_of!(Header, p_vaddr));
     let page = from & !(PAGE - 1);
-    // The last page may lie beyond the file's end: what is left out is filled when it is written to.
+    // The last page may lie beyond the file's end: a page left out here is filled when it is written to.
     let end = (from + word(header + offset_of!(Header, p_filesz))) & !(PAGE - 1);
     call(libc::SYS_madvise, [page, end - page, POPULATE_WRITE, 0, 0, 0]);
 }
@@ -164,7 +164,7 @@ fn set_value(auxiliary: usize, kind: u64, value: usize) {
     set_word(place(auxiliary, kind), value);
 }
 
-/// The place of an entry's value; that of the end, which means nothing, if there is no such entry.
+/// The address of an entry's value; if there is no such entry, that of the end entry, whose value means nothing.
 fn place(auxiliary: usize, kind: u64) -> usize {
     let mut at = auxiliary;
     while word(at) != 0 && word(at) != kind as usize {

@@ -1,10 +1,10 @@
 //! The program's first instructions, on x86-64 with glibc: for `-c` it becomes bash before anything is loaded or relocated;
-//! else it loads the C library's loader, as the kernel would have, and the loader goes on as ever.
+//! otherwise it loads the C library's loader, as the kernel would have, and the loader continues as usual.
 //!
-//! Nothing is relocated yet and there is no library, not even `memcpy`. So memory is accessed by the instructions of
-//! `sys::bare`, no constant holds a pointer, and no function of another crate is called: without optimisation even the
-//! smallest is called by a table that isn't relocated. Addresses are plain numbers. What isn't certain here is left to `main`,
-//! which decides the same with all of the program.
+//! At this point nothing is relocated and there is no library, not even `memcpy`. So memory is accessed by the instructions of
+//! `sys::bare`, no constant holds a pointer, and no function of another crate is called: without optimisation even the smallest
+//! is called through a table that isn't relocated yet. Addresses are plain numbers. Anything uncertain is left to `main`, which
+//! makes the same decision with the whole program.
 
 mod load;
 
@@ -12,20 +12,20 @@ use std::mem::offset_of;
 
 use super::sys::bare::{AT_CWD, ROOM_BYTES, byte, call, half, is_error, put, reedclaw_entry, set_word, word};
 
-/// The entry's address as the loader relocates it: the real one only if it has been here.
+/// The entry's address, relocated by the loader: it is the real one only if the loader has run.
 static RELOCATED: extern "C" fn() = reedclaw_entry;
 
 const BASH: &[u8] = b"bash\0";
 const LOGIN_BASH: &[u8] = b"-bash\0";
-/// The last resort of a login.
+/// The last resort for a login.
 const SH: &[u8] = b"/bin/sh\0";
 const SELF: &[u8] = b"/proc/self/exe\0";
 
-/// Becomes bash if that is meant and certain; otherwise returns the address to go on at. `stack` is what the kernel has put
-/// there, `room` some bytes below it; the rest are addresses of the program.
+/// Becomes bash if that is certainly what the user wants; otherwise returns the address at which to continue. `stack` is the
+/// kernel's data there, `room` an area of some bytes below it; the rest are addresses of the program.
 pub(super) extern "C" fn begin(stack: usize, room: usize, entry: usize, start: usize, dynamic: usize) -> usize {
     if word(&raw const RELOCATED as usize) == entry {
-        // A loader was started by hand, with this program as its argument.
+        // A person has started a loader, with this program as its argument.
         return start;
     }
     let count = word(stack);
@@ -40,7 +40,7 @@ pub(super) extern "C" fn begin(stack: usize, room: usize, entry: usize, start: u
         become_bash(arguments, environment, room);
     }
     if !names_libraries(dynamic) {
-        // The program has all that it needs, and relocates itself.
+        // The program needs no library, and relocates itself.
         return start;
     }
     match load::load(auxiliary, room, start, dynamic) {
@@ -94,8 +94,8 @@ fn become_bash(arguments: usize, environment: usize, room: usize) {
     }
 }
 
-/// Returns whether a path leads to a program other than this one, whose file's data are at `own`. `found` takes the
-/// path's.
+/// Returns whether a path leads to a program other than this one, whose file data are at `own`. The path's file data are written
+/// to `found`.
 fn is_other_program(path: usize, own: usize, found: usize) -> bool {
     const MODE: usize = offset_of!(libc::stat, st_mode);
     const DEVICE: usize = offset_of!(libc::stat, st_dev);
@@ -110,7 +110,7 @@ fn stat(path: usize, to: usize) -> usize {
     call(libc::SYS_newfstatat, [AT_CWD, path, to, 0, 0, 0])
 }
 
-/// Returns whether the user's config can't be read here, or has the word `program` in it.
+/// Returns whether the user's config contains the word `program`, or can't be read here.
 fn config_may_name_shell(environment: usize, room: usize) -> bool {
     let named = variable(environment, b"REEDCLAW_CONFIG=");
     if named != 0 && byte(named) != 0 {
@@ -144,7 +144,7 @@ fn config_may_name_shell(environment: usize, room: usize) -> bool {
     may
 }
 
-/// Returns whether a file has a word, whose first letter comes only once in it, or can't be read.
+/// Returns whether a file contains a word, whose first letter occurs only once in the word, or can't be read.
 fn has_word(file: usize, room: usize, wanted: &[u8]) -> bool {
     let mut matched = 0;
     loop {
@@ -172,7 +172,7 @@ fn has_word(file: usize, room: usize, wanted: &[u8]) -> bool {
     }
 }
 
-/// The start of a variable's value, by `NAME=`; 0 if there is no such variable.
+/// The start of the value of a variable, found by `NAME=`; 0 if there is no such variable.
 fn variable(environment: usize, name: &[u8]) -> usize {
     let mut at = environment;
     while word(at) != 0 {

@@ -1,4 +1,4 @@
-//! Destination of the person's keys: the editor, the shell, or kept until it is known who they are for.
+//! The destination of the person's keys: the editor, the shell, or a buffer until the receiver is known.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -11,55 +11,54 @@ use crate::shell::sys;
 
 /// A key that no keyboard sends (F35 of the kitty protocol): bound in the editor to hand control to the loop.
 pub const WAKE_KEY: &[u8] = b"\x1b[57398u";
-/// Another one (F34), bound to nothing.
+/// A second such key (F34), bound to nothing.
 pub(in crate::shell) const NUDGE_KEY: &[u8] = b"\x1b[57397u";
-/// Keys kept beyond this are left in the terminal.
+/// Limit on the buffered keys; further ones are left in the terminal.
 const KEPT_BYTES_MAX: usize = 1024 * 1024;
-/// After an Enter the editor may draw once more before it accepts; when it stays silent longer, the Enter was not
-/// the line's end.
+/// After an Enter the editor may draw once more before it accepts; if it stays silent longer, the Enter didn't end the line.
 const VERDICT_WAIT: Duration = Duration::from_millis(15);
-/// Time for which a key other than Enter that the editor ignores without drawing delays the keys after it.
+/// Delay of the keys after a key other than Enter that the editor ignores without drawing.
 const SILENCE_WAIT: Duration = Duration::from_secs(1);
 
-/// Time for which keys are kept for a wake key that the editor may have lost among keys of one batch.
+/// Time for which keys are held for a wake key that the editor may have lost among keys of one batch.
 const STALE_WAKE_WAIT: Duration = Duration::from_millis(100);
 
-/// Time that a terminal that was never heard may take to say where the cursor is; slow links answer within.
+/// Time in which a terminal that has never answered may report the cursor's position; slow links answer within it.
 const REPORT_WAIT: Duration = Duration::from_millis(1500);
 
-/// The keys' way.
+/// The routing of the keys.
 pub struct Feed {
     whom: KeysTo,
     keys: Keys,
     gate: Arc<Gate>,
-    /// Keys for whoever comes next.
+    /// Keys for the next receiver.
     held: Vec<u8>,
     /// Keys from before a question: they answer neither it nor the command that it runs, and wait for the editor.
     aside: Vec<u8>,
     /// Keys on their way to the editor.
     to_editor: Vec<u8>,
-    /// The terminal's answers to it, which go first.
+    /// The terminal's answers to the editor, which are sent first.
     reports: Vec<u8>,
-    /// Follows what the editor has got.
+    /// Tracks the bytes that the editor has received.
     got: Keys,
     /// Bytes on their way to the shell.
     pub(in crate::shell) to_shell: Vec<u8>,
-    /// True if the command in the foreground has been sent keys, which it may leave unread.
+    /// `true` if the command in the foreground has been sent keys, which it may leave unread.
     pub(in crate::shell) forwarded: bool,
-    /// True if the command in the foreground may have asked the terminal where the cursor is.
+    /// `true` if the command in the foreground may have asked the terminal for the cursor's position.
     position_asked: bool,
     wake_wanted: bool,
     wake_sent: bool,
-    /// Number of wake keys that were sent, and of those that the loop has seen by now.
+    /// Number of wake keys that were sent, and of those that the loop has seen.
     wakes_sent: u64,
     wakes_seen: u64,
-    /// Time when held keys are the editor's after all.
+    /// Time after which held keys go to the editor after all.
     pub(in crate::shell) deadline: Option<Instant>,
-    /// The terminal's answers to questions about the cursor so far.
+    /// The record of whether the terminal answers questions about the cursor.
     hearing: Hearing,
-    /// A question of the editor was answered in the terminal's place: what the terminal says to it after all is dropped.
+    /// `true` if a question of the editor was answered in the terminal's place: a later answer of the terminal is dropped.
     answered_for: bool,
-    /// Time when the terminal should have said where the cursor is, while it is not known whether it ever does.
+    /// Deadline for the terminal's report of the cursor, while it is not known whether the terminal ever reports it.
     pub(in crate::shell) report_due: Option<Instant>,
 }
 
@@ -134,11 +133,11 @@ impl Feed {
         }
     }
 
-    /// Passes keys to the shell. A terminal's late answer to the editor isn't the command's, unless it has asked too.
+    /// Passes keys to the shell. A terminal's late answer to the editor isn't passed on, unless the command has asked too.
     fn forward(&mut self, mut keys: Vec<u8>) {
         if !self.position_asked {
             let mut rest = keys.clone();
-            // In the first row it may as well be F3 with Shift, Alt or Ctrl, which is written in the same way.
+            // In the first row it may also be F3 with Shift, Alt or Ctrl, which is encoded in the same way.
             if !take_cursor_reports(&mut rest).starts_with(b"\x1b[1;") {
                 keys = rest;
             }
@@ -147,13 +146,13 @@ impl Feed {
         self.to_shell.append(&mut keys);
     }
 
-    /// A command is about to start.
+    /// Notes that a command is about to start.
     pub(in crate::shell) fn command_begins(&mut self) {
         self.forwarded = false;
         self.position_asked = false;
     }
 
-    /// Looks for the question where the cursor is in a command's output, which may be cut anywhere.
+    /// Looks for the question about the cursor's position in a command's output, which may be split anywhere.
     pub(in crate::shell) fn note_output(&mut self, output: &[u8]) {
         const CUT: [&[u8]; 5] = [b"\x1b", b"\x1b[", b"\x1b[?", b"\x1b[6", b"\x1b[?6"];
         self.position_asked = self.position_asked
@@ -161,8 +160,8 @@ impl Feed {
             || CUT.iter().any(|start| output.ends_with(start));
     }
 
-    /// Hands the keys to the editor, which has ended `wakes_seen` times by a wake key. One that it ended without lies
-    /// still before it: it would end at once, and the keys after it would be lost.
+    /// Passes the keys to the editor, which `wakes_seen` wake keys have ended so far. If the editor ended without reading a wake
+    /// key, that key is still in its input: the editor would end at once, and the keys after it would be lost.
     pub(in crate::shell) fn edit(&mut self, wakes_seen: u64) {
         if wakes_seen >= self.wakes_sent {
             self.wakes_sent = wakes_seen;
@@ -178,7 +177,7 @@ impl Feed {
         self.deadline = Some(Instant::now() + STALE_WAKE_WAIT);
     }
 
-    /// The wake key that was thought to lie before the editor was lost.
+    /// Handles the loss of the wake key that was thought to be in the editor's input.
     fn forget_wake(&mut self) {
         self.deadline = None;
         self.wakes_sent = self.wakes_seen;
@@ -188,8 +187,8 @@ impl Feed {
         }
     }
 
-    /// Says in a deaf terminal's place that the cursor is in the last row: the editor would wait two seconds at each
-    /// prompt, and the last row is the only guess after which it never draws over output.
+    /// Reports, in a deaf terminal's place, that the cursor is in the last row: the editor would wait two seconds at each prompt,
+    /// and the last row is the only guess with which it never draws over output.
     fn answer_for_terminal(&mut self) {
         let rows = sys::window_size(std::io::stdout().as_fd()).map_or(24, |size| size.rows.max(1));
         self.reports.extend_from_slice(format!("\x1b[{rows};1R").as_bytes());
@@ -201,8 +200,8 @@ impl Feed {
         self.gate.deaf.store(hearing == Hearing::Deaf, Ordering::Release);
     }
 
-    /// Drops a late answer to a question that was answered in the terminal's place: the editor would take it for the
-    /// answer to its next question, and each one after for the next but one.
+    /// Drops a late answer to a question that was answered in the terminal's place: the editor would take it for the answer to
+    /// its next question, and be one answer off from then on.
     fn drop_late_report(&mut self, keys: &mut Vec<u8>) {
         let mut rest = keys.clone();
         let reports = take_cursor_reports(&mut rest);
@@ -212,8 +211,8 @@ impl Feed {
         *keys = [&reports[end + 1..], &rest].concat();
     }
 
-    /// The terminal has not said where the cursor is in all this time: it never will. Returns whether a prompt is on the
-    /// screen that the editor will now draw elsewhere.
+    /// Returns whether a prompt is on the screen that the editor will now draw elsewhere, because the terminal hasn't reported
+    /// the cursor's position in time: it counts as deaf from then on.
     pub(in crate::shell) fn report_is_late(&mut self, now: Instant) -> bool {
         let is_late = self.report_due.is_some_and(|at| at <= now);
         if is_late {
@@ -224,19 +223,19 @@ impl Feed {
         is_late && self.gate.shown.swap(false, Ordering::AcqRel)
     }
 
-    /// Returns whether all has been given to the editor.
+    /// Returns whether everything has been sent to the editor.
     pub(in crate::shell) fn editor_has_all(&self) -> bool {
         self.to_editor.is_empty() && self.reports.is_empty()
     }
 
-    /// Gives the editor the next piece, of `bytes_max` at most, by `write`, which leaves what it could not write. An
-    /// answer of the terminal never goes into a paste, as which it would be read.
+    /// Sends the editor the next piece, of at most `bytes_max`, with `write`, which leaves the bytes that it could not write. An
+    /// answer of the terminal never goes into a paste, as a part of which it would be read.
     pub(in crate::shell) fn give_editor(&mut self, bytes_max: usize, write: impl FnOnce(&mut Vec<u8>)) {
-        // It has read all that it was given, so that an escape at the end was a key to it.
+        // The editor has read all of its input, so it took an escape at the end for the Escape key.
         let answers = !self.reports.is_empty() && self.got.at_key_end();
         let pending = if answers { &mut self.reports } else { &mut self.to_editor };
         let mut length = if answers { pending.len() } else { pending.len().min(bytes_max) };
-        // An escape at the end of a piece would be taken for the key of that name.
+        // An escape at the end of a piece would be read as the Escape key.
         while length < pending.len() && length > 1 && pending[length - 1] == 0x1b {
             length -= 1;
         }
@@ -252,7 +251,7 @@ impl Feed {
         !self.held.is_empty()
     }
 
-    /// Takes the Ctrl-C among the kept keys, if there is one: whoever it was meant for is about to listen.
+    /// Takes the Ctrl-C out of the held keys, if there is one: its receiver is about to listen.
     pub(in crate::shell) fn take_held_interrupt(&mut self) -> bool {
         let keys = to_legacy(&self.held);
         let Some(after) = self.drop_interrupted(&keys) else { return false };
@@ -260,8 +259,8 @@ impl Feed {
         true
     }
 
-    /// Returns the keys after the last Ctrl-C, if there is one, and drops those that were kept before it: a terminal
-    /// discards what was typed ahead of a Ctrl-C, and the person expects that none of it runs.
+    /// Returns the keys after the last Ctrl-C, if there is one, and drops the keys held before it: a terminal discards what was
+    /// typed before a Ctrl-C, and the person expects that none of it runs.
     fn drop_interrupted<'k>(&mut self, keys: &'k [u8]) -> Option<&'k [u8]> {
         let at = keys.iter().rposition(|key| *key == 3)?;
         self.held.clear();
@@ -279,9 +278,9 @@ impl Feed {
         self.whom
     }
 
-    /// Puts keys that a command left unread in front of those kept. An answer of the terminal among them was for the
-    /// command: the editor would take it for the one to its next question. The line discipline had turned an end of file
-    /// into a NUL; it was the command's too, and at an empty line it would end the shell.
+    /// Puts keys that a command left unread in front of the held ones. An answer of the terminal among them was for the command:
+    /// the editor would take it for the answer to its next question. A NUL was an end of file before the line discipline changed
+    /// it; it was the command's too, and at an empty line it would end the shell.
     pub(in crate::shell) fn give_back(&mut self, mut keys: Vec<u8>) {
         take_cursor_reports(&mut keys);
         take_cursor_reports(&mut self.held);
@@ -335,7 +334,7 @@ impl Feed {
         }
     }
 
-    /// Passes kept keys to the editor, up to and including an Enter.
+    /// Passes held keys to the editor, up to and including an Enter.
     fn feed_editor(&mut self) {
         let closed = self.wake_sent || self.gate.enter_pending.load(Ordering::Acquire);
         if self.whom != KeysTo::Editor || closed || self.held.is_empty() {
@@ -354,7 +353,7 @@ impl Feed {
         }
     }
 
-    /// The editor wants more: the Enter didn't end the line.
+    /// Handles an Enter that didn't end the line: the editor wants more.
     pub(in crate::shell) fn release(&mut self) {
         self.deadline = None;
         self.gate.enter_pending.store(false, Ordering::Release);
@@ -363,21 +362,21 @@ impl Feed {
         }
     }
 
-    /// The editor has drawn itself while an Enter was pending.
+    /// Notes that the editor has drawn itself while an Enter was pending.
     pub(in crate::shell) fn editor_drawn(&mut self) {
         if self.gate.enter_pending.load(Ordering::Acquire) {
             self.deadline = Some(Instant::now() + VERDICT_WAIT);
         }
     }
 
-    /// Lets go of keys whose time has come; `editor_idles` says whether the editor has read all that it was sent and
-    /// waits for more. On a busy machine it may take any time until then.
+    /// Releases keys whose deadline has passed; `editor_idles` returns whether the editor has read all of its input and waits for
+    /// more. On a busy machine that may take any time.
     pub(in crate::shell) fn handle_time(&mut self, now: Instant, editor_idles: impl FnOnce() -> bool) {
         if self.deadline.is_none_or(|at| at > now) {
             return;
         }
         if self.gate.accepted.load(Ordering::Acquire) {
-            // The line has ended: the loop will say whose the keys are.
+            // The line has ended: the loop decides who gets the keys.
             self.deadline = None;
             return;
         }
@@ -397,14 +396,13 @@ impl Feed {
         }
     }
 
-    /// The loop has seen every event up to now.
+    /// Notes that the loop has seen every event so far.
     pub(in crate::shell) fn events_seen(&mut self) {
         self.wake_wanted = false;
     }
 
-    /// Makes the editor hand control to the loop whatever it is in the middle of, for no key will come any more: a
-    /// paste is closed, a wait for the cursor's position is over, and where half a sequence takes the first wake key
-    /// with it, the second is left.
+    /// Makes the editor hand control to the loop in any state, because no more keys will come: a paste is closed, a wait for the
+    /// cursor's position ends, and if half a sequence swallows the first wake key, the second one remains.
     pub(in crate::shell) fn end_editor(&mut self) {
         if self.whom == KeysTo::Editor {
             self.to_editor.extend_from_slice(b"\x1b[201~\x1b[1;1R");
@@ -413,8 +411,8 @@ impl Feed {
         }
     }
 
-    /// Sends the wake key. The editor forgets keys that come after it in one batch, so they are held back until the
-    /// editor is entered again. Behind an Enter it would be left for the next line.
+    /// Sends the wake key. The editor forgets keys that come after it in one batch, so they are held back until the editor is
+    /// entered again. After an Enter the wake key would be left for the next line.
     fn send_wake(&mut self) -> bool {
         let closed = self.wake_sent || self.gate.enter_pending.load(Ordering::Acquire);
         let send = self.whom == KeysTo::Editor && self.wake_wanted && !closed;
@@ -472,7 +470,7 @@ mod tests {
         assert_eq!(feed.to_shell, b"\x1b[1;5R", "Ctrl-F3");
     }
 
-    /// In the moment between a question's answer and the work that went on, it was left for the next prompt.
+    /// Between a question's answer and the work that continued, the key was left for the next prompt.
     #[test]
     fn a_ctrl_c_that_nobody_was_there_for_is_taken_once_and_the_keys_after_it_stay() {
         for interrupt in [&b"\x03"[..], b"\x1b[99;5u"] {
@@ -485,7 +483,7 @@ mod tests {
         }
     }
 
-    /// The line that was typed before a Ctrl-C ran after it, and a Ctrl-D before it ended the shell.
+    /// The line that was typed before a Ctrl-C ran afterwards, and a Ctrl-D before it ended the shell.
     #[test]
     fn a_ctrl_c_during_an_answer_drops_the_keys_before_it() {
         let mut feed = feed();

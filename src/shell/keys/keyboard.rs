@@ -1,5 +1,5 @@
-//! The keys of a terminal where there is no backing shell: one thread reads them, and each goes to whom it was typed for, as
-//! in a session. It must not know what a key means.
+//! The keys of a terminal without a backing shell: one thread reads them and passes each to the receiver for which it was typed,
+//! as in a session. It must not know what a key means.
 
 use std::io::{self, PipeReader, Read};
 use std::os::fd::{AsFd, OwnedFd};
@@ -25,17 +25,17 @@ use crate::shell::keys::feed::Feed;
 use crate::shell::pump::Command;
 use crate::shell::terminal::RawTerminal;
 
-/// Reads the keys. While the terminal is lent it reads none, and the modes are those from before.
+/// Reads the keys. While the terminal is lent, it reads none, and the terminal is in its original modes.
 pub(in crate::shell) struct Keyboard {
     terminal: RawTerminal,
     is_lent: bool,
     editor: PtyMaster,
     feed: Feed,
     events: Sender<Event>,
-    /// The signals that it heeds, each with a flag that it has arrived.
+    /// The signals that it handles, each with a flag that is set when it arrives.
     signals: [(i32, Arc<AtomicBool>); 4],
     signal_pipe: UnixStream,
-    /// Time to look whether the editor has overheard keys, and how many looks are left.
+    /// Time of the next check whether the editor has missed keys, and the number of checks left.
     overheard_look: Option<(Instant, u32)>,
     is_closed: bool,
 }
@@ -69,7 +69,7 @@ impl Keyboard {
         })
     }
 
-    /// Carries keys until the session is closed. A terminal that has gone ends the process, as it would without us.
+    /// Carries keys until the session is closed. If the terminal disappears, the process ends, as it would without us.
     pub(in crate::shell) fn run(&mut self, commands: &Receiver<Command>, wake: &PipeReader) {
         while !self.is_closed {
             let [keys, command, signal] = self.wait(wake);
@@ -94,7 +94,7 @@ impl Keyboard {
             let _ = self.feed.report_is_late(now);
             let editor_has_all = self.feed.editor_has_all();
             self.feed.handle_time(now, || editor_has_all && editor_idles());
-            // What the terminal answered, then the keys.
+            // The terminal's answers, then the keys.
             (0..2).for_each(|_| self.feed.give_editor(EDITOR_BYTES_MAX, |piece| write_some(&self.editor, piece)));
         }
         self.terminal.restore();
@@ -114,7 +114,7 @@ impl Keyboard {
             PollFd::new(self.signal_pipe.as_fd(), PollFlags::POLLIN),
             PollFd::new(self.terminal.as_fd(), PollFlags::POLLIN),
         ];
-        // Where it is lent somebody else reads it, and hears of its end.
+        // While the terminal is lent, another program reads it, and notices its end.
         let listens = !self.is_lent && self.feed.has_room();
         let count = if listens { 3 } else { 2 };
         if poll(&mut set[..count], timeout).is_err() {
@@ -175,12 +175,12 @@ impl Keyboard {
         }
     }
 
-    /// While an answer runs no events are read: Ctrl-C arrives as it does if the terminal isn't raw.
+    /// Cancels an answer. While it runs, no events are read: Ctrl-C arrives as it does on a terminal that isn't raw.
     fn cancel(&self) {
         let _ = kill(Pid::this(), Signal::SIGINT);
     }
 
-    /// Takes the keys that the terminal holds already: what was typed before a question doesn't answer it.
+    /// Takes the keys that are already in the terminal: keys typed before a question don't answer it.
     fn read_keys_so_far(&mut self) {
         while self.feed.has_room() && is_readable(&self.terminal) {
             self.read_keys();
@@ -201,14 +201,14 @@ impl Keyboard {
         }
     }
 
-    /// Leaves the terminal as it was, and ends the process as the signal does that nobody handles.
+    /// Restores the terminal, and ends the process as the unhandled signal does.
     fn end_by(&mut self, signal: i32) {
         self.terminal.restore();
         let _ = signal_hook::low_level::emulate_default_handler(signal);
     }
 
     fn tell(&self, event: Event) {
-        // If the receiver has gone, there is nobody to notify.
+        // If the receiver is gone, no one has to be notified.
         let _ = self.events.send(event);
     }
 }
@@ -221,10 +221,10 @@ mod tests {
     use super::*;
     use crate::shell::spawn::open_pty;
 
-    /// Longer than a busy machine takes for what must happen at once.
+    /// Longer than a busy machine needs for something immediate.
     const PATIENCE: Duration = Duration::from_secs(20);
 
-    /// A key and a command are both there when the loop looks. The command reads the key, which is from before its question;
+    /// A key and a command are both available when the loop looks. The command reads the key, which is from before its question;
     /// the loop must not wait for another one.
     #[test]
     fn a_key_that_a_command_has_read_is_not_waited_for_again() {

@@ -1,4 +1,4 @@
-//! The person's keys: their way to the editor, to the shell, or to whom the terminal is lent.
+//! The person's keys: their way to the editor, to the shell, or to a program that has borrowed the terminal.
 
 pub(super) mod editor;
 pub(super) mod feed;

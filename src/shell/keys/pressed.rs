@@ -1,6 +1,6 @@
-//! A key that the shell's own line editor is pressing, and the line that the key has it run. Pure.
+//! A key that the shell's own line editor presses, and the line that it makes the shell run. Pure.
 
-/// The drawing of a line takes no more bytes.
+/// Limit on the drawing of a line, in bytes.
 const DRAWN_BYTES_MAX: usize = 16 * 1024;
 
 /// The key that is being pressed.
@@ -8,11 +8,11 @@ const DRAWN_BYTES_MAX: usize = 16 * 1024;
 pub(in crate::shell) struct Pressed {
     /// The number of its request.
     pub(in crate::shell) id: u64,
-    /// True if the line was asked for while the shell may run a command first.
+    /// `true` if the line was requested while the shell may run a command first.
     pub(in crate::shell) is_released: bool,
-    /// The last row of the prompt, as it is drawn.
+    /// The last row of the prompt, as displayed.
     prompt: String,
-    /// True if only the line editor itself still draws until a line starts, which is dropped.
+    /// `true` if, until a line starts, only the line editor itself draws; that drawing is dropped.
     pub(in crate::shell) draws_unseen: bool,
     /// The output since the line editor drew its prompt.
     drawn: Vec<u8>,
@@ -26,7 +26,7 @@ impl Pressed {
         Self { id, is_released: false, prompt, draws_unseen: false, drawn: Vec::new(), output: Vec::new() }
     }
 
-    /// Notes that the line editor draws its line from here on.
+    /// Notes that the line editor draws its line from now on.
     pub(in crate::shell) fn draws(&mut self) {
         self.drawn.clear();
     }
@@ -39,8 +39,8 @@ impl Pressed {
         }
     }
 
-    /// The number of rows that were printed; none if the cursor was moved in other ways than by a new row, as a menu below
-    /// the line does that takes itself away.
+    /// The number of rows that were printed; 0 if the cursor was moved in other ways than by a new row, as by a menu below the
+    /// line that erases itself.
     pub(in crate::shell) fn rows_printed(&self) -> usize {
         let mut rest = self.output.as_slice();
         let mut rows = 0;
@@ -66,14 +66,14 @@ impl Pressed {
         rows
     }
 
-    /// The line that is about to run, by the newest one of the shell's history. If that isn't new there, the line may be kept out
-    /// of it, and is the one that was drawn.
+    /// The line that is about to run, from the newest one of the shell's history. If that isn't new, the line may be excluded
+    /// from the history, and is read from the drawing.
     pub(in crate::shell) fn line(&self, newest: String, is_new: bool) -> Option<String> {
         if is_new {
             return Some(newest);
         }
         let drawn = std::str::from_utf8(&self.drawn).ok()?.trim_end_matches(['\r', '\n']);
-        // readline draws one row, and the end of a line that is longer.
+        // readline draws one row, and only the end of a longer line.
         match drawn.strip_prefix('<') {
             _ if drawn.contains(char::is_control) => None,
             Some(end) if newest.ends_with(end) => Some(newest),
@@ -123,12 +123,12 @@ mod tests {
         let none: Option<&str> = None;
         for (drawn, newest, is_new, line) in [
             ("ls -l\r\n", "ls -l", true, Some("ls -l")),
-            // Of several rows.
+            // A line of several rows.
             ("for i in 1; do^J e\r\n", "for i in 1; do\n e\ndone", true, Some("for i in 1; do\n e\ndone")),
             // Run twice.
             ("ls -l\r\n", "ls -l", false, Some("ls -l")),
             ("<ng line\r\n", "a long line", false, Some("a long line")),
-            // Kept out of the history.
+            // A line that is excluded from the history.
             (" secret\r\n", "ls -l", false, Some(" secret")),
             ("<cret line\r\n", "ls -l", false, none),
         ] {

@@ -1,11 +1,11 @@
-//! The keys of zsh's and fish's line editors as these list them, in readline's notation. Pure.
+//! The keys of zsh's and fish's line editors as these shells list them, in readline's notation. Pure.
 
 use std::collections::HashSet;
 
 use crate::proto::ShellKeys;
 
-/// Widgets and input functions that step through the lines that begin like this one, whoever wrote them. They need to know of the
-/// step before, so that the editor does it by itself: with readline's names for it.
+/// Widgets and input functions that step through the lines with the same beginning, whoever wrote them. They depend on the
+/// previous step, so the editor performs them itself, under readline's names.
 const STEPS: [(&str, &[&str]); 2] = [
     (
         "history-search-backward",
@@ -33,8 +33,8 @@ const STEPS: [(&str, &[&str]); 2] = [
     ),
 ];
 
-/// Takes a line of zsh's `bindkey`: `"^T" a-widget` or `"^Xs" "a text"`. `widgets` has all names, built-in ones also with a dot
-/// before them.
+/// Reads a line of zsh's `bindkey`: `"^T" a-widget` or `"^Xs" "a text"`. `widgets` has all names; built-in ones also occur with a
+/// leading dot.
 pub(super) fn of_zsh(line: &str, widgets: &HashSet<String>, keys: &mut ShellKeys) {
     let Some((key, does)) = quoted(line).and_then(|(key, rest)| Some((zsh_bytes(&key)?, rest.strip_prefix(' ')?)))
     else {
@@ -47,7 +47,7 @@ pub(super) fn of_zsh(line: &str, widgets: &HashSet<String>, keys: &mut ShellKeys
     }
 }
 
-/// Takes a line of fish's `bind --user`: `bind -M insert \ct a-function 'another one'`.
+/// Reads a line of fish's `bind --user`: `bind -M insert \ct a-function 'another one'`.
 pub(super) fn of_fish(line: &str, keys: &mut ShellKeys) {
     let mut words = fish_words(line).into_iter().skip(1);
     let mut mode = "default".to_owned();
@@ -56,7 +56,7 @@ pub(super) fn of_fish(line: &str, keys: &mut ShellKeys) {
         match word.as_str() {
             "-M" | "--mode" => mode = words.next().unwrap_or_default(),
             "-m" | "--sets-mode" => drop(words.next()),
-            // A key by the name that the terminal's description gives it.
+            // A key named as in the terminal's description.
             "-k" | "--key" => return,
             "--" => key = words.next(),
             option if option.starts_with('-') && option.len() > 1 => {}
@@ -74,7 +74,7 @@ pub(super) fn of_fish(line: &str, keys: &mut ShellKeys) {
     }
 }
 
-/// Adds a key. One that types a character, deletes one, completes or enters is never given away.
+/// Adds a key. A key that types a character, deletes one, completes or enters always stays with the editor.
 fn add(key: &[u8], does: &str, is_built_in: bool, keys: &mut ShellKeys) {
     let types = matches!(key, [] | [b' '..=b'~', ..] | [b'\t' | b'\r' | b'\n' | 0x08 | 0x7f]);
     let Some(key) = readline_name(key).filter(|_| !types && !does.starts_with("__rc_")) else { return };
@@ -130,7 +130,7 @@ fn zsh_bytes(key: &str) -> Option<Vec<u8>> {
                 b'\\' => bytes.next()? ^ 0x40,
                 byte => byte ^ 0x40,
             },
-            // `\M-x` is no key that a terminal sends.
+            // `\M-x` is not a key that a terminal sends.
             b'\\' => bytes.next().filter(|byte| *byte != b'M')?,
             byte => byte,
         });
@@ -157,7 +157,7 @@ fn fish_words(line: &str) -> Vec<String> {
     words
 }
 
-/// The bytes of a key as fish writes them: escaped until fish 3 (`\ct`, `\e\[A`), by names since fish 4 (`ctrl-x,alt-c`).
+/// The bytes of a key as fish writes them: escaped until fish 3 (`\ct`, `\e\[A`), by name since fish 4 (`ctrl-x,alt-c`).
 fn fish_bytes(key: &str) -> Option<Vec<u8>> {
     if key.contains('\\') {
         return escaped(key);
@@ -240,7 +240,7 @@ mod tests {
             "\"^\\\\\\\\\" mine",
             "\"^U\" kill-whole-line",
             "\"^[[A\" up-line-or-beginning-search",
-            // Not theirs, not a key, or one that types.
+            // Not the shell's own, not a key, or a key that types.
             "\"^W\" backward-kill-word",
             "\"^X^E\" edit-command-line",
             "\"^M\" accept-line",

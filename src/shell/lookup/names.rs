@@ -73,7 +73,7 @@ pub fn parse(report: &[u8]) -> (Names, OsString) {
     (names, path)
 }
 
-/// Reads a line of `bind`: a key in quotes and what it does. The keys that only the program types are left out.
+/// Reads a line of `bind`: a key in quotes and its action. Keys that only the program types are left out.
 fn bound_key(line: &str) -> Option<(String, String)> {
     let rest = line.strip_prefix('"')?;
     let mut escaped = false;
@@ -86,7 +86,7 @@ fn bound_key(line: &str) -> Option<(String, String)> {
     (!key.starts_with("\\e[999") && !key.is_empty()).then(|| (key.to_owned(), does.to_owned()))
 }
 
-/// Stores a whole alias; returns it back where its quotes are still open.
+/// Stores a complete alias; returns it if its quotes are still open.
 fn finish_alias(names: &mut Names, name: String, value: Vec<u8>) -> Option<(String, Vec<u8>)> {
     match unquote(&value) {
         Some(plain) => {

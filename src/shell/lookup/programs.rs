@@ -1,5 +1,5 @@
-//! Programs in `PATH`, read again only if a directory changed. It must not know who asks, nor any environment:
-//! the value of `PATH` is given, since it is the live shell's and not this process's.
+//! Programs in `PATH`, read again only if a directory changed. It must not know its caller, nor any environment: the value of
+//! `PATH` is an argument, since it is the live shell's and not this process's.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -10,14 +10,14 @@ use std::time::{Duration, SystemTime};
 use crate::base::program::is_executable;
 use crate::proto::NameList;
 
-/// Directories of `PATH` that are looked at; more is a mistake in somebody's profile.
+/// Limit on the directories of `PATH` that are read; more is a mistake in a profile.
 const DIRECTORIES_MAX: usize = 256;
-/// Programs of one directory that are kept. The largest `/usr/bin` of a full distribution holds some 5,000.
+/// Limit on the programs of one directory. The largest `/usr/bin` of a full distribution has some 5,000.
 const PROGRAMS_MAX: usize = 50_000;
-/// A directory changed so shortly before it was read may change again within the same tick of its clock.
+/// A directory that changed shortly before it was read may change again within the same tick of its clock.
 const SETTLED: Duration = Duration::from_secs(2);
 
-/// The programs on `PATH`, with what is needed to keep them fresh cheaply. `Send`, so that a thread may own it.
+/// The programs on `PATH`, with the data for refreshing them cheaply. `Send`, so that a thread may own it.
 #[derive(Debug, Default)]
 pub struct Programs {
     directories: HashMap<PathBuf, Listing>,
@@ -27,9 +27,9 @@ pub struct Programs {
 
 #[derive(Debug)]
 struct Listing {
-    /// None if it couldn't be read, or was so recent that the next change may not show.
+    /// `None` if it couldn't be read, or is so recent that the next change may not be visible.
     modified: Option<SystemTime>,
-    /// Separated by `/`, which no file has in its name.
+    /// The names, separated by `/`, which no file name contains.
     names: String,
 }
 
@@ -46,9 +46,9 @@ impl Programs {
         Self::default()
     }
 
-    /// Names every executable file in the directories of `path_value`, reading only directories that are new or whose
-    /// modification time changed. Relative and missing directories are passed over. The same `Arc` comes back where
-    /// nothing changed. A file whose mode alone changed is noticed when its directory changes next.
+    /// Lists every executable file in the directories of `path_value`, reading only directories that are new or whose
+    /// modification time changed. Relative and missing directories are skipped. If nothing changed, it returns the same `Arc`. A
+    /// file of which only the mode changed is noticed at the directory's next change.
     pub fn refresh(&mut self, path_value: &OsStr) -> Arc<NameList> {
         // A relative entry means a different place after each `cd`, and running from it is a risk; bash resolves it anyway.
         let order: Vec<PathBuf> =
@@ -142,7 +142,7 @@ mod tests {
         let mut programs = Programs::new();
         let first = programs.refresh(directory.path().as_os_str());
         assert!(Arc::ptr_eq(&first, &programs.refresh(directory.path().as_os_str())));
-        // Changed behind its back, with the old time put back: what is served shows that it was not read.
+        // A change with the old time restored: the result shows that the directory wasn't read.
         program(directory.path(), "two", 0o755);
         let held = fs::metadata(directory.path()).and_then(|data| data.modified()).expect("its time");
         let known = programs.directories[directory.path()].modified.expect("it had settled");

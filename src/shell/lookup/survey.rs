@@ -1,5 +1,5 @@
-//! Asks a shell once which names it resolves, outside of any session: it reads the user's start-up files, tells, and ends.
-//! It has no terminal, so that it can neither ask nor stop, and a bounded time.
+//! Asks a shell once which names it resolves, outside of any session: it reads the user's start-up files, reports the names, and
+//! ends. It has no terminal, so that it can neither ask nor stop, and its time is limited.
 
 use std::ffi::OsString;
 use std::io::Read;
@@ -13,15 +13,15 @@ use crate::shell::lookup::names;
 use crate::shell::spawn::Dialect;
 use crate::shell::sys;
 
-/// A start-up file that takes longer is hanging.
+/// Limit on the time; a start-up file that takes longer is hanging.
 const TIME_MAX: Duration = Duration::from_secs(5);
-/// As much as one record of a session may hold.
+/// Limit on the report: that of one record of a session.
 const REPORT_BYTES_MAX: u64 = 4 * 1024 * 1024;
-/// Start-up files may print, and leave programs running that hold the pipe open; what counts is between these.
+/// The mark before the report; start-up files may print text, and leave programs running that hold the pipe open.
 const BEGIN: &str = "reedclaw-names-begin-here";
 const END: &str = "[reedclaw-names-end-here]";
 
-/// Returns the script for a shell; the names' form is that of a session's report.
+/// Returns the script for a shell; it writes the names in the form of a session's report.
 fn script(dialect: Dialect) -> String {
     let sections: [(&str, &str); 5] = match dialect {
         Dialect::Bash => [
