@@ -1,4 +1,4 @@
-//! Knowledge for a decision about a line, and the decision before the text is cut out.
+//! The facts for a decision about a line, and the decision before the text is cut out.
 
 use super::weights::Weights;
 use crate::proto::{Names, Route};
@@ -12,20 +12,20 @@ pub struct Context<'a> {
     pub is_path: &'a dyn Fn(&str) -> bool,
     /// `true` if a word names an existing file of any kind; asked only for the arguments of a line that is in doubt.
     pub exists: &'a dyn Fn(&str) -> bool,
-    /// Destination of the line whatever it is: the user's key (Ctrl-T), a mode, or a hook of the config.
+    /// The line's destination regardless of its content: from the user's key (Ctrl-T), a mode, or a hook of the config.
     pub forced: Option<Forced>,
     /// `true` if the model's last answer ended with a question, so that `yes` is a reply.
     pub model_asked: bool,
-    /// Place to which the user sent this very line before, against what was decided.
+    /// The side to which the user sent this very line before, against the decision.
     pub answered: Option<Route>,
-    /// The user has run this very line before.
+    /// `true` if the user has run this very line before.
     pub ran_before: bool,
     /// The weights, with the user's corrections.
     pub weights: &'a Weights,
 }
 
 impl<'a> Context<'a> {
-    /// A context in which nothing but names is known.
+    /// A context in which only the names are known.
     #[must_use]
     pub fn new(names: &'a Names) -> Self {
         Self {
@@ -50,7 +50,7 @@ pub enum Forced {
     Mode(Route),
     /// The answer of the config's `route` hook; a prefix still counts.
     Hook(Route),
-    /// Only prefixes decide: all else goes to the shell.
+    /// Only prefixes decide: everything else goes to the shell.
     Prefixes,
 }
 

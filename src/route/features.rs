@@ -1,18 +1,18 @@
-//! The features of a line: keys into the table of weights, each with the word that it comes from. Training and
-//! running share it. It must not know the weights.
+//! The features of a line: keys into the table of weights, each with the word that it comes from. Training and use share it. It
+//! must not know the weights.
 
 use super::Context;
 use super::head::{Group, Head, Kind, WRAPPED};
 use super::line::{Line, Shape, Word};
 use super::words::{self, class, command};
 
-/// The first weights of the table belong to options. They are never below zero, so that an option never speaks for a sentence.
+/// The first weights of the table belong to options. They are never below zero, so that an option never favours a sentence.
 pub const OPTION_WEIGHTS: usize = 32;
-/// Set in the key of any other feature, which is a hash.
+/// The bit that is set in the key of any other feature, which is a hash.
 const HASHED: u32 = 1 << 31;
-/// Features of a line that are kept.
+/// Limit on the features of a line.
 const FEATURES_MAX: usize = 640;
-/// The place of a feature that comes from the whole line.
+/// The word number of a feature that comes from the whole line.
 pub const WHOLE_LINE: u8 = u8::MAX;
 
 /// The features of one line.
@@ -35,7 +35,7 @@ impl Features {
         }
     }
 
-    /// Adds one: what it is (`id`, a letter or two), and the values that make it.
+    /// Adds a feature: its kind (`id`, a letter or two), and the values that it is made of.
     fn add(&mut self, word: u8, id: u32, values: [u32; 3]) {
         let mut hash = id.wrapping_mul(0x9e37_79b1) ^ 0x49e5_bfec;
         for value in values {
@@ -46,18 +46,17 @@ impl Features {
     }
 }
 
-/// Returns whether words after the head say little: they are text to be printed, or arguments of a program of the
-/// user's own.
+/// Returns whether the words after the head say little: they are text to print, or arguments of a program of the user's own.
 fn takes_any_text(head: &Head<'_>, line: &Line<'_>) -> bool {
     // `please say it again`
     let asked_politely = head.before & WRAPPED != 0 && words::function(line.words()[0].text) & class::STRONG != 0;
     head.resolves() && head.traits & command::TEXT != 0 && !asked_politely || head.kind == Kind::Path
 }
 
-/// Stands for a word that isn't there.
+/// Represents a missing word.
 const NO_WORD: u32 = 99;
 
-/// The little that they say: whether a verb about the command follows, and how the line ends.
+/// The little that such words say: whether a verb about the command follows, and how the line ends.
 fn of_text(out: &mut Features, head: &Head<'_>, arguments: &[Word<'_>], about: &About) {
     let path = u32::from(head.kind == Kind::Path);
     let (Some(first), Some(last)) = (arguments.first(), arguments.last()) else { return };
@@ -172,7 +171,7 @@ fn of_head(out: &mut Features, line: &Line<'_>, head: &Head<'_>, about: &About) 
     }
 }
 
-/// Options speak for a command, by weights of their own.
+/// Options favour a command, with weights of their own.
 fn of_options(out: &mut Features, line: &Line<'_>, head: &Head<'_>, arguments: &[Word<'_>]) {
     let group = head.group as u32;
     for count in 0..line.flags.min(3) as u32 {
@@ -188,7 +187,7 @@ fn of_options(out: &mut Features, line: &Line<'_>, head: &Head<'_>, arguments: &
     }
 }
 
-/// Letters of a word whose end may tell what kind of word it is: `slowly`, `running`.
+/// Fewest letters of a word whose ending may reveal the kind of word: `slowly`, `running`.
 const ENDED_LETTERS_MIN: usize = 5;
 
 fn of_arguments(out: &mut Features, head: &Head<'_>, arguments: &[Word<'_>]) {
@@ -232,7 +231,7 @@ fn of_arguments(out: &mut Features, head: &Head<'_>, arguments: &[Word<'_>]) {
     }
 }
 
-/// The script of a word and about how long it is: where words aren't parted, a sentence is one of them.
+/// The script of a word and roughly its length: in scripts without spaces, a sentence is a single word.
 fn script(word: &str) -> u32 {
     let (mut hiragana, mut ideographs, mut hangul, mut others) = (0, 0_u32, 0, 0);
     for character in word.chars().take(16) {
@@ -251,7 +250,7 @@ fn script(word: &str) -> u32 {
     }
 }
 
-/// Pairs of characters, for scripts that don't part words.
+/// Pairs of characters, for scripts without spaces between words.
 fn of_foreign(out: &mut Features, place: u8, word: &str) {
     let mut before = 0;
     for character in word.chars().take(16) {
@@ -307,7 +306,7 @@ fn of_end(out: &mut Features, head: &Head<'_>, arguments: &[Word<'_>], about: &A
     out.add(place, 42, [u32::from(last.end), symbol(last), about.operators.min(1)]);
 }
 
-/// Commands after `|`, `&&` and the like that are looked up.
+/// Limit on the commands after `|`, `&&` and the like that are looked up.
 const LOOKED_UP_MAX: u32 = 4;
 
 /// The kind of text after `|`, `&&` and the like: a command, or prose.

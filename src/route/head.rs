@@ -1,4 +1,4 @@
-//! The word of a line that a shell would run, and what it is to the shell. It must not know what follows from that.
+//! The word of a line that a shell would run, and its kind for the shell. It must not know the consequences.
 
 use super::Context;
 use super::line::{Line, Shape, Word};
@@ -8,7 +8,7 @@ use crate::proto::NameKind;
 /// The kind of the first word for the shell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// There is none.
+    /// The line has no such word.
     Nothing,
     /// A program or a builtin.
     Command,
@@ -18,14 +18,14 @@ pub(super) enum Kind {
     Keyword,
     /// Begins with `./`, `/`, `~/`.
     Path,
-    /// Holds a slash.
+    /// Contains a slash.
     PathLike,
     Expansion,
-    /// A tool known from elsewhere.
+    /// A tool that is known but not installed here.
     Tool,
-    /// `Git`: in small letters it would resolve.
+    /// `Git`: in small letters the word would resolve.
     Capitalised,
-    /// A command with a slip in it.
+    /// A command with a typing error in it.
     Slip,
     /// One letter away from a command.
     Near,
@@ -49,7 +49,7 @@ pub(super) enum Kind {
     Other,
 }
 
-/// Kinds that are weighed alike.
+/// Kinds that share their thresholds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Group {
     /// Resolves, and its name is no English word.
@@ -58,9 +58,9 @@ pub(super) enum Group {
     English,
     /// A path, an expansion, a reserved word.
     Syntax,
-    /// A known tool or a path that isn't there, or a word after `sudo`.
+    /// A known tool or path that doesn't exist here, or a word after `sudo`.
     Tool,
-    /// Nobody knows it.
+    /// Not known at all.
     Unknown,
 }
 
@@ -77,7 +77,7 @@ pub(super) struct Head<'a> {
     pub traits: u16,
     /// `X=1`, `sudo`, `(` or a redirection before it: one bit each.
     pub before: u8,
-    /// The command that it would be without a slip.
+    /// The command without the typing error.
     pub meant: Option<&'a str>,
 }
 
@@ -118,7 +118,7 @@ pub(super) fn of<'a>(line: &Line<'a>, context: &Context<'_>) -> Head<'a> {
         head.kind = Kind::Flag;
         head.group = Group::Unknown;
     }
-    // `sudo make`, `time cargo build`: the next word, where it is a command.
+    // `sudo make`, `time cargo build`: the next word, if it is a command.
     for _ in 0..2 {
         if head.traits & command::RUNS == 0 || !head.resolves() {
             break;
@@ -130,7 +130,7 @@ pub(super) fn of<'a>(line: &Line<'a>, context: &Context<'_>) -> Head<'a> {
         let next = single(words.get(at), at, head.before | WRAPPED, context);
         let unknown = matches!(next.kind, Kind::Plain | Kind::Name | Kind::Near | Kind::Slip);
         if unknown && head.traits & command::ENGLISH == 0 {
-            // `sudo mytool`: what isn't there for us may be there for root.
+            // `sudo mytool`: a program that doesn't exist for us may exist for root.
             let kind = if next.kind == Kind::Slip { Kind::Slip } else { Kind::Tool };
             head = Head { kind, group: Group::Tool, ..next };
         } else if next.resolves() || next.kind == Kind::Tool {
@@ -158,13 +158,13 @@ fn single<'a>(word: Option<&Word<'a>>, index: usize, before: u8, context: &Conte
     Head { name, kind, group, traits, meant, ..nothing }
 }
 
-/// `\ls`, `"ls"`, `'ls'` are `ls` to the shell, but for aliases.
+/// `\ls`, `"ls"`, `'ls'` are `ls` to the shell, except that aliases don't apply.
 fn plain_name<'a>(word: &Word<'a>) -> &'a str {
     let name = word.text.strip_prefix('\\').unwrap_or(word.text);
     if word.bare.len() + 2 == word.text.len() && word.text.starts_with(['"', '\'']) { word.bare } else { name }
 }
 
-/// The reserved words of a shell, whatever the list of names says of them.
+/// The reserved words of a shell, whatever the list of names contains.
 const KEYWORDS: [&str; 19] = [
     "!", "[[", "]]", "case", "coproc", "do", "done", "elif", "else", "esac", "fi", "for", "function", "if", "select",
     "then", "until", "while", "{",
@@ -242,7 +242,7 @@ fn of_shape<'a>(word: &Word<'a>, name: &'a str, context: &Context<'_>) -> (Kind,
         Shape::Plain if word.class != 0 => (Kind::Function, None),
         Shape::Plain | Shape::Hyphen | Shape::Ident => {
             let unknown = if word.shape == Shape::Plain { Kind::Plain } else { Kind::Name };
-            // `cal`, if it isn't installed: no slip of `cat`.
+            // `cal`, if it isn't installed, is not a typing error for `cat`.
             if words::command(name) != 0 {
                 return (unknown, None);
             }

@@ -1,5 +1,5 @@
-//! Reads a line into words and operators, finished or not. Owns the one reader that routing, highlighting and completion
-//! share; it must not know what a word means, and never fails: what a shell would refuse is still cut into pieces.
+//! Reads a line into words and operators, finished or not. Owns the one reader that routing, highlighting and completion share;
+//! it must not know what a word means, and never fails: text that a shell would refuse is split into tokens too.
 
 /// Reading of an apostrophe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,7 +13,7 @@ pub enum Reading {
 /// The kind of a piece of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TokenKind {
-    /// A word with what was seen in it.
+    /// A word with its traits.
     Word(Traits),
     /// `|`, `&&`, `||`, `;`, `&`, `(`, `)` and their like: what follows is a new command.
     Operator,
@@ -25,7 +25,7 @@ pub enum TokenKind {
     Comment,
 }
 
-/// The findings in a word.
+/// The traits of a word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traits {
     /// Holds a quoted string.
@@ -36,7 +36,7 @@ pub struct Traits {
     pub glob: bool,
     /// Holds an apostrophe as English uses it (`Reading::Prose` only).
     pub contraction: bool,
-    /// The quote or bracket that the text ends inside of: `'`, `"`, a backtick, `(` or `{`.
+    /// The quote or bracket in which the text ends: `'`, `"`, a backtick, `(` or `{`.
     pub open: Option<char>,
 }
 
@@ -58,7 +58,7 @@ impl Token<'_> {
         self.start + self.text.len()
     }
 
-    /// The findings in it, if it is a word.
+    /// The traits of the token, if it is a word.
     #[must_use]
     pub fn traits(&self) -> Option<Traits> {
         match self.kind {
@@ -67,14 +67,14 @@ impl Token<'_> {
         }
     }
 
-    /// Returns whether a new command begins after it.
+    /// Returns whether a new command begins after this token.
     #[must_use]
     pub fn ends_command(&self) -> bool {
         matches!(self.kind, TokenKind::Operator | TokenKind::Newline)
     }
 }
 
-/// Cuts `text` into tokens. Every byte that is not white space (or an escaped newline) lies in exactly one token.
+/// Splits `text` into tokens. Every byte that is not white space (or an escaped newline) lies in exactly one token.
 #[must_use]
 pub fn tokens(text: &str, reading: Reading) -> Vec<Token<'_>> {
     let mut out = Vec::with_capacity(8);
@@ -82,13 +82,13 @@ pub fn tokens(text: &str, reading: Reading) -> Vec<Token<'_>> {
     out
 }
 
-/// The same, one by one, for a reader that keeps only some of them.
+/// The tokens of `text` one by one, for a reader that needs only some of them.
 #[must_use]
 pub fn pieces(text: &str, reading: Reading) -> Pieces<'_> {
     Pieces { text, at: 0, reading }
 }
 
-/// The result of [`pieces`].
+/// The iterator of [`pieces`].
 #[derive(Clone, Debug)]
 pub struct Pieces<'a> {
     text: &'a str,
@@ -165,7 +165,7 @@ fn redirect_after_digits(bytes: &[u8], at: usize) -> Option<usize> {
     }
 }
 
-/// `at` is at `<` or `>`. The longest operator bash knows from there.
+/// The end of the longest operator that bash knows at `at`, which is at `<` or `>`.
 fn redirect_end(bytes: &[u8], at: usize) -> usize {
     let rest = &bytes[at..];
     for operator in [&b"<<<"[..], b"<<-", b"<<", b"<&", b"<>", b">>", b">&", b">|"] {
@@ -243,12 +243,12 @@ fn is_contraction(bytes: &[u8], start: usize, at: usize) -> bool {
     follows && matches!(&tail[..letters], b"s" | b"t" | b"re" | b"ll" | b"ve" | b"d" | b"m")
 }
 
-/// Past the closing quote; none if it never closes. Quotes in a `$(…)` of the string are not its end.
+/// The position after the closing quote; none if it never closes. Quotes in a `$(…)` of the string don't end it.
 fn string_end(bytes: &[u8], open: usize, traits: &mut Traits) -> Option<usize> {
     if bytes[open] != b'"' {
         return memchr::memchr(bytes[open], &bytes[open + 1..]).map(|length| open + 1 + length + 1);
     }
-    // A bracket that never closes says nothing about later ones, and must not be read to the end again and again.
+    // A bracket that never closes says nothing about later ones, and must not be scanned to the end again and again.
     let mut nested = true;
     let mut at = open + 1;
     while at < bytes.len() {
@@ -273,7 +273,8 @@ fn string_end(bytes: &[u8], open: usize, traits: &mut Traits) -> Option<usize> {
     None
 }
 
-/// `open` is at the bracket of a `$(` in a string. Past the one that closes it; the strings in it hold no brackets to follow.
+/// The position after the bracket that closes the `$(` in a string; `open` is at its bracket. Brackets in nested strings aren't
+/// followed.
 fn substitution_end(bytes: &[u8], open: usize) -> Option<usize> {
     let mut depth = 0_usize;
     let mut at = open;
@@ -291,7 +292,7 @@ fn substitution_end(bytes: &[u8], open: usize) -> Option<usize> {
     None
 }
 
-/// `open` is at the quote of a `$'`. Past the one that closes it: a backslash keeps a quote in the string.
+/// The position after the quote that closes the `$'`; `open` is at its quote. A backslash keeps a quote in the string.
 fn escaped_end(bytes: &[u8], open: usize) -> Option<usize> {
     let mut at = open + 1;
     while at < bytes.len() {
@@ -304,7 +305,7 @@ fn escaped_end(bytes: &[u8], open: usize) -> Option<usize> {
     None
 }
 
-/// `at` is at `$` or a backtick.
+/// The end of the expansion at `at`, which is at `$` or a backtick.
 fn expansion_end(bytes: &[u8], at: usize, traits: &mut Traits, reading: Reading) -> usize {
     if bytes[at] == b'`' {
         return match memchr::memchr(b'`', &bytes[at + 1..]) {
@@ -323,7 +324,7 @@ fn expansion_end(bytes: &[u8], at: usize, traits: &mut Traits, reading: Reading)
     }
 }
 
-/// `open` is at `(` or `{`. Past the bracket that closes it; where none does, the end of the text.
+/// The position after the bracket that closes the `(` or `{` at `open`; if none does, the end of the text.
 fn bracket_end(bytes: &[u8], open: usize, traits: &mut Traits, reading: Reading) -> usize {
     let (opening, closing) = if bytes[open] == b'{' { (b'{', b'}') } else { (b'(', b')') };
     let mut depth = 0_usize;

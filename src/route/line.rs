@@ -1,13 +1,13 @@
-//! A line as the router sees it: its words with their shapes and classes, in a table of fixed size. It must not know what
-//! a first word resolves to, nor how anything is weighed.
+//! A line as the router sees it: its words with their shapes and classes, in a table of fixed size. It must not know what a first
+//! word resolves to, nor any weight.
 
 use super::lex::{Pieces, Reading, Token, TokenKind, pieces};
 use super::words;
 use crate::base::text::is_variable;
 
-/// Words of a line that are looked at; a longer line has shown itself by then.
+/// Limit on the words of a line that are examined; a longer line has revealed its kind by then.
 pub(super) const WORDS_MAX: usize = 48;
-/// Pieces that are read, options included, which the table doesn't hold.
+/// Limit on the tokens that are read, including options, which the table doesn't hold.
 const PIECES_MAX: usize = 160;
 
 /// The shape of a word.
@@ -39,13 +39,13 @@ pub(super) enum Shape {
     /// `=` alone.
     Equals,
     Brace,
-    /// A word with brackets in it, as code has.
+    /// A word with brackets in it, as in code.
     Code,
     Pipe,
     AndOr,
     Semicolon,
     Open,
-    /// A bracket that touches the word before: `foo(`.
+    /// A bracket directly after a word: `foo(`.
     Call,
     Close,
     Redirect,
@@ -54,17 +54,17 @@ pub(super) enum Shape {
 }
 
 impl Shape {
-    /// Returns whether it is a word of letters, as prose has.
+    /// Returns whether this is the shape of a word of letters, as in prose.
     pub(super) fn is_word(self) -> bool {
         matches!(self, Self::Plain | Self::Capital | Self::Upper | Self::Foreign | Self::Contraction | Self::Hyphen)
     }
 
-    /// Returns whether a new command begins after it.
+    /// Returns whether a new command begins after this shape.
     pub(super) fn ends_command(self) -> bool {
         matches!(self, Self::Pipe | Self::AndOr | Self::Semicolon | Self::Newline | Self::Open)
     }
 
-    /// Returns whether it is no word at all.
+    /// Returns whether this is an operator instead of a word.
     pub(super) fn is_operator(self) -> bool {
         self.ends_command() || matches!(self, Self::Close | Self::Call | Self::Redirect)
     }
@@ -73,35 +73,35 @@ impl Shape {
 /// One word or operator.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Word<'a> {
-    /// As typed.
+    /// The text as typed.
     pub text: &'a str,
     /// Its start, in bytes.
     pub start: usize,
-    /// Without the punctuation of a sentence at its end, and without quotes around one word.
+    /// The text without sentence punctuation at its end, and without quotes around a single word.
     pub bare: &'a str,
     pub shape: Shape,
     /// Its classes as an English function word.
     pub class: u16,
     /// The punctuation at its end: `,`, `.`, `?`, `!`, `:`; else 0.
     pub end: u8,
-    /// Of the bare word in small letters.
+    /// The hash of the bare word in small letters.
     pub hash: u32,
-    /// An option stands before it.
+    /// `true` if an option precedes it.
     pub after_flag: bool,
 }
 
-/// A line's words but for its options, which are counted: what an option adds can then only speak for a command.
+/// A line's words without its options, which are only counted: so an option can only favour a command.
 #[derive(Clone, Debug)]
 pub(super) struct Line<'a> {
     words: [Word<'a>; WORDS_MAX],
     len: usize,
     /// Options among the words.
     pub flags: usize,
-    /// An option that makes `find` act.
+    /// `true` if an option makes `find` act.
     pub acts: bool,
-    /// The line begins with an option.
+    /// `true` if the line begins with an option.
     pub flag_first: bool,
-    /// A string or bracket that never closes.
+    /// `true` if a string or bracket never closes.
     pub open: bool,
 }
 
@@ -134,7 +134,7 @@ impl<'a> Line<'a> {
         line
     }
 
-    /// The arguments of `echo` after `&&` and the like are text, whatever they look like.
+    /// The arguments of `echo` after `&&` and the like are text, whatever their shape.
     fn settle_texts(&mut self) {
         let mut says = false;
         for at in 1..self.len {
@@ -167,7 +167,7 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// The words, options left out.
+    /// The words, without options.
     pub(super) fn words(&self) -> &[Word<'a>] {
         &self.words[..self.len]
     }
@@ -219,7 +219,7 @@ impl<'a> Word<'a> {
         word
     }
 
-    /// Cuts off the punctuation of a sentence.
+    /// Removes sentence punctuation from the end.
     fn trim(&mut self) {
         while let Some(last) = self.bare.chars().next_back() {
             let end = match last {
@@ -234,7 +234,7 @@ impl<'a> Word<'a> {
             if rest.is_empty() || !rest.ends_with(|c: char| c.is_alphanumeric() || matches!(c, '?' | '!' | '.')) {
                 break;
             }
-            // `cd..`, `s/a/b?`: the shell's own.
+            // `cd..`, `s/a/b?`: the punctuation belongs to the shell's syntax.
             if rest.contains(['/', '*', '=', '$', '`']) && last != ',' || rest.bytes().all(|byte| byte == b'.') {
                 break;
             }
@@ -256,7 +256,7 @@ fn shape(word: &str, quoted: bool, expansion: bool) -> Shape {
     let bytes = word.as_bytes();
     let first = bytes.first().copied().unwrap_or(0);
     let has = |wanted: &[u8]| bytes.iter().any(|byte| wanted.contains(byte));
-    // A text processor makes `–name` of `-name`.
+    // A text processor turns `-name` into `–name`.
     if word.strip_prefix(['–', '—']).is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_alphabetic())) {
         return Shape::Flag;
     }
@@ -307,7 +307,8 @@ fn shape(word: &str, quoted: bool, expansion: bool) -> Shape {
     of_letters(word, bytes)
 }
 
-/// Words of a script that doesn't part them, with its punctuation or Latin words among them; no path or file.
+/// Returns whether a text is in a script without spaces between words, possibly with its punctuation or Latin words in it; it is
+/// not a path or file.
 fn is_foreign_text(word: &str) -> bool {
     let ideographs = word
         .chars()
@@ -321,7 +322,7 @@ fn is_foreign_text(word: &str) -> bool {
     ideographs > 0 && !(path || file || name)
 }
 
-/// Files that have a name of their own in place of an extension.
+/// Files with a well-known name instead of an extension.
 const FILES: [&str; 8] =
     ["Dockerfile", "Gemfile", "Jenkinsfile", "Justfile", "Makefile", "Procfile", "Rakefile", "Vagrantfile"];
 
@@ -360,10 +361,10 @@ fn of_letters(word: &str, bytes: &[u8]) -> Shape {
     }
 }
 
-/// Bytes of a word that are hashed.
+/// Limit on the bytes of a word that are hashed.
 const HASHED_BYTES_MAX: usize = 32;
 
-/// A hash of a word in small letters, the same on every machine: the weights depend on it.
+/// A hash of a word in small letters, the same on every machine because the weights depend on it.
 pub(super) fn hash_lower(word: &str) -> u32 {
     let bytes = word.as_bytes();
     let bytes = &bytes[..bytes.len().min(HASHED_BYTES_MAX)];

@@ -1,10 +1,11 @@
-//! A line and what the session knows, to where it goes and why. Pure: no I/O, no clock, nothing is ever run to find out.
+//! From a line and the session's facts to the line's destination and the reason. Pure: no I/O, no clock, and nothing is ever run
+//! to find out.
 //!
-//! The order: forced by the user; a prefix (`:`, `!`, `$ `, `?`); an answer to the model's question; what the user said of
-//! this very line before; exact rules (`rules`: shell syntax, one word alone, a label). What is left is weighed: the
-//! features of the line (`features`), a table of 4096 weights of one byte (`weights`), and a score that is a logarithm of
-//! odds. Running a sentence is the worse error, twenty times where the command can change something, so between "surely
-//! a command" and "surely a sentence" the user is asked.
+//! The order: forced by the user; a prefix (`:`, `!`, `$ `, `?`); an answer to the model's question; the user's earlier choice
+//! for this very line; exact rules (`rules`: shell syntax, a single word, a label). Any other line is weighed: the features of
+//! the line (`features`), a table of 4096 weights of one byte (`weights`), and a score that is a logarithm of odds. Running a
+//! sentence is the worse error, twenty times worse if the command can change something, so between "surely a command" and "surely
+//! a sentence" the user is asked.
 //!
 //! ```
 //! use reedclaw::proto::{Names, Route};
@@ -40,11 +41,11 @@ pub use steady::steady;
 pub use weigh::{Evidence, correction, evidence, features_of};
 pub use weights::{FINGERPRINT, STEP, WEIGHTS, Weights, lesson, slot};
 
-/// Meta commands that a slash may stand before, and whether more may follow: those that every assistant has.
+/// Meta commands that may also begin with a slash, and whether more may follow: those that every assistant has.
 const SLASH_WORDS: [(&str, bool); 6] =
     [("allowlist", true), ("clear", false), ("help", false), ("memory", true), ("model", true), ("new", false)];
 
-/// Says where `line` goes, what text goes there, and why.
+/// Decides where `line` goes, with which text, and why.
 #[must_use]
 pub fn decide(line: &str, context: &Context<'_>) -> RouteVerdict {
     let trimmed = line.trim();
@@ -81,7 +82,7 @@ fn by_key(route: Route, text: String) -> RouteVerdict {
     verdict(route, text, "forced-by-key", "you switched it with Ctrl-T")
 }
 
-/// Returns whether text that the user is to be asked about, such as a model's answer, ends with a question.
+/// Returns whether a text, such as a model's answer, ends with a question to the user.
 #[must_use]
 pub fn ends_with_question(text: &str) -> bool {
     text.trim_end_matches(|c: char| c.is_whitespace() || matches!(c, '*' | '_' | ')' | '"')).ends_with(['?', '？'])
@@ -122,7 +123,7 @@ fn by_prefix(line: &str, trimmed: &str, context: &Context<'_>) -> Option<RouteVe
     }
 }
 
-/// `/help` and its like, as other assistants have them; a path of that name wins.
+/// `/help` and the like, as in other assistants; a path of that name takes precedence.
 fn by_slash(trimmed: &str, context: &Context<'_>) -> Option<RouteVerdict> {
     let word = trimmed.split_whitespace().next()?;
     let (name, takes_more) = SLASH_WORDS.iter().find(|(name, _)| word.strip_prefix('/') == Some(name))?;
@@ -160,14 +161,14 @@ fn by_content(trimmed: &str, context: &Context<'_>) -> Call {
         Some(Route::Ask) => return rules::ask("remembered", "you sent this very line to the model before"),
         _ => {}
     }
-    // Of a block the shell asks for the rest.
+    // The shell asks for the rest of a block.
     if matches!(trimmed.split('#').next().unwrap_or_default().trim(), "(" | "{") && !trimmed.contains('\n') {
         return rules::shell("syntax", "it begins a block of the shell");
     }
     if trimmed.contains('\n') { weigh::paste(trimmed, context) } else { weigh::line(trimmed, context) }
 }
 
-/// Words of a reply at most.
+/// Limit on the words of a reply.
 const REPLY_WORDS_MAX: usize = 4;
 
 fn is_reply(trimmed: &str) -> bool {

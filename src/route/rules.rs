@@ -1,5 +1,4 @@
-//! Rules that need no weighing: syntax that only a shell has, a word alone, a label with a colon. It must not know the
-//! weights.
+//! Rules that need no weighing: syntax that only a shell has, a single word, a label with a colon. It must not know the weights.
 
 use super::head::{ASSIGNED, Group, Head, Kind, WRAPPED};
 use super::line::{Line, Shape, Word};
@@ -8,9 +7,9 @@ use super::{Call, Context, words};
 use crate::base::text::is_variable;
 use crate::proto::Route;
 
-/// The score that stands for "certain".
+/// The score that means "certain".
 pub(super) const CERTAIN: f32 = 12.0;
-/// The score of a guess that a rule makes: an unknown word alone.
+/// The score of a rule's guess: an unknown single word.
 const LIKELY: f32 = 1.5;
 
 pub(super) fn shell(rule: &'static str, reason: impl Into<String>) -> Call {
@@ -21,7 +20,7 @@ pub(super) fn ask(rule: &'static str, reason: impl Into<String>) -> Call {
     Call { route: Route::Ask, rule, reason: reason.into(), score: -CERTAIN }
 }
 
-/// The rule that decides a line alone, if one does.
+/// The result of the first rule that decides a line, if one does.
 pub(super) fn exact(text: &str, line: &Line<'_>, head: &Head<'_>, context: &Context<'_>) -> Option<Call> {
     let words = line.words();
     let Some(first) = words.first() else {
@@ -68,7 +67,7 @@ pub(super) fn exact(text: &str, line: &Line<'_>, head: &Head<'_>, context: &Cont
     if head.kind == Kind::Function && words.len() > 2 {
         return Some(ask("not-a-command", format!("`{}` is no command, but a word of a sentence", head.name)));
     }
-    // `vi, notes` may be a slip.
+    // `vi, notes` may be a typing error.
     let known = |word: &str| context.names.kind(word).is_some() || words::command(word) != 0;
     if head.kind == Kind::Ended && words.len() > 1 && !known(words[head.index].bare) {
         return Some(ask("punctuation", format!("`{}` ends as a word of a sentence does", head.name)));
@@ -78,29 +77,28 @@ pub(super) fn exact(text: &str, line: &Line<'_>, head: &Head<'_>, context: &Cont
         .then(|| of_single(&words[head.index], line.flags, head, context))
 }
 
-/// Returns whether a word after `reedclaw` is an option or a subcommand, so that its texts aren't taken for a
-/// question.
+/// Returns whether a word after `reedclaw` is an option or a subcommand, so that its arguments aren't mistaken for a question.
 fn begins_own(word: &Word<'_>, head: &Head<'_>) -> bool {
     word.shape == Shape::Flag || words::has_subcommand(head.name, word.text) == Some(true)
 }
 
-/// A command whose name is an English word, on a line that no shell has.
+/// A command whose name is an English word, in a line that no shell user would type.
 fn of_english(words: &[Word<'_>], flags: usize, head: &Head<'_>) -> Option<Call> {
     let name = head.name;
     let is_prose = |word: &Word<'_>| matches!(word.shape, Shape::Plain | Shape::Capital | Shape::Contraction);
-    // `compare these two:` before what is pasted; `scp notes host:` is a command.
+    // `compare these two:` before pasted text; `scp notes host:` is a command.
     let announces = words.last().is_some_and(|last| last.end == b':') && words.iter().all(is_prose);
     if announces && words.len() > 2 && flags == 0 && head.before == 0 {
         return Some(ask("announcement", "it ends with a colon, as a sentence that announces something does"));
     }
-    // `time in tokyo`: no command follows that could be run.
+    // `time in tokyo`: no command follows.
     let next = words.get(head.index + 1);
     let runs = head.kind == Kind::Command && head.traits & command::RUNS != 0;
     (runs && next.is_some_and(|next| next.class != 0 && !next.after_flag))
         .then(|| ask("runs-nothing", format!("`{name}` runs a command, and none follows")))
 }
 
-/// Words about a command or a path: what it did, or a question after a comma.
+/// Words about a command or a path: its effect, or a question after a comma.
 fn of_words_about_it(words: &[Word<'_>], head: &Head<'_>) -> Option<Call> {
     let arguments = words.get(head.index + 1..).unwrap_or_default();
     // `/var/log is full`, `./run.sh fails`
@@ -126,15 +124,14 @@ fn of_words_about_it(words: &[Word<'_>], head: &Head<'_>) -> Option<Call> {
     (polite && is_english).then(|| ask("polite", format!("`{}` and English words after it", words[0].text)))
 }
 
-/// Returns whether what stands before a command is there to run it: `nice work` is praise, `sudo work` and `nice ls`
-/// are not.
+/// Returns whether the words before a command are there to run it: `nice work` is praise, `sudo work` and `nice ls` are not.
 fn is_run_by(words: &[Word<'_>], head: &Head<'_>) -> bool {
     let english = |word: &Word<'_>| words::command(word.text) & command::ENGLISH != 0;
     let runs = |word: &Word<'_>| !english(word) || matches!(word.text, "env" | "time");
     head.before & WRAPPED == 0 || head.group != Group::English || words[..head.index].iter().all(runs)
 }
 
-/// Commands that take no words: a person who adds some says something.
+/// Commands without arguments: a person who adds words is writing a sentence.
 const WORDLESS: [&str; 18] = [
     "bg",
     "break",
@@ -156,13 +153,13 @@ const WORDLESS: [&str; 18] = [
     "whoami",
 ];
 
-/// Commands that set what follows.
+/// Commands that assign the variables after them.
 const SETTERS: [&str; 6] = ["alias", "declare", "export", "local", "readonly", "typeset"];
 /// The actions of `service NAME`.
 const SERVICE_VERBS: [&str; 7] = ["force-reload", "reload", "restart", "start", "status", "stop", "try-restart"];
 
-/// A command whose arguments no sentence has, or no command: a directory for `cd`, options with nothing but paths and
-/// addresses, words after `exit`.
+/// A command whose arguments occur in no sentence, or no command: a directory for `cd`, options with only paths and addresses,
+/// words after `exit`.
 fn of_arguments(arguments: &[Word<'_>], head: &Head<'_>) -> Option<Call> {
     let name = head.name;
     if arguments.is_empty() {
@@ -282,7 +279,7 @@ fn of_syntax(text: &str, words: &[Word<'_>], head: &Head<'_>, context: &Context<
     if head.kind == Kind::Keyword { of_keyword(head, words.get(head.index + 1..)?, context) } else { None }
 }
 
-/// Returns whether no word of a line is English's, nor ends as a sentence's does.
+/// Returns whether no word of a line is English or ends like a sentence.
 fn is_wordless(words: &[Word<'_>]) -> bool {
     words.iter().all(|word| word.class == 0 && word.end == 0)
 }
@@ -290,7 +287,7 @@ fn is_wordless(words: &[Word<'_>]) -> bool {
 /// A variable before a command, without any English: no sentence begins like that.
 fn of_environment(words: &[Word<'_>], head: &Head<'_>) -> Option<Call> {
     let first = &words[0];
-    // `DEBUG=1 mytool all`; in `x=1 then y` the name may be algebra.
+    // `DEBUG=1 mytool all`; in `x=1 then y` the text may be algebra.
     let sets = first.shape == Shape::Assign && first.text.starts_with(|c: char| c.is_ascii_uppercase());
     // `x= 5`
     let empties = words.len() == 2 && first.text.strip_suffix('=').is_some_and(is_variable);
@@ -298,7 +295,7 @@ fn of_environment(words: &[Word<'_>], head: &Head<'_>) -> Option<Call> {
         .then(|| shell("assignment", format!("`{}` is set for the command after it", first.text)))
 }
 
-/// Keys that a manual says to press after some text: `/pattern<Enter>n`.
+/// Keys that a manual lists after some text: `/pattern<Enter>n`.
 const KEYS_AMONG: [&str; 3] = ["<Enter>", "<Esc>", "<Tab>"];
 
 fn keys() -> Call {
@@ -331,7 +328,8 @@ const KEYS: [&str; 22] = [
     "Tab",
 ];
 
-/// `<Esc>`, `<Ctrl x>`, `</>text<Enter>`: keys that a manual says to press, and no tag of a page.
+/// Returns whether a text begins with a key from a manual, such as `<Esc>`, `<Ctrl x>`, `</>text<Enter>`, and not with a tag of a
+/// page.
 fn begins_with_key(text: &str) -> bool {
     let Some(inner) = text.strip_prefix('<') else { return false };
     // `<>>` is the key `>`.
@@ -346,7 +344,7 @@ fn begins_with_key(text: &str) -> bool {
     key.split(' ').all(is_key) && rest.is_ascii() && (rest.ends_with("<Enter>") || !rest.split(' ').any(is_english))
 }
 
-/// Words after `if` or `for` on a line that doesn't end the command.
+/// Limit on the words after `if` or `for` in a line that doesn't end the command.
 const UNCLOSED_WORDS_MAX: usize = 6;
 
 /// Returns whether a word after `if` is a command.
@@ -354,18 +352,18 @@ fn runs(word: &Word<'_>, context: &Context<'_>) -> bool {
     matches!(word.text, "[" | "[[" | "!" | "((") || context.names.kind(word.text).is_some()
 }
 
-/// Reserved words, where the grammar that they need is there.
+/// Reserved words, if the grammar that they need is present.
 fn of_keyword(head: &Head<'_>, rest: &[Word<'_>], context: &Context<'_>) -> Option<Call> {
     let has = |wanted: &[&str]| rest.iter().any(|word| wanted.contains(&word.text));
     let ends = rest.iter().any(|word| matches!(word.shape, Shape::Semicolon | Shape::Newline));
     let text = |index: usize| rest.get(index).map_or("", |word| word.text);
-    // A loop that goes on in the next line: nothing in it may be English.
+    // A loop that continues in the next line: nothing in it may be English.
     let wordless = rest.iter().all(|word| word.class == 0 || word.text == "in") && rest.len() <= UNCLOSED_WORDS_MAX;
     let begins = wordless && rest.first().is_some_and(|word| runs(word, context));
     let closed = match head.name {
         "[[" => true,
         "for" | "select" => {
-            // The variable may be called `i`, which is English too.
+            // The variable's name may be `i`, which is an English word too.
             let mut items = rest.iter().skip(2);
             let listed = items.clone().all(|word| word.class == 0) && rest.len() <= UNCLOSED_WORDS_MAX
                 || items.all(|word| matches!(word.shape, Shape::Number | Shape::Path | Shape::Glob | Shape::Expansion));
@@ -380,9 +378,9 @@ fn of_keyword(head: &Head<'_>, rest: &[Word<'_>], context: &Context<'_>) -> Opti
         "case" => text(1) == "in" && (rest.len() == 2 || has(&[")"])),
         "function" => has(&["{"]) || (text(1) == "(" && text(2) == ")"),
         "coproc" => rest.first().is_some_and(|word| word.text == "{" || runs(word, context)),
-        // `x=1; done` is a piece of a script.
+        // `x=1; done` is part of a script.
         _ if head.before & ASSIGNED != 0 => true,
-        // What only a script has: the shell says what is wrong with it.
+        // Words that only a script has: the shell reports the error in them.
         "elif" | "fi" | "esac" if rest.is_empty() => true,
         "do" | "then" | "else" | "elif" | "done" | "fi" | "esac" | "]]" => {
             return Some(ask("block-word", format!("no command begins with `{}`", head.name)));

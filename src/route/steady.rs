@@ -1,15 +1,15 @@
-//! The route that the prompt shows while a word is being typed, steadied so that it doesn't flicker with each letter.
+//! The route that the prompt shows while the user types a word, steadied so that it doesn't flicker with each letter.
 
 use super::words;
 use crate::proto::{Route, RouteVerdict};
 
-/// A score beyond this is shown at once.
+/// A score beyond this is shown immediately.
 const CLEAR: f32 = 3.0;
-/// A word of fewer letters tells nothing yet.
+/// A word with fewer letters is too short to judge.
 const WORD_MIN: usize = 3;
 
-/// Destination that the prompt shows for `line`: what was shown for the line `before`, while its last word looks
-/// unfinished and the verdict isn't clear; else the verdict.
+/// The destination that the prompt shows for `line`: the one shown for the line `before`, while the last word looks unfinished
+/// and the verdict isn't clear; otherwise the verdict.
 #[must_use]
 pub fn steady(before: Option<(&str, Route)>, line: &str, verdict: &RouteVerdict) -> Route {
     let Some((earlier, shown)) = before else { return verdict.route };
@@ -22,7 +22,7 @@ pub fn steady(before: Option<(&str, Route)>, line: &str, verdict: &RouteVerdict)
     if holds { shown } else { verdict.route }
 }
 
-/// Returns whether the last word, not the first, may get more letters: it is short, or the beginning of a known
+/// Returns whether the last word, unless it is the first, may get more letters: it is short, or the beginning of a known
 /// subcommand.
 fn is_unfinished(line: &str) -> bool {
     let Some((_, last)) = line.trim_start().rsplit_once(char::is_whitespace) else { return false };

@@ -1,4 +1,4 @@
-//! The project's own hard lines and where they go, and what holds for every line.
+//! The project's own hard lines with their destinations, and the properties of every line.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ const FUNCTIONS: &str = "mkcd deploy serve venv weather extract backup fix up ju
 const KEYWORDS: &str =
     "! [[ ]] case coproc do done elif else esac fi for function if in select then time until while { }";
 
-/// Label, category, line, and why it goes there.
+/// Label, category, line, and the reason for the label.
 const HARD_LINES: &str = include_str!("hard_lines.tsv");
 
 fn names() -> Names {
@@ -55,7 +55,7 @@ fn hard_lines() -> impl Iterator<Item = (Route, &'static str, &'static str, &'st
     })
 }
 
-/// `please` and `note` are words of sentences, but a person who has a function of that name may mean it.
+/// `please` and `note` begin sentences, but a person who has defined a function of that name may mean it.
 #[test]
 fn a_function_named_like_a_word_of_sentences_is_asked_about() {
     let mut names = names();
@@ -73,7 +73,7 @@ fn a_function_named_like_a_word_of_sentences_is_asked_about() {
     assert_eq!(route(&names, "note"), Route::Shell);
 }
 
-/// A question is no error, but too many of them are; the wrong way round goes no line at all.
+/// A question is no error, but too many of them are; no line at all may go the wrong way.
 #[test]
 fn every_hard_line_goes_where_it_should() {
     let names = names();
@@ -214,14 +214,14 @@ proptest! {
     }
 }
 
-/// A command of the table, a place in it and an option: with the option it is still no sentence.
+/// A command of the table, a position in it and an option: with the option it must not become a sentence.
 fn with_option() -> impl Strategy<Value = (&'static str, String)> {
     let commands: Vec<&str> = hard_lines().filter(|row| row.0 == Route::Shell).map(|row| row.2).collect();
     let options = ["-x", "--verbose", "--color=auto", "-n5", "--", "-rf"];
     (prop::sample::select(commands), prop::sample::select(options.to_vec()), any::<prop::sample::Index>()).prop_map(
         |(line, option, place)| {
             let words: Vec<(usize, &str)> = line.match_indices(' ').collect();
-            // In a string, a comment or a here-document it would be no option.
+            // Inside a string, a comment or a here-document it would not be an option.
             let plain = !line.contains(['"', '\'', '#', '`', '(', '{', '[', '\\', '<']);
             let at = if words.is_empty() || !plain { line.len() } else { words[place.index(words.len())].0 };
             let text = if plain { format!("{} {option}{}", &line[..at], &line[at..]) } else { line.to_owned() };

@@ -1,4 +1,4 @@
-//! Decides a line by its exact rules or its weight, and says what weighed most.
+//! Decides a line by its exact rules or its weight, and reports the words that weighed most.
 
 use super::head::{self, Group, Head, Kind, REDIRECTED};
 use super::line::{Line, Shape, Word};
@@ -6,35 +6,35 @@ use super::words::{self, command};
 use super::{Call, Context, Features, features, rules};
 use crate::proto::{NameKind, Route};
 
-/// Above it a command runs unasked that can change something and whose name is an English word. Set on the folds of the
-/// cross-validation (`config/route/report.md`): lower, more sentences would run.
+/// Score above which a command runs unasked if it can change something and its name is an English word. Set on the folds of the
+/// cross-validation (`config/route/report.md`): with a lower value, more sentences would run.
 const RUN_CHANGING_ENGLISH: f32 = 0.8;
-/// The same where nothing can be changed, and a wrong run counts three.
+/// The same for a command that can't change anything; a wrong run of it counts three.
 const RUN_READING_ENGLISH: f32 = 0.5;
-/// The same for a name with which hardly any sentence begins: `chmod`, `./build`.
+/// The same for a command that can change something and whose name hardly ever begins a sentence: `chmod`, `./build`.
 const RUN_CHANGING: f32 = 0.0;
-/// The same where nothing can be changed.
+/// The same for a command that can't change anything.
 const RUN_READING: f32 = -0.4;
-/// Distance below that in which a line is asked about at least.
+/// Width of the zone below these scores in which the user is always asked.
 const GREY: f32 = 0.4;
-/// Nothing runs where the first word doesn't resolve; a question unasked is what is lost.
+/// Score above which a line goes to the shell if its first word doesn't resolve: nothing runs, and only an answer is lost.
 const RUN_UNKNOWN: f32 = 2.4;
-/// The same where the first word is a tool that people have elsewhere.
+/// The same for a first word that is a tool which people have on other machines.
 const RUN_TOOL: f32 = 0.5;
-/// Below it a line goes to the model unasked.
+/// Score below which a line goes to the model unasked.
 const ASK: f32 = 0.0;
 /// The weight of a line that the user has run before.
 const RAN_BEFORE: f32 = 3.0;
-/// Arguments that are looked for on the disk at most.
+/// Limit on the arguments that are looked up on the disk.
 const FILES_MAX: usize = 8;
-/// Lines of a paste that are looked at; what a person pastes shows itself long before.
+/// Limit on the lines of a paste that are examined; a paste reveals its kind long before.
 const PASTE_LINES_MAX: usize = 40;
 
 /// Decides one line, or a text of several that is one command.
 pub(super) fn line(text: &str, context: &Context<'_>) -> Call {
     let line = Line::read(text);
     let head = head::of(&line, context);
-    // `please` may stand before another command, as `sudo` does.
+    // `please` may precede another command, as `sudo` does.
     let own = [line.words().first().map_or("", |word| word.text), head.name];
     let own = own.into_iter().find(|name| is_own_function(name, context));
     let asked = |name: &str, score| {
@@ -63,14 +63,14 @@ pub(super) fn line(text: &str, context: &Context<'_>) -> Call {
     call
 }
 
-/// Returns whether a name is that of a function of the person's own, and nothing else has that name: `please`,
-/// `explain`. Such a name is given only to be typed, so a line with it is asked about.
+/// Returns whether a name belongs to a function that the person has defined, and to nothing else: `please`, `explain`. Such a
+/// function exists only to be typed, so the user is asked about a line with it.
 fn is_own_function(name: &str, context: &Context<'_>) -> bool {
     let names = context.names;
     names.kind(name) == Some(NameKind::Function) && !names.builtins.contains(name) && !names.programs.contains(name)
 }
 
-/// Returns whether every argument of a command is an option or a file that is there: `cd there`, `less report`.
+/// Returns whether every argument of a command is an option or an existing file: `cd there`, `less report`.
 fn names_files(line: &Line<'_>, head: &Head<'_>, context: &Context<'_>) -> bool {
     let arguments = line.words().get(head.index + 1..).unwrap_or_default();
     let is_file = |word: &Word<'_>| matches!(word.shape, Shape::Flag) || (context.exists)(word.text);
@@ -103,11 +103,11 @@ fn weighed(score: f32, line: &Line<'_>, head: &Head<'_>) -> Call {
         };
     }
     let run = match head.kind {
-        // `<file>`: no command at all, so nothing could change.
+        // `<file>`: there is no command, so nothing could change.
         Kind::Operator if head.before & REDIRECTED != 0 => RUN_TOOL,
         _ if changes => RUN_CHANGING,
         _ if head.group == Group::Tool => RUN_TOOL,
-        // `Sudo`, `LS`: no sentence begins like that, and the correction is only offered.
+        // `Sudo`, `LS`: no sentence begins with it, and the correction is only offered.
         Kind::Capitalised if words::command(&head.name.to_ascii_lowercase()) & command::ENGLISH == 0 => RUN_TOOL,
         _ => RUN_UNKNOWN,
     };
@@ -120,7 +120,7 @@ fn weighed(score: f32, line: &Line<'_>, head: &Head<'_>) -> Call {
     }
 }
 
-/// Returns whether to run it could change something.
+/// Returns whether running the line could change something.
 fn can_change(line: &Line<'_>, head: &Head<'_>) -> bool {
     head.resolves() && head.traits & command::CHANGES != 0
         || head.before & REDIRECTED != 0
@@ -138,7 +138,7 @@ pub(super) fn paste(text: &str, context: &Context<'_>) -> Call {
         return rules::shell("comment", "it is a comment");
     };
     let whole = Line::read(text);
-    // The body of a here-document is no line of a command.
+    // The body of a here-document isn't a line of a command.
     let document = text.contains("<<");
     let spans = document || spans_lines(first, &whole, context);
     let call = if spans && !document { line(text, context) } else { line(first, context) };
@@ -167,7 +167,7 @@ pub(super) fn paste(text: &str, context: &Context<'_>) -> Call {
     }
 }
 
-/// The lines, those that a string runs over as one.
+/// The lines of a text; lines that belong to one string are joined.
 fn statements(lines: &[&str]) -> Vec<String> {
     let mut found = Vec::new();
     let mut rest = lines;
@@ -186,7 +186,8 @@ fn is_open(line: &str) -> bool {
         .any(|token| token.traits().is_some_and(|traits| traits.open.is_some()))
 }
 
-/// Returns whether a command begins on the first line whose string or loop runs over the others.
+/// Returns whether a command begins on the first line and continues over the others: after an operator or an open bracket, in a
+/// loop, or in a string.
 fn spans_lines(first: &str, whole: &Line<'_>, context: &Context<'_>) -> bool {
     let head = head::of(whole, context);
     first.ends_with(['\\', '{', '(', '|'])
@@ -196,7 +197,7 @@ fn spans_lines(first: &str, whole: &Line<'_>, context: &Context<'_>) -> bool {
         || is_open(first)
 }
 
-/// The features of a line that is weighed; none if an exact rule decides.
+/// The features of a line that is weighed; `None` if an exact rule decides.
 #[must_use]
 pub fn features_of(text: &str, context: &Context<'_>) -> Option<Features> {
     let text = text.trim();
@@ -208,12 +209,12 @@ pub fn features_of(text: &str, context: &Context<'_>) -> Option<Features> {
     Some(features::of(&line, &head, context))
 }
 
-/// A word and what it added to the score.
+/// A word and its share in the score.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Evidence {
     /// The word as typed.
     pub word: String,
-    /// Above 0 it spoke for the shell, below for the model.
+    /// Above 0 for the shell, below for the model.
     pub weight: f32,
 }
 
@@ -246,7 +247,7 @@ pub fn correction(text: &str, context: &Context<'_>) -> Option<String> {
     let (before, behind) = (&text[..word.start], &text[word.start + word.text.len()..]);
     let meant = match (head.kind, head.meant) {
         (Kind::Slip | Kind::Near, Some(meant)) => match word.text.strip_prefix(meant) {
-            // The blank was left out: `cd..`, `cat-n`.
+            // The missing blank is inserted: `cd..`, `cat-n`.
             Some(rest) if rest.starts_with(['.', '-']) => format!("{meant} {rest}"),
             _ => meant.to_owned(),
         },

@@ -1,15 +1,15 @@
-//! The table of weights: read from `config/route/weights.bin`, and what the user's own corrections make of it. It must not
-//! know what a feature means.
+//! The table of weights: read from `config/route/weights.bin`, and adjusted by the user's own corrections. It must not know what
+//! a feature means.
 //!
-//! A feature's key says in which slot its weight would be and carries a tag of one byte; the slot has the tag of the one
-//! feature that it belongs to. Any other feature weighs nothing, so that features don't disturb each other.
+//! A feature's key selects the slot for its weight and carries a tag of one byte; the slot has the tag of the one feature that it
+//! belongs to. Any other feature weighs nothing, so that features don't disturb each other.
 
 use super::features::{Features, OPTION_WEIGHTS};
 
 /// Weights in the table: 4 KiB of one byte each, and as many tags.
 pub const WEIGHTS: usize = 4096;
 
-/// The worth of one step of a weight in the score, which is a logarithm of odds.
+/// The value of one step of a weight in the score, which is a logarithm of odds.
 pub const STEP: f32 = 1.0 / 20.0;
 
 /// The weights of the linear model, one byte each, and the tags of the features that they belong to.
@@ -22,8 +22,8 @@ pub struct Weights {
 static BYTES: &[u8; 2 * WEIGHTS] = include_bytes!("../../config/route/weights.bin");
 static BUILT_IN: Weights = Weights::from_bytes(BYTES);
 
-/// Says which weights ReedClaw was built with (FNV-1a over their bytes). A slot means something only with the weights that
-/// it was a slot of: after another training it belongs to another feature.
+/// Identifies the weights that ReedClaw was built with (FNV-1a over their bytes). A slot has a meaning only with those weights:
+/// after another training it belongs to another feature.
 pub const FINGERPRINT: i64 = fingerprint(BYTES);
 
 const fn fingerprint(bytes: &[u8]) -> i64 {
@@ -35,7 +35,7 @@ const fn fingerprint(bytes: &[u8]) -> i64 {
     hash.cast_signed()
 }
 
-/// The slot in which a feature's weight would be, and its tag. Options have slots of their own.
+/// The slot for a feature's weight, and its tag. Options have slots of their own.
 #[must_use]
 pub fn slot(key: u32) -> (usize, u8) {
     match key as usize {
@@ -64,7 +64,7 @@ impl Weights {
         Self { steps, tags }
     }
 
-    /// The score of a line: above 0 speaks for the shell, below for the model.
+    /// The score of a line: above 0 favours the shell, below the model.
     #[must_use]
     pub fn score(&self, features: &Features) -> f32 {
         let sum: i32 =
@@ -78,7 +78,7 @@ impl Weights {
         self.slot_of(key).map_or(0.0, |at| self.steps_at(at) as f32 * STEP)
     }
 
-    /// Moves one weight by some steps. Those of options stay where they are: they must not fall below zero.
+    /// Moves one weight by some steps. The weights of options don't move: they must not fall below zero.
     pub fn shift(&mut self, slot: u16, steps: i8) {
         if let Some(weight) = self.steps.get_mut(usize::from(slot)).filter(|_| usize::from(slot) >= OPTION_WEIGHTS) {
             *weight = weight.saturating_add(steps);
@@ -96,11 +96,11 @@ impl Weights {
     }
 }
 
-/// Weights that one correction moves, by one step each: a third of a unit of the score for the line itself. It is less than
-/// the zone in which a person is asked is wide, so that one answer decides no other line.
+/// Limit on the weights that one correction moves, by one step each: a third of a unit of the score for the line itself. That is
+/// less than the width of the zone in which a person is asked, so that one answer decides no other line.
 const CORRECTED_MAX: usize = 7;
 
-/// The small correction of the weights that a line calls for which was sent to the other side: slots and steps.
+/// The small correction of the weights after the user sent a line to the other side: slots and steps.
 #[must_use]
 pub fn lesson(features: &Features, weights: &Weights, to_shell: bool) -> Vec<(u16, i8)> {
     let slots = features.list().iter().filter_map(|(key, _)| weights.slot_of(*key));

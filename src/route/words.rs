@@ -1,5 +1,5 @@
-//! The words that routing knows: English function words, commands, subcommands, what one says to a person. Tables in
-//! byte order, searched by halves; it must not know how they are weighed.
+//! The words that routing knows: English function words, commands, subcommands, words addressed to a person. Tables in byte order
+//! with binary search; it must not know any weight.
 
 use std::cmp::Ordering;
 
@@ -13,7 +13,7 @@ pub(super) mod class {
     pub(in crate::route) const QUESTION: u16 = 1 << 2;
     /// `is`, `did`, `can`.
     pub(in crate::route) const AUXILIARY: u16 = 1 << 3;
-    /// An auxiliary, or what something did: `is`, `fails`.
+    /// An auxiliary, or a verb about an effect: `is`, `fails`.
     pub(in crate::route) const TELLS: u16 = AUXILIARY | 1 << 7;
     /// Hardly ever an argument: `the`, `please`, `because`.
     pub(in crate::route) const STRONG: u16 = 1 << 6;
@@ -21,8 +21,8 @@ pub(super) mod class {
     pub(in crate::route) const SHORT: u16 = 1 << 8;
 }
 
-/// Determiner, pronoun, question word, auxiliary, preposition (`r`), conjunction, strong, a verb that says what something
-/// did (`v`), short (`x`).
+/// Determiner, pronoun, question word, auxiliary, preposition (`r`), conjunction, strong, a verb about an effect (`v`), short
+/// (`x`).
 const CLASS_LETTERS: &[u8] = b"dpqarcsvx";
 
 /// The traits of a command, one bit each.
@@ -31,7 +31,7 @@ pub(super) mod command {
     pub(in crate::route) const ENGLISH: u16 = 1;
     /// Can change or end something, or pass its words on.
     pub(in crate::route) const CHANGES: u16 = 1 << 1;
-    /// Takes any text, so that words in it say nothing.
+    /// Takes any text, so its words say nothing.
     pub(in crate::route) const TEXT: u16 = 1 << 2;
     /// Its first argument is a pattern or a topic.
     pub(in crate::route) const PATTERN: u16 = 1 << 3;
@@ -39,7 +39,7 @@ pub(super) mod command {
     pub(in crate::route) const RUNS: u16 = 1 << 4;
     /// A subcommand follows.
     pub(in crate::route) const SUBCOMMANDS: u16 = 1 << 5;
-    /// A tool that people know from other machines.
+    /// A tool that people have on other machines.
     pub(in crate::route) const TOOL: u16 = 1 << 6;
     /// Takes names of files.
     pub(in crate::route) const NAMES: u16 = 1 << 7;
@@ -48,13 +48,12 @@ pub(super) mod command {
 /// The longest word in any table, in bytes; a longer one is in none.
 const WORD_BYTES_MAX: usize = 20;
 
-/// The classes of an English word, in capitals or not; 0 for any other word. Punctuation must have been removed.
+/// The classes of an English word in any case; 0 for any other word. Punctuation must have been removed.
 pub(super) fn function(word: &str) -> u16 {
     in_lower_case(word, |word| find(&FUNCTION, word)).map_or(0, |letters| bits(letters, CLASS_LETTERS))
 }
 
-/// The classes of a word of a script that doesn't part its words, by what it holds: a question, a request, a particle that
-/// no name has.
+/// The classes of a word in a script without spaces, by the characters in it: a question, a request, a particle that no name has.
 pub(super) fn foreign_function(word: &str) -> u16 {
     let asks = word.starts_with(['请', '請'])
         || word.ends_with(['了', '吧', '呢', '啊'])
@@ -72,7 +71,7 @@ pub(super) fn is_subcommand(word: &str) -> bool {
     find(&SUBCOMMANDS, word.as_bytes()).is_some()
 }
 
-/// Returns whether a tool has a subcommand of this name; none if the tool's subcommands aren't known.
+/// Returns whether a tool has a subcommand of this name; `None` if the tool's subcommands aren't known.
 pub(super) fn has_subcommand(tool: &str, word: &str) -> Option<bool> {
     let row = TOOLS.binary_search_by(|row| compare_to(row.as_bytes(), tool.as_bytes(), b' ')).ok()?;
     let mut rest = &TOOLS[row].as_bytes()[tool.len()..];
@@ -82,7 +81,7 @@ pub(super) fn has_subcommand(tool: &str, word: &str) -> Option<bool> {
             return Some(true);
         }
         let end = memchr::memchr(b' ', names).unwrap_or(names.len());
-        // They are in order.
+        // The names are sorted.
         if names[..end] > *word.as_bytes() {
             break;
         }
@@ -91,7 +90,7 @@ pub(super) fn has_subcommand(tool: &str, word: &str) -> Option<bool> {
     Some(false)
 }
 
-/// Returns whether a subcommand begins with a word and goes on.
+/// Returns whether a word is a proper prefix of a subcommand.
 pub(super) fn begins_subcommand(word: &str) -> bool {
     let at = SUBCOMMANDS.partition_point(|known| *known <= word);
     SUBCOMMANDS.get(at).is_some_and(|known| known.starts_with(word))
@@ -102,39 +101,39 @@ pub(super) fn is_chat(word: &str) -> bool {
     in_lower_case(word, |word| find(&CHAT, word)).is_some()
 }
 
-/// Returns whether it is a part of an answer to a question that was just asked.
+/// Returns whether a word is part of an answer to a question that was just asked.
 pub(super) fn is_reply(word: &str) -> bool {
     in_lower_case(word, |word| find(&REPLIES, word)).is_some()
         || (!word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// The word of `often typed` commands or of subcommands that `typed` is one slip away from: two letters swapped, one
-/// left out, one doubled; `any` also takes one changed or added.
+/// The often typed word that is one typing error away from `typed`: two letters swapped, one missing, one doubled; with `any`
+/// also one changed or added.
 pub(super) fn slip_of_command(typed: &str, any: bool) -> Option<&'static str> {
     slip_in(&OFTEN, typed, any)
 }
 
-/// The same for subcommands.
+/// The subcommand that is one typing error away from `typed`.
 pub(super) fn slip_of_subcommand(typed: &str) -> Option<&'static str> {
     slip_in(&SUBCOMMANDS, typed, false)
 }
 
 fn slip_in(table: &[&'static str], typed: &str, any: bool) -> Option<&'static str> {
-    // Two letters are one slip away from half of all short words.
+    // Words of two letters are one typing error away from half of all short words.
     if typed.len() < 3 || typed.len() > WORD_BYTES_MAX || !typed.is_ascii() {
         return None;
     }
     let typed = typed.as_bytes();
     let near = |meant: &&&str| {
         let meant = meant.as_bytes();
-        // Most words differ in both of their first letters, and need no closer look.
+        // Most words differ in both of their first letters, and need no closer comparison.
         let may = meant.len() >= 2 && (typed[0] == meant[0] || typed[0] == meant[1] || any && typed[1] == meant[1]);
         may && is_one_slip(typed, meant, any)
     };
     table.iter().find(near).copied()
 }
 
-/// Returns whether `typed` is `meant` with one slip.
+/// Returns whether `typed` is `meant` with one typing error.
 pub(super) fn is_one_slip(typed: &[u8], meant: &[u8], any: bool) -> bool {
     if typed.len().abs_diff(meant.len()) > 1 || typed == meant {
         return false;
@@ -147,9 +146,9 @@ pub(super) fn is_one_slip(typed: &[u8], meant: &[u8], any: bool) -> bool {
             let swapped = typed.len() >= 2 && typed[0] == meant[1] && typed[1] == meant[0] && typed[2..] == meant[2..];
             swapped || any && typed[1..] == meant[1..]
         }
-        // Of a word of two letters nothing is left to know it by.
+        // A word of two letters with one missing would be unrecognisable.
         Ordering::Less => *typed == meant[1..] && same + meant.len() > 3,
-        // An extra letter counts where it doubles the one before; else `stop` would be `top` and `many` `man`.
+        // An extra letter counts if it doubles the previous one; otherwise `stop` would be `top` and `many` `man`.
         Ordering::Greater => same > 0 && typed[1..] == *meant && (typed[0] == before || any),
     }
 }
@@ -176,7 +175,7 @@ fn compare(row: &[u8], word: &[u8]) -> Ordering {
     compare_to(row, word, b'=')
 }
 
-/// The same where another byte than `=` ends the word.
+/// Compares likewise if another byte than `=` ends the word.
 fn compare_to(row: &[u8], word: &[u8], stop: u8) -> Ordering {
     for (at, byte) in word.iter().enumerate() {
         match row.get(at) {
@@ -189,7 +188,7 @@ fn compare_to(row: &[u8], word: &[u8], stop: u8) -> Ordering {
     if row.get(word.len()).is_none_or(|byte| *byte == stop) { Ordering::Equal } else { Ordering::Greater }
 }
 
-/// The bit of each letter, by its place in `alphabet`.
+/// The bits of some letters, by their positions in `alphabet`.
 fn bits(letters: &str, alphabet: &[u8]) -> u16 {
     letters.bytes().filter_map(|letter| alphabet.iter().position(|it| *it == letter)).fold(0, |all, at| all | 1 << at)
 }
@@ -281,7 +280,7 @@ const FOREIGN: [&str; 22] = [
     "해줘",
 ];
 
-/// Commands and what is known of them.
+/// Commands with their traits.
 const COMMANDS_TEXT: &str = "\
     .=mn 7z=i ab=i accept=e ack=gi activate=e adapt=e adb=i add=e adjust=e ag=gi age=i alacritty=i alias=e align=e \
     allow=e alter=e analyse=e analyze=e animate=e ansible=ims ansible-galaxy=i ansible-playbook=i answer=e apk=is \
@@ -409,7 +408,7 @@ static SUBCOMMANDS: [&str; count(SUBCOMMANDS_TEXT, b' ')] = split(SUBCOMMANDS_TE
 const TOOLS_TEXT: &str = include_str!("../../config/route/subcommands.txt").trim_ascii_end();
 static TOOLS: [&str; count(TOOLS_TEXT, b'\n')] = split(TOOLS_TEXT, b'\n');
 
-/// Words said to a person, alone on a line.
+/// Words addressed to a person, alone on a line.
 const CHAT_TEXT: &str = "\
     abort absolutely actually adios again agreed alright amazing another anything appreciated awesome bitte both \
     bravo bye bye-bye cancel cheers ciao continue cool correct danke definitely done either elaborate everything \
