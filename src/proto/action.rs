@@ -1,4 +1,4 @@
-//! The wish of a model, its effects on the machine, and the policy's verdict: plain data. The words of rules and
+//! The action that a model requests, its effects on the machine, and the policy's verdict: plain data. The words of rules and
 //! receipts are defined here, so that no two rooms spell them differently.
 
 use std::collections::BTreeSet;
@@ -8,7 +8,7 @@ use std::path::Path;
 use super::known_paths::derived;
 use super::served::{PinStanding, Reach};
 
-/// A model's wish, as a tool's plan describes it.
+/// The action that a model requests, as a tool's plan describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// A command line for bash.
@@ -21,7 +21,7 @@ pub enum Action {
         /// As the model wrote it: absolute, or from the working directory.
         path: String,
     },
-    /// Reads several files whole, and lets their contents go with later questions.
+    /// Reads several files completely, and adds their contents to later questions.
     Open {
         /// As the model wrote them.
         paths: Vec<String>,
@@ -43,9 +43,9 @@ pub enum Action {
     },
     /// Changes several files as one.
     Edit {
-        /// Those that are made or changed, as the model wrote them.
+        /// Files that are made or changed, as the model wrote them.
         writes: Vec<String>,
-        /// Those that are removed.
+        /// Files that are removed.
         deletes: Vec<String>,
     },
     /// Applies the changes that a command made on its copy of the workspace.
@@ -58,12 +58,12 @@ pub enum Action {
         deletes: Vec<String>,
         /// Directories with a changed mode, and new ones without a new file in them, relative to the workspace.
         directories: Vec<String>,
-        /// Paths that are never changed unasked, each with the reason: links that lead out or to a protected file, directories
-        /// of git whose mode changes.
+        /// Paths that are never changed without a question, each with the reason: links that lead out or to a protected file,
+        /// directories of git whose mode changes.
         guarded: Vec<(String, &'static str)>,
         /// Paths that become a link or another kind of entry, or get another mode: no lasting rule covers them.
         special: Vec<String>,
-        /// Rows about the changes that no difference of text shows. Text from outside: it must be escaped to be shown.
+        /// Rows about the changes that a text difference doesn't show. Text from outside: it must be escaped when it is shown.
         others: Vec<String>,
     },
     /// Sends a request.
@@ -94,24 +94,24 @@ pub enum Action {
         server: String,
         /// The tool's name at the server.
         tool: String,
-        /// `true` if a person has allowed it as it is now.
+        /// The state of a person's approval of its definition.
         standing: PinStanding,
-        /// Mark of what was allowed, another one after each new yes; empty if "always" can't be said to its calls.
+        /// Identifies the approval, and changes with each new one; empty if "always" can't be chosen for its calls.
         pin: String,
         /// Its reach.
         reach: Reach,
         /// `true` if its program may write in the workspace.
         may_write: bool,
-        /// Its server says that it may destroy something.
+        /// `true` if its server declares that it may destroy something.
         is_destructive: bool,
-        /// The user's own configuration lets it run without a question.
+        /// `true` if the user's own configuration lets it run without a question.
         is_granted: bool,
-        /// The user's own configuration wants a question, whatever else would let it run.
+        /// `true` if the user's own configuration requires a question, whatever else would let it run.
         is_asked: bool,
     },
 }
 
-/// The paths of changes, as a lasting rule has them.
+/// The paths of changes, as a lasting rule stores them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeptPaths {
     /// Paths with new content; a directory that tools fill is one, with a slash at its end, whatever happens in it.
@@ -123,7 +123,7 @@ pub struct KeptPaths {
 }
 
 impl Action {
-    /// Returns the paths of changes that are to be kept; `None` for another action.
+    /// Returns the paths of the changes that an action applies; `None` for another action.
     #[must_use]
     pub fn kept_paths(&self) -> Option<KeptPaths> {
         let Self::Keep { writes, deletes, directories, special, .. } = self else { return None };
@@ -147,10 +147,10 @@ pub enum Risk {
     Low,
     /// Changes something, inside the workspace.
     Medium,
-    /// Reaches further, deletes, or isn't wholly understood.
+    /// Reaches further, deletes, or isn't completely understood.
     #[default]
     High,
-    /// Never done, even with a person's consent.
+    /// Never run, even with a person's consent.
     Blocked,
 }
 
@@ -262,12 +262,12 @@ pub enum Hold {
     Copy,
 }
 
-/// A model's freedom to act without asking, in order: a later grade includes the earlier ones.
+/// A model's freedom to act without asking, in order: a later level includes the earlier ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Autonomy {
-    /// Only looks.
+    /// Only reads.
     Readonly,
-    /// Looks; for what changes something the person is asked.
+    /// Reads; the person is asked about anything that changes something.
     #[default]
     Supervised,
     /// Works in the workspace; for anything beyond, the person is asked.
@@ -302,7 +302,7 @@ impl fmt::Display for Autonomy {
     }
 }
 
-/// Reason why something has the risk that it has.
+/// The reason for a risk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reason {
     /// The rule, a stable identifier such as `delete-root`.
@@ -325,7 +325,7 @@ pub enum Effect {
     Write {
         /// The path, absolute if possible.
         path: String,
-        /// In what way.
+        /// The kind of change.
         how: WriteKind,
     },
     /// A file is read.
@@ -333,7 +333,7 @@ pub enum Effect {
         /// The path, absolute if possible.
         path: String,
     },
-    /// Another machine is spoken to.
+    /// Another machine is contacted.
     Net {
         /// The host; empty if it is unknown.
         host: String,
@@ -343,27 +343,27 @@ pub enum Effect {
         /// The target, as in the command.
         target: String,
     },
-    /// A variable, function or alias is set that changes what later words mean.
+    /// A variable, function or alias is set that changes the meaning of later words.
     Define {
         /// Its name.
         name: String,
     },
 }
 
-/// In what way a file is changed.
+/// The kind of change to a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WriteKind {
     /// Made or replaced.
     Write,
-    /// Something is put at its end.
+    /// Something is appended.
     Append,
     /// Removed.
     Delete,
-    /// Removed with all below it.
+    /// Removed with everything below it.
     DeleteTree,
     /// Its mode, owner or attributes change.
     Mode,
-    /// Gets another name, or another gets its name.
+    /// Renamed, or replaced by a renamed file.
     Move,
 }
 
@@ -389,16 +389,16 @@ pub struct PolicyVerdict {
     pub risk: Risk,
     /// The consequence of the risk.
     pub decision: Decision,
-    /// The reasons, the weightiest first; never empty.
+    /// The reasons, the most important first; never empty.
     pub reasons: Vec<Reason>,
-    /// Its effects, in the order of their discovery; cut at a limit, which a reason then names.
+    /// Its effects, in the order in which they were found; truncated at a limit, which a reason then names.
     pub effects: Vec<Effect>,
     /// Its needs beyond a private copy of the workspace; empty if the copy suffices.
     pub needs: Vec<Need>,
 }
 
 impl PolicyVerdict {
-    /// The same verdict with more needs, for which `decide` decides again.
+    /// Returns the same verdict with more needs, for which `decide` decides again.
     #[must_use]
     pub fn with_needs(mut self, needs: &[Need], decide: impl FnOnce(&Self) -> Decision) -> Self {
         if !needs.is_empty() {

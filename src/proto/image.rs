@@ -15,10 +15,10 @@ impl std::fmt::Debug for Image {
 }
 
 impl Image {
-    /// Ends of file names that pictures have.
+    /// File name extensions of pictures.
     pub const ENDS: [&str; 5] = [".png", ".jpg", ".jpeg", ".gif", ".webp"];
 
-    /// Makes a picture of a file's content; `None` if it has none of the formats that models take. The first bytes decide,
+    /// Makes a picture from a file's content; `None` if it has none of the formats that models accept. The first bytes decide,
     /// not the name.
     #[must_use]
     pub fn of(name: &str, bytes: Vec<u8>) -> Option<Self> {
@@ -51,8 +51,8 @@ impl Image {
         &self.bytes
     }
 
-    /// The line that represents it in a question. A picture is sent with the message that contains its mark, so it goes
-    /// wherever that text goes, and leaves the conversation with it.
+    /// The line that represents it in a question. A picture is sent with the message that contains its mark, so it goes wherever
+    /// that text goes, and leaves the conversation with it.
     #[must_use]
     pub fn mark(&self) -> String {
         // FNV-1a: two pictures of one name have different marks.

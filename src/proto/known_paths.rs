@@ -1,5 +1,5 @@
-//! Well-known paths: where credentials are, what a shell or a session starts, and which files of a workspace other
-//! programs run. Data and pure functions; must not know the disk, nor what a caller does about a path.
+//! Well-known paths: the places of credentials, the files that a shell or a session starts, and the files of a workspace that
+//! other programs run. Data and pure functions; must not know the disk, nor what a caller does with a path.
 //!
 //! Paths are bytes, relative to what a function names, with `/` between components and no `.` or `..`.
 //!
@@ -26,7 +26,7 @@ pub use worktree::{View, WorkTree, stays_below};
 /// Files and directories below a home that contain keys, tokens, sessions, or histories (which contain text typed by
 /// mistake).
 pub const CREDENTIALS: &[&str] = &[
-    // Keys, password stores, and what unlocks them.
+    // Keys, password stores, and the files that unlock them.
     ".age",
     ".authinfo",
     ".authinfo.gpg",
@@ -213,7 +213,7 @@ pub const CREDENTIALS: &[&str] = &[
     ".zsh_history",
 ];
 
-/// Ends of the names of password files, wherever they are below a home.
+/// Endings of the names of password files, wherever they are below a home.
 pub const CREDENTIAL_SUFFIXES: &[&str] = &[".kdbx"];
 
 /// Files and directories of the machine that contain keys or passwords. Most are readable by root alone, and a root's
@@ -256,11 +256,11 @@ pub const SYSTEM_CREDENTIALS: &[&str] = &[
     "/var/lib/iwd",
     "/var/lib/systemd/credential.secret",
     "/var/lib/tailscale",
-    // It has names of users as they were typed, and some type their password there.
+    // It contains the names of users as they were typed, and some people type their password there.
     "/var/log/btmp",
 ];
 
-/// Names in a directory for SSH that aren't keys. A name with `*` matches every end.
+/// Names in a directory for SSH that aren't keys. A name with `*` matches any ending.
 const SSH_PUBLIC: &[&str] = &[
     "*.pub",
     "authorized_keys",
@@ -341,9 +341,9 @@ pub const STARTUP: &[&str] = &[
     "bin",
 ];
 
-/// The parts of a home that hold tools and their settings. The overlay tier, and a first look within bubblewrap and Landlock, show
-/// these of a home, read-only, and nothing else. Credentials with a file of their own are masked as everywhere; the settings of git
-/// and pip are shown as they are.
+/// The parts of a home that contain tools and their settings. The overlay tier, and a first look within bubblewrap and Landlock,
+/// show only these of a home, read-only. Credentials in files of their own are masked as everywhere; the settings of git and pip
+/// are shown unchanged.
 pub const TOOLS: &[&str] = &[
     ".asdf",
     ".bun",
@@ -394,15 +394,15 @@ pub const TOOLS: &[&str] = &[
     "miniforge3",
 ];
 
-/// Returns whether a path below a home, relative to it, holds keys or passwords. Here and in the other functions but
-/// [`is_tool`] small and capital letters are alike, as they are on some disks.
+/// Returns whether a path below a home, relative to it, contains keys or passwords. Here and in the other functions except
+/// [`is_tool`] case doesn't matter, as on some disks.
 #[must_use]
 pub fn is_credential(below_home: &[u8]) -> bool {
     holds(CREDENTIALS, below_home) && !is_public_ssh(below_home, b".ssh/")
         || CREDENTIAL_SUFFIXES.iter().any(|suffix| ends_with_folded(below_home, suffix.as_bytes()))
 }
 
-/// Returns whether an absolute path of the machine, outside of homes, holds keys or passwords.
+/// Returns whether an absolute path of the machine, outside of homes, contains keys or passwords.
 #[must_use]
 pub fn is_system_credential(absolute: &[u8]) -> bool {
     holds(SYSTEM_CREDENTIALS, absolute) && !is_public_ssh(absolute, b"/etc/ssh/")
@@ -414,7 +414,8 @@ pub fn is_startup(below_home: &[u8]) -> bool {
     holds(STARTUP, below_home)
 }
 
-/// Returns whether a path below a home, relative to it, belongs to the tools that a jail shows, and holds no keys or passwords.
+/// Returns whether a path below a home, relative to it, belongs to the tools that a jail shows, and contains no keys or
+/// passwords.
 #[must_use]
 pub fn is_tool(below_home: &[u8]) -> bool {
     let is_below =
@@ -422,7 +423,7 @@ pub fn is_tool(below_home: &[u8]) -> bool {
     TOOLS.iter().any(is_below) && !is_credential(below_home)
 }
 
-/// Directories that tools fill by themselves, with what they can make again.
+/// Directories that tools fill themselves, with contents that they can make again.
 const DERIVED: [&str; 18] = [
     ".cache",
     ".eggs",
@@ -451,7 +452,7 @@ pub fn derived(relative: &Path) -> Option<&Path> {
     relative.ancestors().filter(is_one).last()
 }
 
-/// Returns whether a path is one of these, or below one.
+/// Returns whether a path is one of these names, or below one.
 fn holds(names: &[&str], path: &[u8]) -> bool {
     names.iter().any(|name| {
         let (start, rest) = path.split_at(name.len().min(path.len()));

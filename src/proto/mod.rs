@@ -20,7 +20,7 @@ pub use names::{NameKind, NameList, Names, ShellKeys};
 pub use task::Task;
 pub use usage::{Money, Spent, Usage};
 
-/// A system call that the kernel holds until somebody answers.
+/// A system call that the kernel holds until it is answered.
 #[derive(Clone, Copy, Debug)]
 pub struct HeldCall {
     /// The number under which it is answered.
@@ -116,7 +116,7 @@ pub enum LineKind {
     Meta,
 }
 
-/// The bounded copy of a command's output: head, then tail; what lay between was dropped.
+/// The bounded copy of a command's output: head, then tail; the bytes between them were dropped.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Capture {
     /// The first bytes.
@@ -138,7 +138,7 @@ pub struct CommandOutcome {
     pub duration: Duration,
     /// The shell's working directory afterwards, if it reported one.
     pub cwd: Option<PathBuf>,
-    /// The virtual environment (Python, conda) that is active afterwards, or nothing.
+    /// The virtual environment (Python, conda) that is active afterwards, or an empty text.
     pub environment: String,
     /// Its output, raw, bounded.
     pub output: Capture,
@@ -164,7 +164,7 @@ pub struct Message {
     pub content: String,
 }
 
-/// The kind of a failure, for exit codes and tone.
+/// The kind of a failure, for exit codes and the wording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailureKind {
     /// The user's input.
@@ -175,11 +175,11 @@ pub enum FailureKind {
     NoModel,
     /// A rule of ours forbids it.
     Refused,
-    /// Would go over a budget.
+    /// A budget would be exceeded.
     Budget,
     /// The model's server can't be reached.
     Unreachable,
-    /// Something else outside is not there, or does not answer as it should.
+    /// Something else outside is missing, or does not answer as it should.
     Unavailable,
     /// A fault of ReedClaw.
     Internal,
@@ -238,7 +238,7 @@ impl Failure {
         Self::new(FailureKind::Refused, message)
     }
 
-    /// A failure because it would go over a budget.
+    /// A failure because it would exceed a budget.
     #[must_use]
     pub fn budget(message: impl Into<String>) -> Self {
         Self::new(FailureKind::Budget, message)
@@ -263,10 +263,10 @@ impl Failure {
     }
 }
 
-/// Reason why an answer isn't all that it could have been.
+/// The reason why an answer is incomplete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shortfall {
-    /// Reached the limit of an answer, or of the model's window.
+    /// The answer reached its limit, or that of the model's window.
     Length,
     /// The model had no more rounds of tools, or repeated itself.
     Rounds,
@@ -282,7 +282,7 @@ pub enum SessionEvent {
         /// Its id.
         session: String,
     },
-    /// Files of the session still have marks of conflicts when the question comes.
+    /// Files of the session still have conflict markers when a question is asked.
     Conflict {
         /// The session's id.
         session: String,
@@ -298,7 +298,7 @@ pub enum SessionEvent {
     },
     /// A turn became a commit.
     Committed(TurnCommitted),
-    /// A turn is in no commit, and its files stay in the draft.
+    /// A turn could not be committed, and its files stay in the draft.
     NotCommitted {
         /// The session's id.
         session: String,
@@ -310,7 +310,7 @@ pub enum SessionEvent {
 /// A turn of a session on git that became a commit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TurnCommitted {
-    /// The session's id: another one than before if the branch had moved, so that the turn went to a fork.
+    /// The session's id: a new one if the branch had moved, so that the turn went to a fork.
     pub session: String,
     /// The turn's number.
     pub turn: u64,
@@ -320,16 +320,16 @@ pub struct TurnCommitted {
     pub files: usize,
     /// The lines that it added and removed; `None` if they weren't counted.
     pub lines: Option<[u64; 2]>,
-    /// The word for its end.
+    /// The word for the way in which it ended.
     pub state: &'static str,
-    /// The files that still have marks of conflicts.
+    /// The files that still have conflict markers.
     pub conflicts: Vec<String>,
-    /// The same in a line for people.
+    /// The event in one line for people.
     pub text: String,
 }
 
 impl SessionEvent {
-    /// The event in a line for people; `None` for one that they see anyhow, with the call that it belongs to.
+    /// The event in one line for people; `None` if they see it anyway with the call that it belongs to.
     #[must_use]
     pub fn text(&self) -> Option<String> {
         match self {
@@ -351,27 +351,27 @@ pub enum Event {
     Text(String),
     /// A piece of the model's thoughts before its answer, raw.
     Thought(String),
-    /// Something happens to a call of a tool.
+    /// An event of a tool call.
     Tool(Box<tool::ToolEvent>),
     /// A request to a model is over, with its cost; an answer may take several.
     Usage(Box<Spent>),
-    /// Something happened to the session on git that the question belongs to.
+    /// An event of the session on git that the question belongs to.
     Session(Box<SessionEvent>),
     /// The answer has come to its end.
     Answered {
         /// The whole text.
         text: String,
-        /// Reason why it isn't all that it could have been.
+        /// The reason why it is incomplete, if it is.
         shortfall: Option<Shortfall>,
     },
-    /// The user stopped the answer; the part up to then stays.
+    /// The user stopped the answer; the text so far stays.
     Cancelled {
-        /// The text up to then.
+        /// The text so far.
         text: String,
     },
-    /// The answer failed; the part up to then, if any, stays.
+    /// The answer failed; the text so far, if any, stays.
     Failed {
-        /// The text up to then.
+        /// The text so far.
         text: String,
         /// Reason why it ended.
         failure: Failure,

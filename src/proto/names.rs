@@ -43,27 +43,27 @@ pub struct Names {
     pub keys: ShellKeys,
     /// The settings of the shell's own history.
     pub history: HistoryWords,
-    /// A directory alone is entered (`shopt -s autocd`).
+    /// `true` if a directory typed as a command is entered (`shopt -s autocd`).
     pub enters_directories: bool,
 }
 
-/// The settings of bash's history that count for ReedClaw's, too.
+/// The settings of bash's history that ReedClaw's history follows, too.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HistoryWords {
-    /// No line is kept (`set +o history`).
+    /// `true` if no line is recorded (`set +o history`).
     pub is_off: bool,
-    /// The line that an expansion makes isn't run at once (`shopt -s histverify`).
+    /// `true` if the line that a history expansion makes isn't run at once (`shopt -s histverify`).
     pub verifies: bool,
-    /// Patterns of lines that aren't kept, between colons (`HISTIGNORE`).
+    /// Patterns of lines that aren't recorded, separated by colons (`HISTIGNORE`).
     pub ignored: String,
 }
 
-/// The keys of the shell's own line editor, as far as the person has set them.
+/// The keys of the shell's own line editor that the person has bound.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ShellKeys {
-    /// Set to vi mode.
+    /// `true` in vi mode.
     pub vi: bool,
-    /// Keys that run a shell command or insert others, as readline writes them (`\C-t`).
+    /// Keys that run a shell command or insert other keys, as readline writes them (`\C-t`).
     pub bound: Vec<String>,
     /// Keys and the editor's functions that they are bound to, if there is an `inputrc`.
     pub functions: Vec<(String, String)>,

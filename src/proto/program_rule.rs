@@ -1,4 +1,4 @@
-//! A rule of a user about a program: its needs beyond those in the policy's own table. Pure; must not know the table.
+//! A user's rule about a program: its needs beyond those in the policy's own table. Pure; must not know the table.
 //!
 //! ```
 //! use reedclaw::proto::program_rule::{ProgramRule, Wants};
@@ -10,16 +10,16 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// A requirement of a rule. None makes a command less risky.
+/// The requirement of a rule. No requirement makes a command less risky.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wants {
-    /// A question before it runs, in every autonomy.
+    /// Asks before it runs, in every autonomy.
     Ask,
     /// Never runs.
     Deny,
-    /// Needs the network: it is asked about before it runs.
+    /// Needs the network: the user is asked before it runs.
     Network,
-    /// Needs services or devices of this machine: it is asked about before it runs.
+    /// Needs services or devices of this machine: the user is asked before it runs.
     Host,
 }
 
@@ -28,10 +28,10 @@ impl Wants {
         [("ask", Self::Ask), ("deny", Self::Deny), ("network", Self::Network), ("host", Self::Host)];
 }
 
-/// A rule about the commands of a program that have all of these words.
+/// A rule about a program's commands that contain all of these words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProgramRule {
-    /// The program, then words and options, at least one.
+    /// The program, then words and options, if any.
     words: Vec<String>,
     /// Its requirement.
     pub wants: Wants,
@@ -44,7 +44,7 @@ impl ProgramRule {
         self.words.first().map_or("", String::as_str)
     }
 
-    /// Returns whether it is about a command: `words` are those after the program, and one that isn't known may be any.
+    /// Returns whether the rule applies to a command: `words` are those after the program, and an unknown word may be any word.
     #[must_use]
     pub fn holds_for(&self, program: &str, words: &[Option<&str>]) -> bool {
         let is = |word: &str, wanted: &str| {
@@ -58,7 +58,7 @@ impl ProgramRule {
         self.name() == program && self.words.iter().skip(1).all(has)
     }
 
-    /// The strictest rule for the program that a text names which isn't a rule; `None` if it names none.
+    /// The strictest rule for the program in a text that isn't a rule; `None` if it names no program.
     #[must_use]
     pub fn strictest(text: &str) -> Option<Self> {
         let first = text.split([' ', ':', '=', ',']).find(|word| !word.is_empty())?;

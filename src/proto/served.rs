@@ -1,5 +1,5 @@
-//! A server of tools, resources, and prompts (Model Context Protocol), as the rooms above exchange it: plain data.
-//! Every text in it is the server's own and must be escaped when it is shown.
+//! A server of tools, resources, and prompts (Model Context Protocol), as the rooms above exchange it: plain data. Every text in
+//! it comes from the server and must be escaped when it is shown.
 
 use std::sync::Arc;
 
@@ -26,8 +26,8 @@ pub struct Manifest {
     pub left_out: Vec<String>,
 }
 
-/// A value of JSON as the text that `serde_json` writes of it, with sorted names. Of a schema, that takes a fifth of the memory of
-/// the value.
+/// A JSON value as the text that `serde_json` writes for it, with sorted names. For a schema, that takes a fifth of the value's
+/// memory.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Json(Box<RawValue>);
@@ -45,7 +45,7 @@ impl Json {
         self.0.get()
     }
 
-    /// Returns whether it is nothing.
+    /// Returns whether it is null.
     #[must_use]
     pub fn is_null(&self) -> bool {
         self.text() == "null"
@@ -125,7 +125,7 @@ pub struct PromptSpec {
     pub arguments: Vec<(String, bool)>,
 }
 
-/// `true` if a person has seen a tool as it is now.
+/// The state of a person's approval of a tool's definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PinStanding {
     /// A person allowed exactly this definition from exactly this server.
@@ -139,13 +139,13 @@ pub enum PinStanding {
 /// The reach of a server's tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Reach {
-    /// Its program runs in the sandbox, without a network.
+    /// The program runs in the sandbox, without a network.
     Held,
-    /// Its program runs in the sandbox, with the network.
+    /// The program runs in the sandbox, with the network.
     Network,
-    /// Its program runs outside any sandbox.
+    /// The program runs outside any sandbox.
     Free,
-    /// Runs on another machine.
+    /// The tool runs on another machine.
     Remote,
 }
 
@@ -173,18 +173,18 @@ pub struct Field {
     pub description: String,
     /// The kind of its value.
     pub kind: FieldKind,
-    /// The form can't be sent without it.
+    /// `true` if the form can't be sent without it.
     pub is_required: bool,
-    /// Asks for a secret, which must not be typed into a form.
+    /// `true` if it asks for a secret, which must not be typed into a form.
     pub is_secret: bool,
-    /// The value unless another is entered.
+    /// The default value.
     pub default: Option<Value>,
 }
 
 /// The kind of a field's value.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FieldKind {
-    /// A text, with its lengths in characters.
+    /// A text, with limits on its length in characters.
     Text {
         /// The shortest.
         least: Option<usize>,
@@ -195,7 +195,7 @@ pub enum FieldKind {
     },
     /// A number.
     Number {
-        /// Allows no fraction.
+        /// `true` if it allows no fraction.
         is_whole: bool,
         /// The smallest.
         least: Option<f64>,
@@ -215,9 +215,9 @@ pub enum FieldKind {
 pub enum FormAnswer {
     /// Sends it with these values.
     Sent(serde_json::Map<String, Value>),
-    /// Doesn't want to.
+    /// Refuses to fill it in.
     Declined,
-    /// Leaves it open.
+    /// Cancels without an answer.
     Cancelled,
 }
 
@@ -233,11 +233,11 @@ pub trait Asks {
         false
     }
 
-    /// Hears how far a tool is.
+    /// Receives the progress of a tool.
     fn progress(&mut self, _message: &str, _share: Option<f64>) {}
 }
 
-/// Stands in for a person who isn't there.
+/// Declines every question, for channels without a person.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Unasked;
 
@@ -248,13 +248,13 @@ impl Asks for Unasked {}
 pub struct OAuth {
     /// `true` if logins are tried at all.
     pub is_on: bool,
-    /// The name under which the user has registered this program there.
+    /// The client id under which the user has registered this program at the server.
     pub client_id: Option<String>,
     /// The address of a document that describes this program.
     pub client_id_url: Option<String>,
-    /// The permissions to ask for; those that the server names if there are none.
+    /// The permissions to request; if empty, those that the server names.
     pub scopes: Vec<String>,
-    /// The port of this machine to which the browser returns; any free one if it is 0.
+    /// The port of this machine to which the browser returns; 0 means any free one.
     pub port: u16,
 }
 

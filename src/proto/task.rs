@@ -17,7 +17,7 @@ pub enum Task {
 }
 
 impl Task {
-    /// The words that a rule of a router may have beside a task's: a long conversation, pictures, and all that has no rule.
+    /// The words besides tasks that a rule of a router may have: a long conversation, pictures, and everything without a rule.
     pub const OTHER_RULES: [&str; 3] = ["long", "images", "default"];
 
     /// Every task.

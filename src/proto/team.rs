@@ -1,15 +1,15 @@
-//! The nouns of the team gateway: who asks, what happened, which gate said what. Plain data.
+//! The nouns of the team gateway: the caller, the event, the gate's decision. Plain data.
 
 use serde_json::Value;
 
-/// Way in which a tenant is run.
+/// The mode in which a tenant is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Many customers on one installation.
     Saas,
     /// One company's installation.
     Enterprise,
-    /// One machine, for trying things out: identity has defaults.
+    /// One machine, for experiments: identity has defaults.
     Lab,
 }
 
@@ -35,7 +35,7 @@ impl Mode {
     }
 }
 
-/// The role of a member in a tenant. In order: a later one may do all that an earlier one may.
+/// The role of a member in a tenant. In order: a later role includes the rights of the earlier ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TeamRole {
     /// Reads.
@@ -46,7 +46,7 @@ pub enum TeamRole {
     Approver,
     /// Issues and revokes licences.
     Operator,
-    /// Decides about members and routes.
+    /// Manages members and routes.
     Admin,
 }
 
@@ -137,20 +137,20 @@ pub struct Identity {
     pub app_id: Option<String>,
     /// W3C's header `traceparent` for what it causes: its trace, and its own span there.
     pub span: Option<String>,
-    /// The lease of the workspace that it works in, if several gateways could.
+    /// The lease of the workspace that it works in, if several gateways could work there.
     pub lease: Option<Lease>,
 }
 
 /// The right of one gateway to work in a project's workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lease {
-    /// The machine that has the workspace, or the number that stands for all machines.
+    /// The machine that has the workspace, or the number that means all machines.
     pub machine: i64,
-    /// Its number: the next gateway that has the right gets a higher one.
+    /// The lease's number: the next gateway that gets the lease has a higher one.
     pub fence: i64,
 }
 
-/// An event that somebody wants in the log.
+/// An event that a client asks to store in the log.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct EventDraft {
     /// Its id; one is made if there is none.
@@ -159,7 +159,7 @@ pub struct EventDraft {
     pub event_type: String,
     /// Its source: `agent`, `tool`, `ui`, or `engine` for the gateway itself.
     pub source: String,
-    /// The stream; that of the run if absent.
+    /// The stream; if absent, that of the run.
     pub stream: Option<String>,
     /// The run.
     pub run_id: Option<String>,
@@ -169,9 +169,9 @@ pub struct EventDraft {
     pub trace_id: Option<String>,
     /// The event that caused it.
     pub causation_id: Option<String>,
-    /// The key by which its sender knows it.
+    /// The sender's own key for it.
     pub correlation_id: Option<String>,
-    /// Time when it happened, by its sender's word.
+    /// Time of the event, as its sender reports it.
     pub occurred_at: Option<String>,
     /// Its content.
     pub body: Value,
@@ -218,13 +218,13 @@ impl GateName {
 pub enum GateOutcome {
     /// Lets the call through.
     Pass,
-    /// Finds no facts here, or isn't required.
+    /// Finds no facts to decide on, or isn't required.
     NotApplicable,
     /// Holds the call back.
     Block {
         /// The reason, one line.
         reason: String,
-        /// The facts for a program.
+        /// The facts, for a program.
         context: Value,
     },
     /// An earlier gate has blocked.
@@ -244,7 +244,7 @@ impl GateOutcome {
     }
 }
 
-/// The word of one gate about one call.
+/// The decision of one gate about one call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GateDecision {
     /// The gate.

@@ -7,16 +7,16 @@ use serde_json::{Map, Value};
 
 use super::action::{Action, PolicyVerdict, Reason};
 
-/// Begins a line of a command's preview that the command printed: the others are ReedClaw's words.
+/// The start of those lines of a preview that the command printed: the other lines are ReedClaw's words.
 pub const PRINTED: &str = "│ ";
 
-/// The heading of a question of ReedClaw's own, which isn't the model's text.
+/// The heading of a question that ReedClaw itself asks, and not the model.
 pub const OWN_HEADING: &str = "ReedClaw asks:";
 
 /// A call that the person is asked about.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Question {
-    /// The fingerprint of exactly this call: an answer counts for it and for nothing else.
+    /// The fingerprint of exactly this call: an answer applies to it and to nothing else.
     pub digest: String,
     /// The tool.
     pub tool: String,
@@ -26,24 +26,24 @@ pub struct Question {
     pub verdict: PolicyVerdict,
     /// The changes or the data to be sent, in full; text from outside, which must be escaped when it is shown.
     pub preview: String,
-    /// The files that would change, if their exact contents are known: those of the preview, for faces that draw more
-    /// of them.
+    /// The files that would change, if their exact contents are known: those of the preview, for faces that draw more of them
+    /// than text.
     pub changes: Arc<[FileChange]>,
     /// The directory it would run in.
     pub cwd: String,
     /// The program of its first word, if it is a command and the program is known.
     pub program: Option<String>,
-    /// `true` if "always" may be said to it.
+    /// `true` if "always" may be chosen.
     pub may_always: bool,
-    /// The directories that tools fill, if it changes nothing else: they may be allowed whichever command fills them. Text
+    /// The directories that tools fill, if the call changes nothing else: the person may allow every command to fill them. Text
     /// from outside, which must be escaped when it is shown.
     pub filled: Vec<String>,
-    /// Ran and wanted a terminal: only "in my shell" counts, and no.
+    /// `true` if it ran and wanted a terminal: only "in my shell" and no are possible answers.
     pub only_own_shell: bool,
 }
 
 impl Question {
-    /// Adds the reason of a second opinion. It counts this once, so nothing is allowed permanently.
+    /// Adds the objection of a second opinion. It is about this call only, so the person can't choose "always".
     pub fn doubt(&mut self, text: String) {
         let risk = self.verdict.risk;
         self.verdict.reasons.push(Reason { rule: "reviewer", risk, text });
@@ -51,26 +51,26 @@ impl Question {
         self.filled.clear();
     }
 
-    /// Returns the rows about the changes of a command that no hunk shows, such as a picture, a link or a removed directory of
-    /// build products.
+    /// Returns the rows about a command's changes that no hunk shows, such as a picture, a link or a removed directory of build
+    /// products.
     #[must_use]
     pub fn others(&self) -> &[String] {
         if let Action::Keep { others, .. } = &self.action { others } else { &[] }
     }
 
-    /// Returns the rows about the changes of a command, without the first, which says how it ended.
+    /// Returns the rows about a command's changes, without the first, which reports how it ended.
     pub fn change_rows(&self) -> impl Iterator<Item = &str> {
         let preview = if matches!(self.action, Action::Keep { .. }) { self.preview.as_str() } else { "" };
         preview.lines().skip(1)
     }
 }
 
-/// One file of a proposal, with its present and its new content.
+/// One file of a proposal, with its current and its new content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileChange {
     /// The path, as the model wrote it.
     pub path: String,
-    /// Its present content; `None` if it doesn't exist.
+    /// Its current content; `None` if it doesn't exist.
     pub old: Option<Vec<u8>>,
     /// Its new content; `None` if it would be deleted.
     pub new: Option<Vec<u8>>,
@@ -79,37 +79,37 @@ pub struct FileChange {
 /// A person's answer to a [`Question`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// Run it, this once.
+    /// Runs it this once.
     Once,
-    /// Run it, and exactly this command in this project from now on.
+    /// Runs it, and from now on exactly this command in this project.
     Always,
-    /// Apply these changes, and those of every command in [`Question::filled`] from now on.
+    /// Applies these changes, and from now on those of every command in [`Question::filled`].
     AlwaysFilled,
-    /// Run this instead; it is judged again.
+    /// Runs this command instead; it is judged again.
     Edited(String),
-    /// Make only some of the changes.
+    /// Makes only some of the changes.
     Partly {
-        /// `true` if each hunk is wanted, by file and hunk in the order of the difference.
+        /// `true` for each wanted hunk, by file and hunk in the order of the difference.
         hunks: Vec<Vec<bool>>,
         /// `true` if the changes that no hunk shows are wanted.
         has_others: bool,
     },
-    /// The new content for the file of this number; it is judged, shown and asked about again.
+    /// Replaces the new content of the file of this number; it is judged, shown and asked about again.
     Rewritten(usize, Vec<u8>),
-    /// Run it in my own shell.
+    /// Runs it in the person's own shell.
     InMyShell,
-    /// Don't. The model gets the person's reason, if there is one.
+    /// Refuses it. The model gets the person's reason, if there is one.
     No(String),
-    /// Don't, because there was no answer: the reason.
+    /// Refuses it because there was no answer; the text is the reason.
     Unanswered(String),
 }
 
-/// A command that still runs when its time is over, as the person is asked about it.
+/// A command that still runs after its time limit, as it is shown to the person.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Overdue {
     /// The command.
     pub command: String,
-    /// Since when.
+    /// Time that it has run.
     pub ran_for: Duration,
     /// The last line of its output; text from outside, which must be escaped when it is shown.
     pub last_line: Option<String>,
@@ -120,9 +120,9 @@ pub struct Overdue {
 /// A person's choice about an [`Overdue`] command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OverdueChoice {
-    /// Goes on as a job, and the model with its work.
+    /// Continues as a job, while the model continues its work.
     Job,
-    /// Waited for until it ends.
+    /// Continues, and the model waits until it ends.
     Wait,
     /// Ended now.
     End,
@@ -170,21 +170,21 @@ pub struct Planned {
 /// The progress of a call. Each one begins with `Requested` and ends with `Done`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
-    /// The model wants it.
+    /// The model requests it.
     Requested {
-        /// Its effect, in a line. It quotes the model, so it must be escaped when it is shown.
+        /// Its effect, in one line. It quotes the model, so it must be escaped when it is shown.
         intent: String,
         /// The call, for faces that show more than a line.
         planned: Arc<Planned>,
     },
-    /// A person said yes.
+    /// A person has approved it.
     Approved,
     /// Not run.
     Denied {
         /// The reason.
         why: String,
     },
-    /// Over, run or not.
+    /// Over, whether it ran or not.
     Done {
         /// The outcome.
         outcome: Outcome,
@@ -193,12 +193,12 @@ pub enum Step {
     },
 }
 
-/// The [code](ToolError::code) of a command whose time is over and that goes on.
+/// The [code](ToolError::code) of a command that continues after its time limit.
 pub const STILL_RUNNING: &str = "still-running";
 /// The [code](ToolError::code) of a command that the person ended.
 pub const ENDED_BY_USER: &str = "ended-by-user";
 
-/// Reason why a call failed, so that a model can mend it.
+/// The reason why a call failed, written so that a model can correct the call.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ToolError {
@@ -211,13 +211,13 @@ pub struct ToolError {
 }
 
 impl ToolError {
-    /// Makes one.
+    /// Makes an error.
     #[must_use]
     pub fn new(code: &'static str, message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self { code, message: message.into(), hint: hint.into() }
     }
 
-    /// Returns whether it failed; a call that continues as a job, or that the person ended, didn't.
+    /// Returns whether it failed; a call that continues as a job, or that the person ended, didn't fail.
     #[must_use]
     pub fn is_failure(&self) -> bool {
         ![STILL_RUNNING, ENDED_BY_USER].contains(&self.code)

@@ -2,33 +2,33 @@
 
 use std::fmt;
 
-/// Tokens in one normal form: the fields don't contain each other, so their sum is the whole, at every provider.
+/// Tokens in one normal form: the fields don't overlap, so their sum is the total, for every provider.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Read by the model, neither from a cache nor into one.
+    /// Tokens that the model read, not from a cache nor into one.
     pub uncached_in: u64,
-    /// Read from the provider's cache.
+    /// Tokens read from the provider's cache.
     pub cache_read: u64,
-    /// Written into the provider's cache.
+    /// Tokens written to the provider's cache.
     pub cache_write: u64,
-    /// Written as answer and tool calls.
+    /// Tokens of the answer and the tool calls.
     pub visible_out: u64,
-    /// Written as thoughts.
+    /// Tokens of thoughts.
     pub reasoning_out: u64,
     /// The cost that the server itself reports.
     pub cost: Option<Money>,
-    /// The server's own object, JSON.
+    /// The server's own object, as JSON.
     pub raw: String,
 }
 
 impl Usage {
-    /// All that was read.
+    /// All tokens that were read.
     #[must_use]
     pub fn total_in(&self) -> u64 {
         self.uncached_in.saturating_add(self.cache_read).saturating_add(self.cache_write)
     }
 
-    /// All that was written.
+    /// All tokens that were written.
     #[must_use]
     pub fn total_out(&self) -> u64 {
         self.visible_out.saturating_add(self.reasoning_out)
@@ -48,7 +48,7 @@ impl Money {
         Self((dollars * 1e12).round() as u64)
     }
 
-    /// Takes a number of millionths of a millionth of a dollar.
+    /// Wraps a number of millionths of a millionth of a dollar.
     #[must_use]
     pub fn from_pico(pico: u64) -> Self {
         Self(pico)
@@ -67,7 +67,7 @@ impl Money {
         self.0 as f64 / 1e12
     }
 
-    /// Adds; stops at the most that there can be.
+    /// Adds; stops at the maximum.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))
@@ -81,7 +81,7 @@ impl Money {
 }
 
 impl fmt::Display for Money {
-    /// Two decimals from a dollar on, up to four below.
+    /// Writes two decimals for a dollar or more, up to four for less.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let dollars = self.usd();
         match self.0 {
@@ -109,9 +109,9 @@ pub struct Spent {
     pub tools: Vec<String>,
     /// The tokens.
     pub usage: Usage,
-    /// The tokens were counted here: the server reported none, or the answer broke off too early.
+    /// `true` if the tokens were counted here: the server reported none, or the answer broke off too early.
     pub is_estimate: bool,
-    /// The tokens that were counted before it was sent.
+    /// The tokens that were estimated before it was sent.
     pub estimated_in: u64,
     /// Its cost, if the price is known.
     pub cost: Option<Money>,

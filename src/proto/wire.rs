@@ -1,5 +1,5 @@
-//! The events of an answer as JSON lines, for `reedclaw agent --json` and the gateway (`config/schema/events.json` describes
-//! them to others). This format is a promise: fields may be added, but none changes its meaning.
+//! The events of an answer as JSON lines, for `reedclaw agent --json` and the gateway (`config/schema/events.json` describes them
+//! to other programs). This format is a promise: fields may be added, but none changes its meaning.
 
 use serde::Serialize;
 
@@ -115,7 +115,7 @@ impl<'a> Usage<'a> {
 }
 
 impl<'a> Line<'a> {
-    /// Makes the line of an event.
+    /// Makes the line for an event.
     pub fn of(event: &'a Event) -> Self {
         match event {
             Event::Notice(text) => Self::Notice { text },
@@ -161,9 +161,9 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// Writes it, with its newline.
+    /// Writes the line, with its newline.
     pub fn to_json(&self) -> String {
-        // Text in named fields: nothing that could fail.
+        // It has only text in named fields, so nothing can fail.
         serde_json::to_string(self).unwrap_or_default() + "\n"
     }
 }

@@ -193,7 +193,7 @@ fn protected_names_match_at_any_depth_and_in_any_case() {
     ] {
         assert_eq!(protected(path.as_bytes()), None, "{path}");
     }
-    // A name in bytes that aren't UTF-8 hides nothing that comes after it.
+    // A name in bytes that aren't UTF-8 hides nothing after it.
     assert_eq!(protected(b"\xff/.git/config"), Some("git runs this"));
 }
 
@@ -230,7 +230,7 @@ fn a_file_is_protected_if_it_runs_before_a_build_is_started() {
     }
 }
 
-/// `.cargo -> k` beside a new `k/config.toml` was no change of a protected file, and neither was `.git/rebase-merge`.
+/// `.cargo -> k` beside a new `k/config.toml` didn't count as a change of a protected file, and neither did `.git/rebase-merge`.
 #[test]
 fn a_link_in_place_of_a_directory_with_protected_files_is_protected() {
     let links = ".cargo a/.Cargo .hg .bundle .yarn renv .github .github/workflows .git/info .git/rebase-merge .jj .jj/repo .sl \

@@ -1,26 +1,25 @@
-//! Files of a workspace that other programs run: their names, and how a path is compared with them.
+//! Files of a workspace that other programs run: their names, and the comparison of a path with them.
 
 use std::borrow::Cow;
 use std::sync::OnceLock;
 
 use super::{DERIVED, ends_with_folded};
 
-/// Names of a workspace on which other programs act by themselves, each with the reason in a few words. They count at
-/// any depth, for each repository, package and directory may have its own; `*` at one end of a last component matches
-/// anything.
+/// Names in a workspace that make other programs act, each with the reason in a few words. They count at any depth, because each
+/// repository, package and directory may have its own; `*` at one end of a last component matches anything.
 ///
 /// The rule: a file is here if a person runs it without starting the project's build, test, check or program: by entering the
-/// directory, by opening it in an editor or for an agent, by starting a debugger, an interpreter or a package manager in it,
-/// by using version control, or by pushing it to a machine that does. So `Makefile`, `build.rs`, `conftest.py`,
-/// `package.json` and `eslint.config.js` aren't: whoever starts a build expects the project's code to run, and each edit of
-/// such a file would ask. A bare repository's `config` has no name that tells it from others, but the `HEAD` beside it has.
+/// directory, by opening it in an editor or for an agent, by starting a debugger, an interpreter or a package manager in it, by
+/// using version control, or by pushing it to a machine that does. So `Makefile`, `build.rs`, `conftest.py`, `package.json` and
+/// `eslint.config.js` aren't: a person who starts a build expects the project's code to run, and each edit of such a file would
+/// raise a question. A bare repository's `config` has no distinctive name, but the `HEAD` beside it has.
 pub const PROTECTED: &[(&str, &[&str])] = &[
     (
         "git runs this",
         &[
-            // A link or a file in place of the directory leads git to another one.
+            // A link or a file instead of the directory leads git to another one.
             ".git$",
-            // `branches` and `remotes` are older places of remotes: they decide to whom a push goes.
+            // `branches` and `remotes` are older places of remotes: they determine the destination of a push.
             ".git/branches",
             ".git/commondir",
             ".git/config",
@@ -29,7 +28,7 @@ pub const PROTECTED: &[(&str, &[&str])] = &[
             ".git/info/attributes",
             ".git/lazygit.yml",
             ".git/modules",
-            // Their lines with `exec` run when the operation goes on, and a strategy is a program that does.
+            // Their lines with `exec` run when the operation continues, and a strategy is a program that runs then.
             ".git/rebase-merge/git-rebase-todo",
             ".git/rebase-merge/strategy",
             ".git/rebase-merge/strategy_opts",
@@ -42,7 +41,7 @@ pub const PROTECTED: &[(&str, &[&str])] = &[
             ".githooks",
             ".gitmodules",
             ".lazygit.yml",
-            // To whom git-lfs sends what is pushed.
+            // Here git-lfs finds the destination of pushed files.
             ".lfsconfig",
         ],
     ),
@@ -138,21 +137,21 @@ pub const PROTECTED: &[(&str, &[&str])] = &[
         &[
             ".autoenv*",
             ".config/mise",
-            // A flake's environment lies there, and is read whenever you enter the directory.
+            // A flake's environment is stored there, and is read whenever a person enters the directory.
             ".direnv",
             ".envrc",
-            // `source_env` loads these, and direnv asks nothing about them.
+            // `source_env` loads these, and direnv doesn't ask about them.
             ".envrc.*",
             ".flox",
             ".mise",
             ".mise.*",
-            // uv takes the path of an interpreter there.
+            // uv reads the path of an interpreter there.
             ".python-version",
             ".python-versions",
             ".rtx.toml",
             ".rvmrc",
             ".tool-versions",
-            // What `.envrc` loads is loaded again when it has changed, without a question of direnv's.
+            // A file that `.envrc` loads is loaded again after each change, and direnv doesn't ask.
             "devbox.json",
             "devenv.nix",
             "devenv.yaml",
@@ -280,7 +279,7 @@ pub const PROTECTED: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Names of git's hooks: wherever `core.hooksPath` leads, a hook has one of these.
+/// Names of git's hooks: wherever `core.hooksPath` leads, a hook has one of these names.
 const HOOKS: [&str; 21] = [
     "applypatch-msg",
     "commit-msg",
@@ -305,15 +304,15 @@ const HOOKS: [&str; 21] = [
     "sendemail-validate",
 ];
 
-/// Names of hooks that other programs have too: hooks only in a directory of that name, where a bare repository has them.
+/// Names of hooks that other files have too: they are hooks only in a directory named `hooks`, as in a bare repository.
 const HOOKS_OF_BARE: [&str; 2] = ["post-update", "update"];
 
-/// Reason why a file of a workspace is protected, by its path relative to the workspace; `None` if it isn't.
+/// The reason why a file of a workspace is protected, by its path relative to the workspace; `None` if it isn't.
 #[must_use]
 pub fn protected(relative: &[u8]) -> Option<&'static str> {
     let folded = fold(relative);
     let parts = as_of_main(parts_of(&folded));
-    // Git leaves examples of hooks in each new repository, and never runs one with such a name.
+    // Git puts examples of hooks into each new repository, and never runs a file with such a name.
     if parts.last().is_some_and(|name| name.ends_with(b".sample")) && parts.iter().rev().nth(1) == Some(&&b"hooks"[..])
     {
         return None;
@@ -323,8 +322,8 @@ pub fn protected(relative: &[u8]) -> Option<&'static str> {
     })
 }
 
-/// The same for a link, which may also stand for a directory that holds protected files: `.cargo`, `.git/info`. Directories
-/// that tools fill have links to packages of any name.
+/// The reason for a link, which may also replace a directory with protected files: `.cargo`, `.git/info`. Directories that tools
+/// fill have links to packages of any name.
 #[must_use]
 pub fn protected_link(relative: &[u8]) -> Option<&'static str> {
     protected(relative).or_else(|| {
@@ -339,7 +338,7 @@ pub fn protected_link(relative: &[u8]) -> Option<&'static str> {
     })
 }
 
-/// The path of the file of a repository's own work tree that a linked one has in its own directory, such as `.git/HEAD` for
+/// The file of the main work tree's repository that corresponds to a file of a linked work tree, such as `.git/HEAD` for
 /// `.git/worktrees/x/HEAD`. `gitdir`, and that directory itself, have no such file.
 fn as_of_main(mut parts: Vec<&[u8]>) -> Vec<&[u8]> {
     let is_one =
@@ -366,8 +365,8 @@ fn reason(parts: &[&[u8]], matches: impl Fn(&[&[u8]], &str) -> bool) -> Option<&
     found.min().map(|group| PROTECTED[group].0)
 }
 
-/// Returns whether a file makes any directory a bare repository: git looks for it in each directory in which somebody starts git,
-/// and takes the configuration beside it. Logs and branches of a moved repository may have that name, too.
+/// Returns whether a file makes any directory a bare repository: git looks for it in each directory in which it is started, and
+/// uses the configuration beside it. Logs and branches of a moved repository may have that name, too.
 fn is_bare_head(parts: &[&[u8]]) -> bool {
     let (name, above) = parts.split_last().map_or((&b""[..], &[][..]), |(name, above)| (*name, above));
     let is_of_git = |part: &&[u8]| part.eq_ignore_ascii_case(b".git");
@@ -441,14 +440,15 @@ fn is_like(part: &[u8], pattern: &[u8]) -> bool {
     }
 }
 
-/// Folds characters that a disk without case treats as equal: letters such as the Kelvin sign; and removes invisible
-/// characters, which such a disk ignores.
+/// Folds characters that a case-insensitive disk treats as equal, such as the Kelvin sign; and removes invisible characters,
+/// which such a disk ignores.
 fn fold(path: &[u8]) -> Cow<'_, [u8]> {
     if path.is_ascii() {
         return Cow::Borrowed(path);
     }
     let text = String::from_utf8_lossy(path);
-    // Of `base::text::is_invisible` these, which the disk of macOS passes over in a name; any other one makes another file.
+    // Of the characters of `base::text::is_invisible`, those that the disk of macOS ignores in a name; any other one makes
+    // another file.
     let seen = text.chars().filter(|c| {
         !matches!(c, '\u{ad}' | '\u{34f}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
             | '\u{fe00}'..='\u{fe0f}' | '\u{feff}')

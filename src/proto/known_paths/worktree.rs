@@ -1,33 +1,33 @@
-//! Git's linked work trees: a `.git` file and a directory below `.git/worktrees` that name each other. Both decide which
-//! configuration git reads, so they are protected. A pair that leads git to the configuration which counted at that place anyway is
-//! harmless. It doesn't read files: a [`View`] does.
+//! Git's linked work trees: a `.git` file and a directory below `.git/worktrees` that name each other. Both determine which
+//! configuration git reads, so they are protected. A pair that leads git to the configuration that applied at that place anyway
+//! is harmless. This file doesn't read files: a [`View`] does.
 
 use std::path::{Component, Path, PathBuf};
 
-/// The content of `commondir`: the repository that a work tree is of.
+/// The content of `commondir`: the path to the work tree's repository.
 const COMMON: &str = "../..\n";
 
 /// Files of a workspace before and after a command. All paths are relative to the workspace.
 pub trait View {
-    /// Other names of the workspace's top, by which a file may name a path below it.
+    /// Other paths of the workspace's top, by which a file may name a path below it.
     fn tops(&self) -> Vec<PathBuf>;
 
-    /// The text of a new plain file that nobody may run.
+    /// The text of a new plain file that isn't executable.
     fn new_text(&self, path: &Path) -> Option<String>;
 
-    /// The text that a plain file had before.
+    /// The text that a plain file had before the command.
     fn old_text(&self, path: &Path) -> Option<String>;
 
-    /// Returns whether a directory is new, or had nothing in it.
+    /// Returns whether a directory is new, or was empty.
     fn is_new_directory(&self, path: &Path) -> bool;
 
-    /// Returns whether a directory was there before and still is.
+    /// Returns whether a directory existed before and still exists.
     fn is_old_directory(&self, path: &Path) -> bool;
 
-    /// Returns whether something was at a path before, or is now.
+    /// Returns whether something existed at a path before, or exists now.
     fn is_known(&self, path: &Path) -> bool;
 
-    /// Returns whether nothing is at a path now.
+    /// Returns whether nothing exists at a path now.
     fn is_gone(&self, path: &Path) -> bool;
 }
 
@@ -43,7 +43,7 @@ pub struct WorkTree {
 }
 
 impl WorkTree {
-    /// The new work tree that a new `gitdir` belongs to, if the pair is as git makes it.
+    /// The new work tree that a new `gitdir` belongs to, if the pair is exactly as git makes it.
     #[must_use]
     pub fn find_made(gitdir: &Path, view: &dyn View) -> Option<Self> {
         let tree = Self::of(gitdir, &view.new_text(gitdir)?, view)?;
@@ -53,8 +53,8 @@ impl WorkTree {
         (is_pair && is_new && tree.is_of_its_place(view)).then_some(tree)
     }
 
-    /// The work tree that a deleted `gitdir` belonged to, if nothing of it is left. One outside the workspace can't be seen from
-    /// the jail, and `git worktree prune` would take it for gone.
+    /// The work tree that a deleted `gitdir` belonged to, if nothing is left of the work tree. One outside the workspace isn't
+    /// visible in the jail, and `git worktree prune` would take it for deleted.
     #[must_use]
     pub fn find_removed(gitdir: &Path, view: &dyn View) -> Option<Self> {
         let tree = Self::of(gitdir, &view.old_text(gitdir)?, view)?;
@@ -79,15 +79,15 @@ impl WorkTree {
         path.starts_with(&self.admin) || path.starts_with(&self.top)
     }
 
-    /// The path in the repository of what lies in the work tree at this path, and the path below both tops.
+    /// The path in the repository that corresponds to a path in the work tree, and the path below both tops.
     #[must_use]
     pub fn twin<'a>(&self, path: &'a Path) -> Option<(PathBuf, &'a Path)> {
         let below = path.strip_prefix(&self.top).ok()?;
         Some((self.repository.join(below), below))
     }
 
-    /// The work tree whose `gitdir` has this text. Git's directory is that of a repository right in the workspace, and the work
-    /// tree lies in none.
+    /// The work tree whose `gitdir` has this text. Git's directory must belong to a repository directly in the workspace, and the
+    /// work tree must be in none.
     fn of(gitdir: &Path, text: &str, view: &dyn View) -> Option<Self> {
         let admin = gitdir.parent().filter(|_| gitdir.ends_with("gitdir"))?;
         let git = admin.parent().filter(|it| it.ends_with(".git/worktrees"))?.parent()?;
@@ -104,7 +104,7 @@ impl WorkTree {
         path.and_then(|path| inside(&self.top, path, view)).is_some_and(|path| path == self.admin)
     }
 
-    /// Returns whether the repository is the one that git finds at this place without the work tree.
+    /// Returns whether git would find the same repository at this place without the work tree.
     fn is_of_its_place(&self, view: &dyn View) -> bool {
         let git = self.repository.join(".git");
         let mut above = self.top.ancestors().skip(1).map(|it| it.join(".git"));
@@ -112,7 +112,7 @@ impl WorkTree {
     }
 }
 
-/// Returns whether a link at a path below a top leads to another path below it, by its words.
+/// Returns whether a link at a path below a top leads to another path below it, judged by its text alone.
 #[must_use]
 pub fn stays_below(link: &Path, target: &Path) -> bool {
     let up = up(target);
@@ -120,8 +120,8 @@ pub fn stays_below(link: &Path, target: &Path) -> bool {
     is_down && link.components().count() > up
 }
 
-/// A path in one of git's files, of a directory, as one of the workspace. It goes up only at its beginning, from directories
-/// that aren't links, so that it can be followed by its words.
+/// Resolves a path in one of git's files, relative to a directory, to a path of the workspace. It goes up only at its beginning,
+/// from directories that aren't links, so that its text suffices to follow it.
 fn inside(directory: &Path, path: &str, view: &dyn View) -> Option<PathBuf> {
     let path = Path::new(path);
     let (base, rest) = if path.is_absolute() {

@@ -1,36 +1,37 @@
-//! Thousands of names in little memory: one text, and a table of their places by hash.
+//! Thousands of names in little memory: one text, and a hash table of their positions.
 
-/// A set of names, made once. An allocation for each of the programs on `PATH` would be a third of what the shell holds.
+/// A set of names, made once. With an allocation for each of the programs on `PATH`, the names would take a third of the shell's
+/// memory.
 #[derive(Clone, Debug, Default)]
 pub struct NameList {
     /// All names, one after the other.
     text: String,
     /// The end of each name in the text.
     ends: Vec<u32>,
-    /// Numbers of names, from 1, at the place of their hash or at the next free one; 0 is free. A power of two long, and
-    /// at least half of it is free.
+    /// Numbers of names, from 1, at the position of their hash or at the next free one; 0 is free. Its length is a power of two,
+    /// and at least half of it is free.
     table: Vec<u32>,
 }
 
 impl NameList {
-    /// Returns whether `name` is one of them.
+    /// Returns whether the set contains `name`.
     #[must_use]
     pub fn contains(&self, name: &str) -> bool {
         self.place(name).is_ok()
     }
 
-    /// The names, in no order that means anything.
+    /// The names, in no particular order.
     pub fn iter(&self) -> impl Iterator<Item = &str> {
         (0..self.ends.len()).map(|number| self.name(number))
     }
 
-    /// Their number.
+    /// The number of names.
     #[must_use]
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Returns whether there is none.
+    /// Returns whether the set is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
@@ -41,10 +42,10 @@ impl NameList {
         &self.text[start as usize..self.ends[number] as usize]
     }
 
-    /// The place of a name in the table.
+    /// The position of a name in the table.
     ///
     /// # Errors
-    /// It isn't there: the free place for it; none in an empty table.
+    /// The free position for a name that isn't in the table; none in an empty table.
     fn place(&self, name: &str) -> Result<usize, Option<usize>> {
         let Some(mask) = self.table.len().checked_sub(1) else { return Err(None) };
         let mut at = hash(name) & mask;
@@ -58,7 +59,7 @@ impl NameList {
     }
 }
 
-/// FNV-1a (draft-eastlake-fnv): short for short names, and whoever can name programs needs no collisions.
+/// FNV-1a (draft-eastlake-fnv): fast for short names; an attacker who can name programs has no use for collisions.
 #[expect(clippy::cast_possible_truncation, reason = "the low bits are as good as all")]
 fn hash(name: &str) -> usize {
     name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
@@ -66,7 +67,7 @@ fn hash(name: &str) -> usize {
 }
 
 impl<S: AsRef<str>> FromIterator<S> for NameList {
-    /// Takes each name once. Names beyond four gigabytes of text are left out.
+    /// Stores each name once. Names beyond four gigabytes of text are left out.
     fn from_iter<I: IntoIterator<Item = S>>(names: I) -> Self {
         let names: Vec<S> = names.into_iter().collect();
         let mut list = Self { table: vec![0; (2 * names.len()).next_power_of_two()], ..Self::default() };
