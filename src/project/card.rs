@@ -1,6 +1,5 @@
-//! The first facts that a newcomer wants about a repository: its description, and how it is built and tested. Reads the
-//! readme and the files at its top that name commands; runs nothing. The text is a stranger's: it is shortened and
-//! cleaned.
+//! The facts that a newcomer needs first about a repository: its description, and the commands to build and test it. Reads the
+//! readme and the files at its top that name commands; runs nothing. The text comes from strangers: it is shortened and cleaned.
 
 use std::path::{Path, PathBuf};
 
@@ -14,15 +13,15 @@ use super::instructions::text_inside;
 const README_CHARS_MAX: usize = 800;
 /// Limit for the commands of one file.
 const COMMANDS_MAX: usize = 8;
-/// Characters of one command.
+/// Limit for one command, in characters.
 const COMMAND_CHARS_MAX: usize = 100;
-/// Names of a readme, the likelier ones first.
+/// Names of a readme, the more frequent ones first.
 const READMES: [&str; 8] =
     ["README.md", "readme.md", "Readme.md", "README.rst", "README.adoc", "README.org", "README.txt", "README"];
-/// A file's name, the commands that its being there means, and what reads others from it.
+/// A file's name, the commands that its presence implies, and the reader for further commands in it.
 type Manifest = (&'static str, &'static [&'static str], Option<Read>);
 type Read = fn(&str) -> Vec<String>;
-/// Files at the top that say how it is built and tested; those with a reader name the commands themselves.
+/// Files at the top that reveal how the repository is built and tested; files with a reader name the commands themselves.
 const MANIFESTS: &[Manifest] = &[
     ("Cargo.toml", &["cargo build", "cargo test"], None),
     ("go.mod", &["go build ./...", "go test ./..."], None),
@@ -46,10 +45,10 @@ const MANIFESTS: &[Manifest] = &[
     ("justfile", &[], Some(just_recipes)),
     ("Justfile", &[], Some(just_recipes)),
 ];
-/// Targets of a Makefile and scripts that a newcomer wants, those first.
+/// Targets of a Makefile and scripts that a newcomer needs; they are listed first.
 const WANTED: [&str; 10] = ["build", "test", "check", "lint", "all", "ci", "fmt", "format", "run", "install"];
 
-/// The places that it reads: their times show whether it must read again.
+/// The paths that it reads: their times show whether they must be read again.
 pub(super) fn places(root: &Path) -> Vec<PathBuf> {
     let names = READMES.iter().copied().chain(MANIFESTS.iter().map(|(name, ..)| *name));
     names.map(|name| root.join(name)).collect()
@@ -90,7 +89,7 @@ fn excerpt(text: &str) -> String {
     excerpt.trim_end().to_owned()
 }
 
-/// The commands to build and test: a line for each file that has some.
+/// The commands to build and test: one line for each file that has any.
 pub(super) fn commands(root: &Path, closed: &Closed) -> Vec<String> {
     let line = |(name, fixed, read): &Manifest| {
         let path = root.join(name);
@@ -112,7 +111,7 @@ pub(super) fn commands(root: &Path, closed: &Closed) -> Vec<String> {
     MANIFESTS.iter().filter_map(line).collect()
 }
 
-/// The program that runs the scripts of `package.json`, by its lock file.
+/// The program that runs the scripts of `package.json`, chosen by the lock file.
 fn runner(root: &Path) -> &'static str {
     let locks = [("pnpm-lock.yaml", "pnpm"), ("yarn.lock", "yarn"), ("bun.lockb", "bun"), ("bun.lock", "bun")];
     let found = locks.iter().find(|(lock, _)| root.join(lock).symlink_metadata().is_ok());
@@ -176,7 +175,7 @@ fn wanted_first(mut commands: Vec<String>) -> Vec<String> {
     commands
 }
 
-/// A Makefile has a target for each file that it makes: only those that a newcomer wants.
+/// Leaves only the targets that a newcomer needs: a Makefile has a target for each file that it makes.
 fn only_wanted(mut commands: Vec<String>) -> Vec<String> {
     commands.retain(|command| WANTED.contains(&last_word(command)));
     wanted_first(commands)

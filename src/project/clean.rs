@@ -1,11 +1,11 @@
-//! Texts of a repository without what a person wouldn't see, and the stamps by which a changed file is known.
+//! Texts of a repository without the characters that a person wouldn't see, and the stamps that reveal changed files.
 
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use crate::base::text::is_invisible;
 
-/// A path, and when and how long it was.
+/// A path with its time and length.
 pub(super) type Stamp = (PathBuf, Option<(SystemTime, u64)>);
 
 pub(super) fn stamp(path: &Path) -> Stamp {
@@ -19,7 +19,7 @@ pub(super) fn clean(text: &str) -> String {
     text.chars().filter(|c| !is_hidden(*c) && *c != '\n').collect()
 }
 
-/// Characters without a picture: a person who reads a file doesn't see their message to a model.
+/// Returns whether a character is invisible: a person who reads a file would not see a message to a model in such characters.
 pub(super) fn is_hidden(c: char) -> bool {
     (c.is_control() && c != '\n' && c != '\t') || is_invisible(c)
 }

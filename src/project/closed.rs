@@ -1,29 +1,29 @@
-//! Paths that the user's rules close: nothing about them is shown, whatever the name that leads there.
+//! Paths that the user's rules close: nothing about them is shown, under whatever name.
 
 use std::path::{Path, PathBuf};
 
-/// Closed paths, as they were named and as they are without links.
+/// Closed paths, as they were named and with links resolved.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Closed(Vec<PathBuf>);
 
 impl Closed {
-    /// Takes absolute paths.
+    /// Stores absolute paths.
     pub(super) fn new(paths: &[PathBuf]) -> Self {
         let real = paths.iter().filter_map(|path| path.canonicalize().ok());
         Self(real.chain(paths.iter().cloned()).collect())
     }
 
-    /// Returns whether a path without links lies in one of them.
+    /// Returns whether a path without links lies in one of the closed paths.
     pub(super) fn holds(&self, path: &Path) -> bool {
         self.0.iter().any(|closed| path.starts_with(closed))
     }
 
-    /// Returns whether a path lies in one of them or leads there.
+    /// Returns whether a path lies in a closed path or leads to one.
     pub(super) fn is_reached_by(&self, path: &Path) -> bool {
         !self.0.is_empty() && (self.holds(path) || path.canonicalize().is_ok_and(|real| self.holds(&real)))
     }
 
-    /// One line that tells this list from another.
+    /// One line that identifies this list.
     pub(super) fn line(&self) -> String {
         format!("{:?}", self.0)
     }
@@ -43,7 +43,7 @@ mod tests {
         std::fs::write(root.join("secret/a"), "").expect("a file");
         symlink(root.join("secret"), root.join("named")).expect("a link");
         symlink("secret/a", root.join("other")).expect("a link");
-        // Closed by a link: what it leads to is closed too.
+        // Closed through a link: the target is closed too.
         let closed = Closed::new(&[root.join("named"), root.join("absent")]);
         for (path, is_closed) in [
             ("secret/a", true),

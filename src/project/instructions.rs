@@ -9,11 +9,11 @@ use super::closed::Closed;
 use super::{clean, is_hidden};
 use crate::files::open_plain;
 
-/// The names that the file may have in a directory; the same text under several names counts once.
+/// The names that the file may have in a directory; the same text under several names is read once.
 const NAMES: [&str; 3] = ["AGENTS.md", "CLAUDE.md", "GEMINI.md"];
-/// Bytes of one file that are read.
+/// Limit on the bytes read of one file.
 const FILE_BYTES_MAX: u64 = 64 * 1024;
-/// Directories between root and working directory that are looked into.
+/// Limit on the directories between root and working directory that are searched.
 const DEPTH_MAX: usize = 32;
 
 /// A file of instructions.
@@ -30,7 +30,7 @@ pub(super) fn places(root: &Path, cwd: &Path) -> Vec<PathBuf> {
     directories.iter().take(DEPTH_MAX).flat_map(|directory| NAMES.map(|name| directory.join(name))).collect()
 }
 
-/// Reads them, the root's first.
+/// Reads the files, the root's first.
 pub(super) fn read(root: &Path, cwd: &Path, closed: &Closed) -> Vec<Instructions> {
     let read = |path: PathBuf| {
         let place = path.strip_prefix(root).ok()?.display().to_string();
@@ -47,7 +47,7 @@ pub(super) fn read(root: &Path, cwd: &Path, closed: &Closed) -> Vec<Instructions
     found
 }
 
-/// Reads a text file that lies in the repository and isn't closed, without invisible characters.
+/// Reads a text file that lies in the repository and isn't closed, and removes invisible characters.
 pub(super) fn text_inside(root: &Path, path: &Path, closed: &Closed) -> Option<String> {
     let real = path.canonicalize().ok().filter(|real| real.starts_with(root))?;
     if closed.holds(path) || closed.holds(&real) {
@@ -60,7 +60,7 @@ pub(super) fn text_inside(root: &Path, path: &Path, closed: &Closed) -> Option<S
     (!text.is_empty()).then(|| text.to_owned())
 }
 
-/// Writes them within `chars_max` characters: each gets its part, with a mark if it is cut.
+/// Writes the instructions within `chars_max` characters: each file gets its share, with a mark if it is cut.
 pub(super) fn shortened(found: &[Instructions], chars_max: usize) -> String {
     let mut joined = String::new();
     let mut left = chars_max;

@@ -1,9 +1,9 @@
-//! The language of a file, by its name or its first line, and the files that were generated or vendored. Pure: tables
-//! and texts. The table is our own, because the crates for it read every file or bring a whole git.
+//! The language of a file, by its name or its first line, and the files that were generated or vendored. Pure: tables and texts.
+//! The table is our own, because the existing crates read every file or bring a whole git.
 
 use std::path::Path;
 
-/// Languages, by the ends of names, in lower case. An end of several languages belongs to the commonest.
+/// Languages, by the ends of names, in lower case. An end that several languages share belongs to the most common one.
 const ENDS: &[(&str, &str)] = &[
     ("ada adb ads", "Ada"),
     ("asm s", "Assembly"),
@@ -90,7 +90,7 @@ const NAMES: &[(&str, &str)] = &[
     ("sconscript sconstruct", "Python"),
     (".vimrc vimrc", "Vim Script"),
 ];
-/// Languages, by the program that a first line names, its version apart.
+/// Languages, by the program that a first line names, without its version.
 const PROGRAMS: &[(&str, &str)] = &[
     ("ash bash dash ksh sh", "Shell"),
     ("awk gawk mawk", "Awk"),
@@ -119,7 +119,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("tclsh wish", "Tcl"),
     ("zsh", "Zsh"),
 ];
-/// Directories of what others have written, in lower case.
+/// Directories of code by others, in lower case.
 const VENDORED: &[&str] = &[
     "bower_components",
     "deps",
@@ -136,9 +136,9 @@ const VENDORED: &[&str] = &[
     "vendored",
     "venv",
 ];
-/// Directories of what programs have written, in lower case.
+/// Directories of generated files, in lower case.
 const GENERATED_IN: &[&str] = &["__generated__", "__pycache__", "dist", "generated"];
-/// Ends of names of what programs have written, in lower case.
+/// Ends of the names of generated files, in lower case.
 const GENERATED_ENDS: &[&str] = &[
     "-lock.json",
     ".bundle.js",
@@ -162,7 +162,7 @@ const GENERATED_ENDS: &[&str] = &[
     "go.sum",
     "pnpm-lock.yaml",
 ];
-/// Bytes of a file in which its first line is sought: Linux reads no more.
+/// Limit on the bytes in which a first line is searched: Linux reads no more.
 pub const FIRST_LINE_BYTES: usize = 256;
 
 /// The language of a file's name.
@@ -173,7 +173,7 @@ pub fn by_name(path: &Path) -> Option<&'static str> {
     of(NAMES, &name).or_else(of_end).or_else(|| name.starts_with("dockerfile.").then_some("Dockerfile"))
 }
 
-/// Returns whether a name leaves it to the first line.
+/// Returns whether the name doesn't reveal the language and the first line must be read.
 #[must_use]
 pub fn may_say_in_first_line(path: &Path) -> bool {
     path.extension().is_none()
@@ -194,7 +194,7 @@ pub fn by_first_line(bytes: &[u8]) -> Option<&'static str> {
     of(PROGRAMS, &program).or_else(|| of(PROGRAMS, plain))
 }
 
-/// Returns whether a file, by its path from the top, was written by others or by a program.
+/// Returns whether a file, by its path from the top, was vendored or generated.
 #[must_use]
 pub fn is_foreign(path: &Path) -> bool {
     let is_one_of = |names: &[&str], part: &std::ffi::OsStr| {
@@ -272,7 +272,7 @@ mod tests {
         for path in ["src/vendor.rs", "vendors/a.go", "min.js", "lock.rs", "distance/a.c", "vendor"] {
             assert!(!is_foreign(Path::new(path)), "{path}");
         }
-        // The search in them goes by halves.
+        // They are searched with binary search.
         assert!(VENDORED.is_sorted() && GENERATED_IN.is_sorted());
         let words =
             |table: &[(&str, &str)]| table.iter().map(|(words, _)| words.to_string()).collect::<Vec<_>>().join(" ");

@@ -1,12 +1,12 @@
-//! Paths of a repository that a person may mean by the letters typed so far.
+//! Paths of a repository that match the letters typed so far.
 
 use crate::files::walk;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Paths that are shown.
+/// Limit on the paths that are shown.
 const SHOWN_MAX: usize = 50;
-/// Entries that are looked at, and how long: a person waits for it.
+/// Limits on the entries that are examined and on the time: a person waits for the result.
 const ENTRIES_MAX: usize = 50_000;
 const TIME: Duration = Duration::from_millis(250);
 
@@ -51,7 +51,7 @@ fn likeness(path: &str, typed: &str) -> Option<u32> {
     } else if name.contains(&typed) {
         Some(3)
     } else {
-        // All the letters, in their order; with two or fewer that would be nearly every path.
+        // All the letters, in order; with two or fewer letters, nearly every path would match.
         let mut letters = path.chars();
         let is_spread = typed.chars().count() > 2 && typed.chars().all(|c| letters.any(|it| it == c));
         is_spread.then_some(4)

@@ -15,7 +15,7 @@ use crate::project::repository::git;
 const MAGIC: &str = "reednames2";
 /// Limit for the stored file.
 const KEPT_BYTES_MAX: u64 = 1024 * 1024;
-/// A directory that changed so shortly before may change once more without showing it.
+/// A directory that changed so recently may change again without a new time.
 const SETTLED: Duration = Duration::from_secs(2);
 
 /// The names below a root within a number of characters, without closed ones, and the times of their directories;
@@ -33,7 +33,7 @@ pub(super) fn names(root: &Path, chars_max: usize, closed: &Closed, kept_in: Opt
     (listed, stamps)
 }
 
-/// The names depend on these: a directory's time changes with the names in it.
+/// The stamps on which the names depend: a directory's time changes with the names in it.
 fn stamps(root: &Path, directories: &[String]) -> Vec<Stamp> {
     let places = directories.iter().map(|directory| root.join(directory));
     places.chain([root.join(".gitignore")]).map(|path| stamp(&path)).collect()
@@ -43,7 +43,7 @@ fn file(directory: &Path, root: &Path) -> PathBuf {
     index_file(directory, root).with_extension("names")
 }
 
-/// Time and duration, as text.
+/// A stamp's time and length as text.
 fn stamp_text(stamp: &Stamp) -> Option<String> {
     let Some((time, length)) = stamp.1 else { return Some("-".to_owned()) };
     Some(format!("{} {length}", time.duration_since(UNIX_EPOCH).ok()?.as_nanos()))
@@ -89,7 +89,7 @@ mod tests {
 
     use super::*;
 
-    /// Makes directories as old as if they had been unchanged for a while.
+    /// Sets the directories' times back, as if they had been unchanged for a while.
     fn settle(root: &Path) {
         for path in [root.to_owned(), root.join("src"), root.join("src/deep")] {
             let time = SystemTime::now() - Duration::from_secs(60);

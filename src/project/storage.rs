@@ -1,5 +1,5 @@
-//! Files that store data for the next session, one or two for each repository. They can be made again, so the oldest
-//! are removed if there are too many.
+//! Files that store data for the next session, one or two for each repository. They can be made again, so if there are too many,
+//! the oldest are removed.
 
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::{self, Write};
@@ -7,11 +7,11 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// Files of a directory, and their bytes.
+/// Limits on the number of files in a directory, and on their bytes.
 const FILES_MAX: usize = 200;
 const BYTES_MAX: u64 = 128 * 1024 * 1024;
 
-/// Writes a file whole, or not at all; the oldest beside it make room.
+/// Writes a file completely or not at all, and removes the oldest files beside it if there are too many.
 pub(super) fn put(file: &Path, bytes: &[u8]) -> io::Result<()> {
     let directory = file.parent().ok_or(io::ErrorKind::NotFound)?;
     DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
@@ -25,7 +25,7 @@ pub(super) fn put(file: &Path, bytes: &[u8]) -> io::Result<()> {
     written
 }
 
-/// Takes away the oldest files until the rest fits; the one that was just written stays.
+/// Removes the oldest files until the rest fits; the new file stays.
 fn make_room(directory: &Path, own: &Path, files_max: usize, bytes_max: u64) {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
     let file = |entry: std::fs::DirEntry| {

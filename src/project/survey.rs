@@ -1,5 +1,5 @@
-//! Facts that need a look at every file or at the history: languages, and the files that are worked on most. A thread
-//! of its own finds them; a question waits for it only a short time, and the result is stored under its commit.
+//! Facts that require reading every file or the history: languages, and the files that are changed most. A separate thread finds
+//! them; a question waits for it only a short time, and the result is stored under its commit.
 
 use crate::files::walk;
 use parking_lot::Mutex;
@@ -19,12 +19,12 @@ use super::storage::put;
 use super::symbols::index_file;
 use crate::project::repository::git;
 
-/// Time limit for the whole survey; its results by then count.
+/// Time limit for the whole survey; the results found by then count.
 const TIME: Duration = Duration::from_secs(30);
 /// Limit for the languages and files in the card.
 const LANGUAGES_MAX: usize = 6;
 const FILES_MAX: usize = 8;
-/// Newest commits that count: for who works where today.
+/// Limit on the newest commits that count: the card is about current work.
 const COMMITS_MAX: usize = 1_000;
 /// The first line of the stored file; the number grows with each new format.
 const MAGIC: &str = "reedcard2";
@@ -38,7 +38,7 @@ pub(super) struct Survey {
     pub hot: String,
 }
 
-/// A survey that is being made.
+/// A survey in progress.
 #[derive(Debug)]
 pub(super) struct Pending {
     pub root: PathBuf,
@@ -48,7 +48,7 @@ pub(super) struct Pending {
 }
 
 impl Pending {
-    /// Begins one.
+    /// Starts a survey.
     pub(super) fn begin(root: &Path, head: &str, closed: &Closed, kept_in: Option<PathBuf>) -> Self {
         let (sender, receiver) = channel();
         let (own_root, own_head, closed) = (root.to_owned(), head.to_owned(), closed.clone());
@@ -69,7 +69,7 @@ impl Pending {
         (sender, Self { root: root.to_owned(), head: head.to_owned(), receiver, since: Instant::now() })
     }
 
-    /// Waits for it, but not longer than so much from its beginning.
+    /// Waits for the survey, at most until `time` after its start.
     pub(super) fn wait(&self, time: Duration) -> Option<Survey> {
         self.receiver.recv_timeout(time.saturating_sub(self.since.elapsed())).ok()
     }
@@ -105,7 +105,7 @@ fn make(root: &Path, closed: &Closed) -> Survey {
     })
 }
 
-/// The languages by their bytes, the most first.
+/// The languages by their number of bytes, the most frequent first.
 fn languages(root: &Path, closed: &Closed) -> String {
     let deadline = Instant::now() + TIME;
     let sums: Mutex<BTreeMap<&'static str, u64>> = Mutex::new(BTreeMap::new());
@@ -136,7 +136,7 @@ fn languages(root: &Path, closed: &Closed) -> String {
     sums.iter().take(LANGUAGES_MAX).map(share_text).collect::<Vec<_>>().join(", ")
 }
 
-/// The counts of one thread; they are added to the rest when the thread ends.
+/// The counts of one thread; when the thread ends, they are added to the total.
 struct Sums<'a> {
     own: BTreeMap<&'static str, u64>,
     all: &'a Mutex<BTreeMap<&'static str, u64>>,

@@ -1,5 +1,5 @@
-//! The names of a repository's files within a number of characters: whole directories line by line, the upper ones
-//! first, the others as a number. Files that git ignores or the user's rules close are omitted.
+//! The names of a repository's files within a number of characters: whole directories, one per line, the upper ones first, and
+//! the number of the others. Files that git ignores or the user's rules close are omitted.
 
 use crate::files::{may_be_walked, walk};
 use std::collections::{BTreeMap, VecDeque};
@@ -8,23 +8,23 @@ use std::path::Path;
 use super::clean;
 use super::closed::Closed;
 
-/// Names that are looked at: some 50 ms of a cold disk.
+/// Limit on the names that are examined: some 50 ms with a cold disk.
 const ENTRIES_MAX: usize = 20_000;
-/// Levels below the root that are looked at.
+/// Limit on the levels below the root.
 const DEPTH_MAX: usize = 24;
 /// Limit for the names of one directory.
 const NAMES_MAX: usize = 40;
 
-/// A directory.
+/// A directory with its contents.
 #[derive(Debug, Default)]
 pub(super) struct Tree {
     directories: BTreeMap<String, Tree>,
     files: Vec<String>,
-    /// Files in it and below.
+    /// Number of files in it and below it.
     count: usize,
 }
 
-/// Its description.
+/// The description of the tree.
 pub(super) struct Listed {
     pub text: String,
     /// The directories whose names are listed, below the root.
@@ -63,7 +63,7 @@ impl Tree {
     }
 }
 
-/// Writes a directory a line, the upper ones first, as many as fit.
+/// Writes one line for each directory, the upper ones first, as many as fit.
 pub(super) fn listed(tree: &Tree, chars_max: usize) -> Listed {
     let mut text = String::new();
     let mut directories = Vec::new();

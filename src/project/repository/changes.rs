@@ -1,6 +1,5 @@
-//! The uncommitted changes as a diff: git's tracked files against the last commit, and the names of untracked ones. No
-//! program that a config names runs: no driver, converter, filter, monitor or pager. Nothing outside the repository is
-//! shown.
+//! The uncommitted changes as a diff: git's tracked files against the last commit, and the names of untracked ones. No program
+//! that a config names runs: no driver, converter, filter, monitor or pager. Nothing outside the repository is shown.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -8,13 +7,13 @@ use std::time::Duration;
 use crate::project::Repository;
 use crate::project::repository::program::{GitOptions, Quiet, Trouble};
 
-/// Longest wait for git: the person has asked for it.
+/// Time limit for git: the person has asked for the result.
 const WAIT: Duration = Duration::from_secs(5);
-/// Bytes of the diff that are read: more than a person reads or a model takes.
+/// Limit on the bytes read of the diff: more than a person reads or a model accepts.
 const DIFF_BYTES_MAX: u64 = 4 * 1024 * 1024;
-/// Bytes of the names of files that git doesn't track.
+/// Limit on the bytes of the names of untracked files.
 const NAMES_BYTES_MAX: u64 = 1024 * 1024;
-/// The tree with nothing in it, which every repository has: what to compare with if there is no commit yet.
+/// The empty tree, which every repository has: the base of the diff if there is no commit yet.
 const EMPTY_TREE: &str = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
 
 /// The differences from the last commit.
@@ -22,16 +21,16 @@ const EMPTY_TREE: &str = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
 pub struct Changes {
     /// Git's unified diff of the files that it tracks, staged or not, as UTF-8; paths from the root of the work tree.
     pub diff: String,
-    /// Files that it doesn't track and doesn't ignore, from the root.
+    /// Files that git neither tracks nor ignores, as paths from the root.
     pub untracked: Vec<PathBuf>,
-    /// Nothing was left out because of its length.
+    /// `true` if nothing was left out because of its length.
     pub is_whole: bool,
 }
 
-/// Asks git what differs from the last commit in the repository at `root`.
+/// Asks git for the differences from the last commit in the repository at `root`.
 ///
 /// # Errors
-/// There is no repository or no git, it took longer than 5 s, or what it compares with lies in another repository.
+/// There is no repository or no git, it took longer than 5 s, or the base of the diff lies in another repository.
 pub fn changes(root: &Path, options: &GitOptions) -> Result<Changes, Trouble> {
     let repository = Repository::find(root).filter(|it| it.root == root).ok_or(Trouble::NoGit)?;
     if !repository.is_its_own() {
@@ -53,16 +52,16 @@ pub fn changes(root: &Path, options: &GitOptions) -> Result<Changes, Trouble> {
     Ok(Changes { diff: diff.text(), untracked, is_whole: diff.is_whole && names.is_whole })
 }
 
-/// A file's part of a diff of git's.
+/// One file's part of a git diff.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileDiff<'a> {
-    /// Its paths before and after, if they are known; the same path twice unless it was renamed.
+    /// Its paths before and after, if known; the same path twice unless it was renamed.
     pub paths: Vec<String>,
     /// Its part, from `diff --git` on.
     pub text: &'a str,
 }
 
-/// Cuts a diff of git's by file.
+/// Splits a git diff by file.
 #[must_use]
 pub fn by_file(diff: &str) -> Vec<FileDiff<'_>> {
     const HEAD: &str = "diff --git ";
@@ -81,12 +80,12 @@ fn paths_of(text: &str) -> Vec<String> {
     let mut paths = Vec::new();
     for line in text.lines().take_while(|line| !line.starts_with("@@")) {
         let path = ["--- a/", "+++ b/", "rename from ", "rename to "].iter().find_map(|head| line.strip_prefix(head));
-        // Git quotes a name with signs that a line can't hold, and ends one with blanks by a tab.
+        // Git quotes a name with characters that a line can't contain, and ends a name that contains blanks with a tab.
         let path = path.or_else(|| line.strip_prefix("--- \"a/").or_else(|| line.strip_prefix("+++ \"b/")));
         paths.extend(path.map(|path| path.trim_end_matches(['\t', '"']).to_owned()));
     }
     if paths.is_empty() {
-        // Neither content nor rename: a mode, an empty file. `a/PATH b/PATH` has the same path twice.
+        // Neither content nor rename: only a mode, or an empty file. `a/PATH b/PATH` has the same path twice.
         let names = text.lines().next().unwrap_or_default().trim_start_matches("diff --git ");
         let half = names.len() / 2;
         paths.extend(names.get(..half).and_then(|name| name.strip_prefix("a/")).map(str::to_owned));
@@ -168,12 +167,12 @@ mod tests {
         fs::write(root.join("a.txt"), "uno\n").expect("a file");
         let found = changes(&root, &git_options("/usr/bin:/bin")).expect("changes");
         assert!(found.diff.contains("+uno") && !ran.exists(), "{found:?}");
-        // The trap works: plain git runs it.
+        // The trap works: plain git runs the program.
         let plain = Command::new("git").args(["diff"]).current_dir(&root).output().expect("git");
         assert!(ran.exists(), "{plain:?}");
     }
 
-    /// `core.worktree` once led `@diff` to files of the user's that the repository had never held.
+    /// `core.worktree` once led `@diff` to files of the user that had never been in the repository.
     #[test]
     fn nothing_outside_the_work_tree_is_shown() {
         let outer = tempfile::tempdir().expect("a directory");
@@ -186,10 +185,10 @@ mod tests {
         let more = format!("[core]\n\tworktree = {}\n", outer.path().display());
         fs::write(root.join(".git/config"), config + &more).expect("a config");
         assert_eq!(changes(&root, &options), Ok(Changes { is_whole: true, ..Changes::default() }));
-        // The trap works: plain git tells it.
+        // The trap works: plain git shows the file.
         let plain = Command::new("git").args(["diff", "HEAD"]).current_dir(&root).output().expect("git");
         assert!(String::from_utf8_lossy(&plain.stdout).contains("launch on 3 May"), "{plain:?}");
-        // Another repository of the user's, by a directory of git's that points at it.
+        // Another repository of the user's, reached through a git directory that points at it.
         let evil = tempfile::tempdir().expect("a directory");
         let evil = evil.path().canonicalize().expect("a path");
         fs::create_dir_all(&evil).expect("a directory");

@@ -5,23 +5,23 @@ use std::path::{Path, PathBuf};
 
 use crate::files::read_plain;
 
-/// Limit for the references; a longer list is of no use for completion.
+/// Limit on the references; a longer list is of no use for completion.
 const REFS_MAX: usize = 5_000;
-/// Directories under `refs/` that are opened at most.
+/// Limit on the directories under `refs/` that are opened.
 const DIRECTORIES_MAX: usize = 1_000;
-/// `packed-refs` beyond this is not read: 8 MiB are some 100,000 references.
+/// Limit on the size of `packed-refs`: 8 MiB are some 100,000 references.
 const PACKED_BYTES_MAX: u64 = 8 * 1024 * 1024;
-/// A longer `config` of a repository wasn't written by a person.
+/// Limit on the size of a repository's `config`: a longer one wasn't written by a person.
 const CONFIG_BYTES_MAX: u64 = 1024 * 1024;
-/// `HEAD`, `.git` and `commondir` are one line each; a path is 4,096 bytes at most.
+/// Limit on the size of `HEAD`, `.git` and `commondir`, which are one line each; a path is 4,096 bytes at most.
 const LINE_BYTES_MAX: u64 = 8 * 1024;
-/// Digits of a commit's name that are shown for a detached HEAD, as git abbreviates by default.
+/// Number of digits that are shown of a commit for a detached HEAD, as git abbreviates by default.
 const SHORT_HASH: usize = 7;
 
 /// A repository found on disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Repository {
-    /// The directory that holds `.git`.
+    /// The directory that contains `.git`.
     pub root: PathBuf,
     /// The directory with this work tree's own `HEAD`.
     git_dir: PathBuf,
@@ -32,7 +32,7 @@ pub struct Repository {
 /// The target of HEAD.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Head {
-    /// A branch, born or not.
+    /// A branch, even one without a commit.
     Branch(String),
     /// A commit without a branch: the first digits of its name.
     Detached(String),
@@ -49,15 +49,15 @@ pub struct Refs {
     pub remotes: Vec<String>,
 }
 
-/// Returns whether a directory of git's shares what the other has: it is the same, or the other is one of its linked work
-/// trees, at the place that git gives them. `commondir` alone would let a stranger's directory name any directory.
+/// Returns whether `common_dir` is the shared directory of `git_dir`: both are the same, or `git_dir` is that of a linked work
+/// tree, at the place where git puts it. With `commondir` alone, a stranger's directory could name any directory.
 fn is_shared_by(common_dir: &Path, git_dir: &Path) -> bool {
     let is_git_s = || ["HEAD", "objects", "refs"].iter().all(|name| common_dir.join(name).symlink_metadata().is_ok());
     common_dir == git_dir || git_dir.parent() == Some(&*common_dir.join("worktrees")) && is_git_s()
 }
 
 impl Repository {
-    /// Finds the repository that holds `cwd`, upward.
+    /// Finds the repository that contains `cwd`, by searching upward.
     #[must_use]
     pub fn find(cwd: &Path) -> Option<Self> {
         cwd.ancestors().find_map(|root| {
@@ -76,16 +76,15 @@ impl Repository {
         })
     }
 
-    /// Returns whether git's files of this work tree lie in it, or elsewhere in a directory that names this work tree
-    /// back, as those of a linked work tree and of a submodule do. A stranger's repository could point at another one
-    /// of the user's.
+    /// Returns whether git's files of this work tree lie in it, or elsewhere in a directory that names this work tree in turn, as
+    /// for a linked work tree or a submodule. Otherwise a stranger's repository could point at another one of the user's.
     #[must_use]
     pub fn is_its_own(&self) -> bool {
         let (Ok(root), Ok(git_dir)) = (self.root.canonicalize(), self.git_dir.canonicalize()) else { return false };
         if !git_dir.starts_with(&root) {
             return self.is_named_back(&root, &git_dir);
         }
-        // One that isn't there leads nowhere.
+        // A directory that doesn't exist leads nowhere.
         let is_inside = |name: &&str| {
             let path = self.common_dir.join(name);
             path.canonicalize().map_or_else(|_| path.symlink_metadata().is_err(), |real| real.starts_with(&root))
@@ -93,8 +92,8 @@ impl Repository {
         ["", "objects", "objects/pack", "refs", "refs/heads", "packed-refs"].iter().all(is_inside)
     }
 
-    /// Git's own directories outside the work tree; the shared one first, which may contain the other. None if the files
-    /// that name them could come from a stranger.
+    /// Git's own directories outside the work tree; the shared one first, which may contain the other. Empty if the files that
+    /// name them could come from a stranger.
     #[must_use]
     pub fn outside(&self) -> Vec<PathBuf> {
         let real = |path: &Path| path.canonicalize().ok();
@@ -107,8 +106,8 @@ impl Repository {
         if outside.is_empty() || !is_git_s || !self.is_its_own() { Vec::new() } else { outside }
     }
 
-    /// Returns whether a directory of git's says that this is its work tree: in `gitdir` for a linked one, in
-    /// `core.worktree` for a submodule.
+    /// Returns whether a git directory names this work tree as its own: in `gitdir` for a linked one, in `core.worktree` for a
+    /// submodule.
     fn is_named_back(&self, root: &Path, git_dir: &Path) -> bool {
         let is_root = |path: &Path| git_dir.join(path).canonicalize().is_ok_and(|path| path == root);
         if let Some(line) = line_of(&git_dir.join("gitdir")) {
@@ -119,7 +118,7 @@ impl Repository {
         named.map(|path| path.trim().trim_matches('"')).any(|path| is_root(Path::new(path)))
     }
 
-    /// Reads what HEAD names; none if it is unreadable.
+    /// Reads the target of HEAD; `None` if it is unreadable.
     #[must_use]
     pub fn head(&self) -> Option<Head> {
         let path = self.git_dir.join("HEAD");
@@ -135,8 +134,7 @@ impl Repository {
         is_hash.then(|| Head::Detached(text[..SHORT_HASH].to_owned()))
     }
 
-    /// Reads the name of HEAD's commit; `None` if there is no commit, or references are stored in an unknown format of
-    /// git's.
+    /// Reads the name of HEAD's commit; `None` if there is no commit, or git stores references in an unknown format.
     #[must_use]
     pub fn head_commit(&self) -> Option<String> {
         let is_hash = |text: &str| text.len() >= 40 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -210,7 +208,7 @@ fn line_of(path: &Path) -> Option<String> {
     (!line.is_empty() && !line.chars().any(char::is_control)).then(|| line.to_owned())
 }
 
-/// The file's text; none if it is missing, longer than `bytes_max`, no regular file (a FIFO would block) or no UTF-8.
+/// The file's text; `None` if it is missing, longer than `bytes_max`, not a regular file (a FIFO would block) or not UTF-8.
 pub(in crate::project) fn read_bounded(path: &Path, bytes_max: u64) -> Option<String> {
     String::from_utf8(read_plain(path, bytes_max).ok()?.1).ok()
 }
@@ -345,7 +343,7 @@ mod tests {
         put(&root.join(".git/modules/sub/HEAD"), "ref: refs/heads/main\n");
         put(&root.join(".git/modules/sub/config"), "[core]\n\tworktree = ../../../sub\n");
         assert!(is_its_own("project/sub"));
-        // A stranger's pair, one half of which leads elsewhere.
+        // A stranger's pair of directories, one of which points elsewhere.
         fs::create_dir_all(at("own/private")).expect("a directory");
         for (name, half, shared) in [("far", "got/half", "../../own"), ("near", "own/worktrees/half", "../..")] {
             put(&at(name).join(".git"), &format!("gitdir: {}\n", at(half).display()));
@@ -354,7 +352,7 @@ mod tests {
             put(&at(half).join("commondir"), &format!("{shared}\n"));
             assert!(Repository::find(&at(name)).expect("a repository").outside().is_empty(), "{name}");
         }
-        // A stranger's that points at it.
+        // A stranger's repository that points at the user's.
         put(&at("evil/.git"), &format!("gitdir: {}\n", at("project/.git").display()));
         put(&at("common/.git/HEAD"), "ref: refs/heads/main\n");
         put(&at("common/.git/commondir"), "../../project/.git\n");

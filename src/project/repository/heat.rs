@@ -1,5 +1,5 @@
-//! The files of a repository that are worked on most, from its history: gix reads commits and trees, so that no program
-//! in a repository's config can run. A history that it can't read counts as empty.
+//! The files of a repository that are changed most, from its history: gix reads commits and trees, so that no program in a
+//! repository's config can run. A history that gix can't read counts as empty.
 
 use parking_lot::{Condvar, Mutex};
 use std::cmp::Ordering;
@@ -20,65 +20,66 @@ use imara_diff::{Algorithm, Diff, InternedInput};
 use crate::project::Repository;
 use crate::project::repository::program::Trouble;
 
-/// Newest commits that are looked at, merges apart.
+/// Limit on the newest commits that are examined, not counting merges.
 pub const COMMITS_MAX: usize = 5_000;
-/// Newest commits of which changed lines are counted: that costs some times what names do.
+/// Limit on the newest commits whose changed lines are counted: lines cost several times as much as names.
 pub const COMMITS_WITH_LINES: usize = 50;
-/// A commit that changes more files than this is a mass change, not work on them.
+/// Limit on the files of a commit; one that changes more is a mass change and doesn't count as work on them.
 const FILES_MAX: usize = 300;
 /// Days after which a change counts half.
 const HALF_LIFE_DAYS: f64 = 90.0;
 const DAY_S: f64 = 86_400.0;
-/// Most threads at once.
+/// Limit on the threads.
 const THREADS_MAX: usize = 4;
-/// Commits that a thread takes at a time; one after the other they share most of their trees.
+/// Number of commits that a thread takes at a time; consecutive commits share most of their trees.
 const SHARE: usize = 128;
-/// Limit for the depth of trees.
+/// Limit on the depth of trees.
 const DEPTH_MAX: usize = 256;
-/// Bytes of a file of which lines are counted.
+/// Limit on the bytes of a file whose lines are counted.
 const COUNTED_BYTES_MAX: usize = 1024 * 1024;
-/// Bytes of trees that a thread remembers.
+/// Limit on the bytes of trees that a thread remembers.
 const TREES_BYTES_MAX: usize = 32 * 1024 * 1024;
-/// Objects of a pack that a thread remembers, as others are differences to them, and bytes of the largest.
+/// Limits on the objects of a pack that a thread remembers because others are stored as differences from them, and on the bytes
+/// of each.
 const BASES_MAX: usize = 4096;
 const BASE_BYTES_MAX: usize = 64 * 1024;
 
 /// The amount of work on a file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Heat {
-    /// Its path, from the directory that was asked about; it may be gone by now.
+    /// Its path, relative to the directory in question; the file may no longer exist.
     pub path: PathBuf,
-    /// Commits that changed it, of the newest [`COMMITS_MAX`].
+    /// Number of commits that changed it, among the newest [`COMMITS_MAX`].
     pub commits: usize,
-    /// Lines that came or went in the newest [`COMMITS_WITH_LINES`].
+    /// Number of lines added or removed in the newest [`COMMITS_WITH_LINES`].
     pub lines: usize,
-    /// Time when it was last changed, in seconds of Unix time.
+    /// Time of the last change, in seconds of Unix time.
     pub last_unix_s: i64,
-    /// One for each commit, more for one that changed many lines, half for each 90 days before the newest commit.
+    /// One for each commit, more for a commit that changed many lines; it halves for each 90 days before the newest commit.
     pub score: f64,
 }
 
-/// The limits of a look at the history.
+/// The limits of reading the history.
 #[derive(Clone, Copy)]
 pub struct Bounds<'a> {
-    /// Newest commits that are looked at, merges apart.
+    /// Limit on the newest commits that are examined, not counting merges.
     pub commits: usize,
-    /// Newest commits of which changed lines are counted.
+    /// Limit on the newest commits whose changed lines are counted.
     pub with_lines: usize,
-    /// The time.
+    /// Time limit.
     pub time: Duration,
-    /// `true` if it is to stop.
+    /// Returns `true` if the reading should stop.
     pub is_stopped: &'a dyn Fn() -> bool,
 }
 
 /// The changes of a commit.
 struct Changed {
     unix_s: i64,
-    /// Files, each with the lines that came and went.
+    /// The files, each with the number of lines added or removed.
     files: Vec<(Vec<u8>, usize)>,
 }
 
-/// Tells which files below a directory are worked on most, those first.
+/// Returns the files below a directory, the ones that are changed most first.
 ///
 /// # Errors
 /// There is no repository or no commit, or none that can be read; it took too long or was stopped.
@@ -91,7 +92,7 @@ pub fn heat(root: &Path, bounds: Bounds<'_>) -> Result<Vec<Heat>, Trouble> {
     let options = gix::open::Options::isolated();
     let opened = gix::ThreadSafeRepository::open_opts(&repository.root, options).map_err(|_| Trouble::Unreadable)?;
     let own = opened.to_thread_local();
-    // None if nothing was committed yet.
+    // `None` if nothing has been committed yet.
     let head = own.head().map_err(|_| Trouble::Unreadable)?.id().ok_or(Trouble::NoGit)?.detach();
     let (work, deadline) = (Work::default(), Instant::now() + bounds.time);
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX);
@@ -111,7 +112,7 @@ pub fn heat(root: &Path, bounds: Bounds<'_>) -> Result<Vec<Heat>, Trouble> {
             }
         };
         let mut reader = Reader::new(own.objects.clone());
-        // Else others could be done with a short history before this thread looks at the time.
+        // Otherwise other threads could finish a short history before this thread checks the time.
         let listed = check().map_or(Ok(()), Err);
         let listed = listed.and_then(|()| reader.list(head, own.is_shallow().unwrap_or(false), bounds, work, &check));
         work.close(listed.is_err());
@@ -122,7 +123,7 @@ pub fn heat(root: &Path, bounds: Bounds<'_>) -> Result<Vec<Heat>, Trouble> {
         for found in std::iter::once(own).chain(others.collect::<Vec<_>>()) {
             match found {
                 Ok(mut found) => changed.append(&mut found),
-                // Of several the first, ours, knows why.
+                // If several threads fail, the first one, ours, has the cause.
                 Err(found) => trouble = trouble.or(Some(found)),
             }
         }
@@ -169,7 +170,7 @@ struct Task {
     with_lines: bool,
 }
 
-/// Commits that wait for a thread.
+/// A queue of commits for the threads.
 #[derive(Default)]
 struct Work {
     queue: Mutex<(VecDeque<Vec<Task>>, bool)>,
@@ -183,7 +184,7 @@ impl Work {
         self.more.notify_one();
     }
 
-    /// Nothing more comes.
+    /// Closes the queue.
     fn close(&self, is_broken: bool) {
         self.is_broken.fetch_or(is_broken, Order::Relaxed);
         self.queue.lock().1 = true;
@@ -207,11 +208,11 @@ impl Work {
     }
 }
 
-/// A commit on the way, the newest first.
+/// A commit in the list, ordered with the newest first.
 #[derive(PartialEq, Eq)]
 struct Waiting {
     unix_s: i64,
-    /// Of two of the same second the one that was found first.
+    /// Of two commits in the same second, the one that was found first precedes.
     order: std::cmp::Reverse<usize>,
     tree: ObjectId,
     parents: Vec<ObjectId>,
@@ -237,8 +238,8 @@ struct Reader {
     trees_bytes: usize,
     /// The number of times that a pack was asked for the base of a delta object.
     asked: Arc<AtomicUsize>,
-    /// The same for the last share of commits, the newest first and the oldest first: packs have either as the base of the
-    /// other, and only one order finds it remembered.
+    /// The same number for the last share of commits, in the order newest first and oldest first: packs use either commit as the
+    /// base of the other, and only one order finds the base in memory.
     costs: [Option<usize>; 2],
 }
 
@@ -251,7 +252,7 @@ impl Reader {
         Self { objects, buffer, trees, trees_bytes: 0, asked, costs: [None; 2] }
     }
 
-    /// Lists the newest commits, and hands them out as they come.
+    /// Lists the newest commits, and passes them on as they are found.
     fn list(
         &mut self,
         head: ObjectId,
@@ -268,7 +269,7 @@ impl Reader {
             let mut parent_tree = None;
             for parent in &parents {
                 let is_new = seen.insert(*parent);
-                // A parent that has been seen is still compared with, if it is the only one.
+                // A commit is compared even with a parent that was seen before, if it is the only one.
                 if !is_new && parents.len() > 1 {
                     continue;
                 }
@@ -290,7 +291,7 @@ impl Reader {
             }
             tasks.push(Task { unix_s, tree, parent: parent_tree, with_lines: count < bounds.with_lines });
             count += 1;
-            // Those with lines cost most, so that each thread gets some.
+            // Commits with lines cost most, so each thread gets some of them.
             let share = if count <= bounds.with_lines { bounds.with_lines.div_ceil(THREADS_MAX) } else { SHARE };
             if tasks.len() >= share || count == bounds.commits {
                 work.add(std::mem::replace(&mut tasks, Vec::with_capacity(SHARE)));
@@ -317,7 +318,7 @@ impl Reader {
         Ok(Some(Waiting { unix_s, order: std::cmp::Reverse(order), tree, parents }))
     }
 
-    /// Compares trees from the queue until it is empty.
+    /// Compares the trees of commits from the queue until the queue is empty.
     fn look(
         &mut self,
         work: &Work,
@@ -368,7 +369,7 @@ impl Reader {
         Ok(Changed { unix_s: task.unix_s, files: files? })
     }
 
-    /// The tree of a directory below another.
+    /// Finds the tree of a subdirectory.
     fn descend(&mut self, tree: Option<ObjectId>, below: &[&[u8]]) -> Result<Option<ObjectId>, Trouble> {
         let mut at = tree;
         for name in below {
@@ -396,7 +397,7 @@ impl Reader {
         Ok(bytes)
     }
 
-    /// Collects the files in which two trees differ, a few more than count at most.
+    /// Collects the files in which two trees differ, up to a few more than [`FILES_MAX`].
     fn differ(
         &mut self,
         old: Option<ObjectId>,
@@ -444,7 +445,7 @@ impl Reader {
             path.extend_from_slice(name.as_bytes());
             let (old_tree, new_tree) = (of(old, |mode| mode.is_tree()), of(new, |mode| mode.is_tree()));
             self.differ(old_tree, new_tree, path, depth + 1, files)?;
-            // Submodules are neither.
+            // Submodules are neither files nor directories.
             let (old_file, new_file) =
                 (of(old, |mode| mode.is_blob_or_symlink()), of(new, |mode| mode.is_blob_or_symlink()));
             if old_file.is_some() || new_file.is_some() {
@@ -455,7 +456,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Lines added and removed; zero for files that aren't text.
+    /// Number of lines added and removed; zero for files that aren't text.
     fn lines(&mut self, old: Option<ObjectId>, new: Option<ObjectId>) -> Result<usize, Trouble> {
         let mut text = |id: Option<ObjectId>| {
             let Some(id) = id else { return Ok(Some(Vec::new())) };
@@ -472,7 +473,7 @@ impl Reader {
     }
 }
 
-/// Objects of packs that others are differences to: a table in which the newer one takes the older one's place.
+/// Objects of packs from which others are stored as differences: a table in which newer objects replace older ones.
 struct Bases {
     table: Vec<Option<Base>>,
     asked: Arc<AtomicUsize>,

@@ -1,4 +1,4 @@
-//! Facts that git has about a repository: read from its files, or by its program.
+//! Facts that git has about a repository: read from its files, or obtained by its program.
 
 pub(super) mod changes;
 pub(super) mod git;

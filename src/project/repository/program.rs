@@ -1,7 +1,6 @@
-//! Git as a program. A repository can name programs that git runs: monitors, hooks, filters, those of submodules,
-//! pagers, signers. All of them are switched off here, nothing is fetched, no lock is taken and no question is asked;
-//! and git starts in a jail, so that a program that runs all the same can change nothing. It must not know how the jail
-//! is made.
+//! Git as a program. A repository can name programs that git runs: monitors, hooks, filters, those of submodules, pagers,
+//! signers. All of them are switched off here, nothing is fetched, no lock is taken and no question is asked; and git starts in a
+//! jail, so that a program that runs in spite of that can change nothing. It must not know how the jail is made.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -21,8 +20,8 @@ use crate::base::program::is_program;
 
 /// Variables that git needs to find its own config.
 const VARIABLES: [&str; 3] = ["HOME", "XDG_CONFIG_HOME", "PATH"];
-/// Options that a repository's config can't override, since they precede git's words. A bare repository counts only if
-/// it is named, because a clone may contain one with a config of its own.
+/// Options that a repository's config can't override, since they precede git's subcommand. A bare repository is only used if it
+/// is named, because a clone may contain one with a config of its own.
 const SWITCHES: [&str; 10] = [
     "core.fsmonitor=false",
     "core.hooksPath=/dev/null",
@@ -35,25 +34,25 @@ const SWITCHES: [&str; 10] = [
     "gpg.ssh.program=false",
     "gpg.x509.program=false",
 ];
-/// Bytes of the names of a config's keys that are read.
+/// Limit on the bytes that are read of the names of a config's keys.
 const NAMES_BYTES_MAX: u64 = 1024 * 1024;
 
-/// Jails a program: takes its command, with its arguments, environment and directory, and the paths that it reads
-/// beside that directory; returns the command to start in its place, which writes nothing and has no network. The error
-/// is the reason why it can't be jailed; then it isn't started.
+/// Jails a program: gets its command, with arguments, environment and directory, and the paths that it reads besides that
+/// directory; returns the command to start instead, which writes nothing and has no network. The error is the reason why it can't
+/// be jailed; then it isn't started.
 pub type Jail = Arc<dyn Fn(Command, &[PathBuf]) -> Result<Command, String> + Send + Sync>;
 
-/// The way to start git.
+/// The way in which git is started.
 #[derive(Clone)]
 pub struct GitOptions {
-    /// The variables `PATH`, `HOME` and those that say where git's own config is; others aren't passed on.
+    /// The variables `PATH`, `HOME` and those that locate git's own config; others aren't passed on.
     pub env: Vec<(OsString, OsString)>,
-    /// Jails it.
+    /// Jails the git command.
     pub jail: Jail,
 }
 
 impl fmt::Debug for GitOptions {
-    // An environment may hold secrets.
+    // An environment may contain secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("GitOptions").finish_non_exhaustive()
     }
@@ -62,9 +61,9 @@ impl fmt::Debug for GitOptions {
 /// The reason why git printed nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trouble {
-    /// No git is there, or it doesn't want to.
+    /// There is no git, or it refuses.
     NoGit,
-    /// A repository of another kind, a damaged one, or one whose config can't be read for certain.
+    /// A repository of another kind, a damaged one, or one whose config can't be read reliably.
     Unreadable,
     /// Took too long.
     Slow,
@@ -80,8 +79,8 @@ pub(in crate::project) fn find_git(root: &Path, env: &[(OsString, OsString)]) ->
     directories.filter(|directory| directory.is_absolute()).map(|directory| directory.join("git")).find(is_program)
 }
 
-/// Git with these words, for the work tree at `root`. The work tree is named, or `core.worktree` could lead it
-/// elsewhere. Git finds its directory itself, in `root` alone: it checks the owner only if the directory isn't named.
+/// The git command with these words, for the work tree at `root`. The work tree is named, because otherwise `core.worktree` could
+/// lead elsewhere. Git finds its directory itself, only in `root`: it checks the owner only if the directory isn't named.
 fn command(git: &Path, root: &Path, env: &[(OsString, OsString)], words: &[String]) -> Command {
     let mut command = Command::new(git);
     command.arg("--no-pager").args(SWITCHES.iter().flat_map(|switch| ["-c", switch])).args(words);
@@ -108,7 +107,7 @@ pub(in crate::project) struct Quiet<'a> {
     options: &'a GitOptions,
     /// The paths that it reads besides the work tree.
     reads: Vec<PathBuf>,
-    /// Longest wait for one answer.
+    /// Time limit for one answer.
     wait: Duration,
     words: Vec<String>,
 }
@@ -116,12 +115,12 @@ pub(in crate::project) struct Quiet<'a> {
 /// The output of git.
 pub(in crate::project) struct Output {
     pub bytes: Vec<u8>,
-    /// There was no more.
+    /// `true` if the output is complete.
     pub is_whole: bool,
 }
 
 impl Output {
-    /// As text, with replacement characters for invalid UTF-8.
+    /// The output as text, with replacement characters for invalid UTF-8.
     pub(in crate::project) fn text(&self) -> String {
         String::from_utf8_lossy(&self.bytes).into_owned()
     }
@@ -131,7 +130,7 @@ impl<'a> Quiet<'a> {
     /// Finds git, and the filters to override.
     ///
     /// # Errors
-    /// There is no git, or it fails. The names of a config can't be read in full or aren't UTF-8: a filter among them
+    /// There is no git, or it fails. The names of a config's keys can't be read completely or aren't UTF-8: a filter among them
     /// couldn't be overridden, so nothing is run.
     pub(in crate::project) fn new(root: &'a Path, options: &'a GitOptions, wait: Duration) -> Result<Self, Trouble> {
         let git = find_git(root, &options.env).ok_or(Trouble::NoGit)?;
@@ -141,7 +140,7 @@ impl<'a> Quiet<'a> {
         let names = String::from_utf8(names.bytes).ok().filter(|_| names.is_whole).ok_or(Trouble::Unreadable)?;
         // A filter runs when git compares a file with its own data; an empty filter does nothing.
         for filter in filters(&names) {
-            // A name with this character can't be set by an option, so it can't be overridden by one.
+            // An option can't set a name with this character, so it can't override the filter.
             if filter.contains('=') {
                 return Err(Trouble::Unreadable);
             }
@@ -152,7 +151,7 @@ impl<'a> Quiet<'a> {
         Ok(quiet)
     }
 
-    /// Runs git within the time limit; returns its output if it succeeds, up to the given length.
+    /// Runs git within the time limit; returns its output if it succeeds, limited to `bytes_max`.
     pub(in crate::project) fn output(&self, words: &[&str], bytes_max: u64) -> Result<Output, Trouble> {
         let words: Vec<String> = self.words.iter().cloned().chain(words.iter().map(|&word| word.to_owned())).collect();
         let command = command(&self.git, self.root, &self.options.env, &words);
@@ -170,7 +169,7 @@ impl<'a> Quiet<'a> {
         if heard.is_err() {
             kill(&mut child);
         }
-        // It has closed its output, been killed, or has more to say than is read: then it ends by itself.
+        // Git has closed its output, was killed, or printed more than is read: in each case it ends without help.
         let status = child.wait();
         match heard {
             Ok(Ok(bytes)) => {
@@ -186,7 +185,7 @@ impl<'a> Quiet<'a> {
     }
 }
 
-/// Kills it and, if the jail made it the leader of a group, its children.
+/// Kills git and, if the jail made it the leader of a group, its children.
 fn kill(child: &mut Child) {
     if let Ok(pid) = i32::try_from(child.id()) {
         let _ = killpg(Pid::from_raw(pid), Signal::SIGKILL);
@@ -194,7 +193,7 @@ fn kill(child: &mut Child) {
     let _ = child.kill();
 }
 
-/// The filters that any config names.
+/// The filters that the names of a config's keys define.
 pub(in crate::project) fn filters(names: &str) -> Vec<&str> {
     let mut filters: Vec<&str> = names.split('\0').filter_map(filter_of).collect();
     filters.sort_unstable();

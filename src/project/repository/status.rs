@@ -8,12 +8,12 @@ use crate::project::repository::program::{GitOptions, Quiet, Trouble};
 
 /// Time limit for a run of git; no question waits that long.
 const TIME: Duration = Duration::from_secs(2);
-/// The words for a checkout in which all is committed.
+/// The words for a checkout in which everything is committed.
 const NOTHING: &str = "nothing changed";
-/// Bytes of its output that are read: some thousands of changed files.
+/// Limit on the bytes read of its output: some thousands of changed files.
 const OUTPUT_BYTES_MAX: u64 = 1024 * 1024;
 
-/// Git, while it looks.
+/// A running request to git.
 #[derive(Debug)]
 pub(in crate::project) struct Asked {
     pub root: PathBuf,
@@ -22,7 +22,7 @@ pub(in crate::project) struct Asked {
 }
 
 impl Asked {
-    /// Asks it on a thread of its own.
+    /// Asks git on a separate thread.
     pub(in crate::project) fn begin(root: &Path, options: &GitOptions) -> Self {
         let (sender, receiver) = channel();
         let (own_root, options) = (root.to_owned(), options.clone());
@@ -32,7 +32,7 @@ impl Asked {
         Self { root: root.to_owned(), receiver, since: Instant::now() }
     }
 
-    /// Its text, if that begins within this number of bytes.
+    /// The result, if it arrives within `time` of the start.
     pub(in crate::project) fn wait(&self, time: Duration) -> Option<Result<String, Trouble>> {
         match self.receiver.recv_timeout(time.saturating_sub(self.since.elapsed())) {
             Ok(answer) => Some(answer),
@@ -42,8 +42,8 @@ impl Asked {
     }
 }
 
-/// Counts the files of the checkout at `root` that aren't committed, in words; empty if there are none. `None` if git can't say
-/// it in this time.
+/// Counts the uncommitted files of the checkout at `root`, in words; empty if there are none. `None` if git can't answer in this
+/// time.
 #[must_use]
 pub fn uncommitted(root: &Path, options: &GitOptions, time: Duration) -> Option<String> {
     let answer = Asked::begin(root, options).wait(time)?.ok()?;
@@ -51,7 +51,7 @@ pub fn uncommitted(root: &Path, options: &GitOptions, time: Duration) -> Option<
     Some(if counts == NOTHING { String::new() } else { counts.to_owned() })
 }
 
-/// Asks git.
+/// Asks git for its state.
 pub(in crate::project) fn read(root: &Path, options: &GitOptions) -> Result<String, Trouble> {
     let git = Quiet::new(root, options, TIME)?;
     let status = "status --porcelain=v2 --branch -z --no-renames --ignore-submodules=all --untracked-files=normal";
@@ -59,7 +59,7 @@ pub(in crate::project) fn read(root: &Path, options: &GitOptions) -> Result<Stri
     git.output(&words, OUTPUT_BYTES_MAX).map(|output| in_words(&output.text()))
 }
 
-/// Says it in words.
+/// The state in words.
 fn in_words(porcelain: &str) -> String {
     let (mut branch, mut ahead) = (String::from("no branch"), String::new());
     let (mut staged, mut changed, mut untracked, mut conflicts) = (0, 0, 0, 0);
@@ -146,7 +146,7 @@ mod tests {
         let line = read(&dir.path().canonicalize().unwrap(), &git_options("/usr/bin:/bin")).unwrap();
         assert_eq!(line, "branch main; 2 changed, 2 untracked");
         assert!(!trace.exists(), "{}", fs::read_to_string(&trace).unwrap_or_default());
-        // The trap works: plain git runs it.
+        // The trap works: plain git runs the filter.
         let plain = Command::new("git").args(["status", "--short"]).current_dir(dir.path()).output().unwrap();
         assert!(trace.exists(), "{plain:?}");
         fs::remove_file(&trace).unwrap();
@@ -179,7 +179,7 @@ mod tests {
         );
     }
 
-    /// A repository whose files go through a filter that leaves a mark outside, its config, and that mark.
+    /// A repository whose files pass through a filter that leaves a mark outside, its config, and the path of the mark.
     fn trapped() -> (tempfile::TempDir, PathBuf, PathBuf) {
         let dir = repository(&[("r/a.txt", "one\n")]);
         let root = dir.path().canonicalize().unwrap();
@@ -198,7 +198,7 @@ mod tests {
         fs::write(path, all).unwrap();
     }
 
-    /// Nothing runs for us; plain git runs the filter, so the trap works.
+    /// Checks that nothing runs for us, and that plain git runs the filter, so that the trap works.
     #[track_caller]
     fn is_refused(root: &Path, mark: &Path) {
         assert_eq!(read(root, &git_options("/usr/bin:/bin")), Err(Trouble::Unreadable));
@@ -209,7 +209,7 @@ mod tests {
         fs::remove_file(mark).unwrap();
     }
 
-    /// As text such a name becomes another one, so an option would override nothing.
+    /// Converted to text, such a name becomes another one, so an option would override nothing.
     #[test]
     fn a_filter_whose_name_is_no_utf8_isnt_run() {
         let (_dir, root, mark) = trapped();
@@ -218,7 +218,7 @@ mod tests {
         section.extend(format!("{}/evil.sh\n", root.display()).as_bytes());
         append(&root.join(".git/config"), &section);
         is_refused(&root, &mark);
-        // In a file that the config includes, too.
+        // The same in a file that the config includes.
         let (_dir, root, mark) = trapped();
         append(&root.join(".git/info/attributes"), b"*.txt filter=e\xffvil\n");
         append(&root.join(OsStr::from_bytes(b".git/mor\xff")), &section_of(&root));
@@ -230,7 +230,7 @@ mod tests {
         [b"[filter \"e\xffvil\"]\n\tclean = ", format!("{}/evil.sh\n", root.display()).as_bytes()].concat()
     }
 
-    /// Names after the part of a long list that is read weren't overridden.
+    /// Names beyond the part that is read of a long list weren't overridden.
     #[test]
     fn a_filter_after_a_megabyte_of_other_names_isnt_run() {
         let (_dir, root, mark) = trapped();
@@ -241,7 +241,7 @@ mod tests {
         is_refused(&root, &mark);
     }
 
-    /// A clone may contain a bare repository with a config of its own; git must not use it when it looks there.
+    /// A clone may contain a bare repository with a config of its own; git must not use it.
     #[test]
     fn a_bare_repository_inside_another_is_none() {
         let dir = repository(&[("a.txt", "one\n")]);

@@ -1,5 +1,5 @@
-//! The definitions of a repository's sources in a file: little-endian numbers and texts with their lengths. A file that
-//! differs from this format in anything is ignored.
+//! The definitions of a repository's sources in a file: little-endian numbers and texts with their lengths. A file that deviates
+//! from this format is ignored.
 
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -11,7 +11,7 @@ use crate::syntax::{Definition, Kind};
 
 /// The mark of the format; the number grows with each new format or grammar.
 const MAGIC: &[u8; 8] = b"reedsym1";
-/// Bytes of the file: 20,000 sources are some 30 MB.
+/// Limit on the size of the file: 20,000 sources take some 30 MB.
 const BYTES_MAX: u64 = 256 * 1024 * 1024;
 const KINDS: [Kind; 4] = [Kind::Function, Kind::Type, Kind::Module, Kind::Value];
 
@@ -23,7 +23,7 @@ pub(super) fn read(path: &Path, root: &Path) -> Option<Vec<Source>> {
         return None;
     }
     let count = reader.number()?;
-    // Not more room than the file can fill.
+    // Reserves no more room than the file can fill.
     let mut sources = Vec::with_capacity(count.min(bytes.len() / 32));
     for _ in 0..count {
         sources.push(reader.source()?);
@@ -31,7 +31,7 @@ pub(super) fn read(path: &Path, root: &Path) -> Option<Vec<Source>> {
     reader.rest.is_empty().then_some(sources)
 }
 
-/// Keeps it: whole, or not at all.
+/// Stores the sources in the file, completely or not at all.
 pub(super) fn write(path: &Path, root: &Path, sources: &[Source]) -> io::Result<()> {
     let mut bytes = MAGIC.to_vec();
     put(&mut bytes, root.as_os_str().as_bytes());
@@ -45,7 +45,7 @@ fn put(bytes: &mut Vec<u8>, text: &[u8]) {
     bytes.extend_from_slice(text);
 }
 
-/// Lengths, counts and lines all lie below 4 GiB.
+/// Writes a number: lengths, counts and lines are all below 4 GiB.
 fn put_number(bytes: &mut Vec<u8>, number: usize) {
     bytes.extend_from_slice(&u32::try_from(number).unwrap_or(u32::MAX).to_le_bytes());
 }

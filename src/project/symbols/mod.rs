@@ -1,8 +1,8 @@
-//! The definitions in a repository's sources, and the importance of each: read by the grammars, stored from one look to
-//! the next, ranked by their users and by the words of a search.
+//! The definitions in a repository's sources, and the importance of each: read with the grammars, stored for the next time,
+//! ranked by their users and by the words of a search.
 //!
-//! Files are chosen as a search tool chooses them: none that is ignored by `.gitignore`, hidden, vendored or generated.
-//! A file is read again if its time, size or number on the disk has changed.
+//! Files are chosen as a search tool chooses them: files that are ignored by `.gitignore`, hidden, vendored or generated are left
+//! out. A file is read again if its time, size or inode has changed.
 
 mod cache;
 mod outlines;
@@ -26,30 +26,31 @@ use crate::syntax::{Definition, Language, outline};
 pub use outlines::{Outline, map, of_file};
 pub use rank::{Ranked, Sought, ranked};
 
-/// Files that are read; of more the first by path count.
+/// Limit on the files that are read; beyond it, the first by path count.
 pub const FILES_MAX: usize = 20_000;
-/// Bytes of a file; a longer one was hardly written by hand.
+/// Limit on the bytes of a file; a longer one was hardly written by hand.
 pub const FILE_BYTES_MAX: u64 = 512 * 1024;
-/// Limit for names that complete the typed text.
+/// Limit on the names that complete the typed text.
 const NAMES_MAX: usize = 30;
-/// Threads that read.
+/// Limit on the threads.
 const THREADS_MAX: usize = 8;
 
-/// The time limit of a look, and the place of the stored results.
+/// The time limit for reading, and the place of the stored results.
 pub struct Options<'a> {
-    /// The stored results of the last look; `None` stores nothing.
+    /// The file with the stored results; `None` stores nothing.
     pub kept_in: Option<PathBuf>,
-    /// The time.
+    /// Time limit.
     pub time: Duration,
-    /// `true` if it is to stop.
+    /// Returns `true` if the reading should stop.
     pub is_stopped: &'a (dyn Fn() -> bool + Sync),
-    /// Opens a file by its path from the root; one that leads elsewhere isn't opened.
+    /// Opens a file by its path from the root; a path that leads elsewhere isn't opened.
     pub open: &'a (dyn Fn(&Path) -> Option<Box<dyn Read + Send>> + Sync),
-    /// Lists the sources if they don't lie in a real directory: what [`is_source`] wants, at most [`FILE_BYTES_MAX`] long.
+    /// Lists the sources if they don't lie in a real directory: those that [`is_source`] accepts, at most [`FILE_BYTES_MAX`]
+    /// long.
     pub files: Option<&'a (dyn Fn() -> Vec<(PathBuf, Stamp)> + Sync)>,
 }
 
-/// Opens a file of a directory as it lies there, not through a link.
+/// Opens a file directly in a directory, not through a link.
 pub fn open_plainly(root: &Path, path: &Path) -> Option<Box<dyn Read + Send>> {
     let flags = nix::libc::O_NOFOLLOW | nix::libc::O_NONBLOCK | nix::libc::O_CLOEXEC;
     let file = OpenOptions::new().read(true).custom_flags(flags).open(root.join(path)).ok()?;
@@ -66,7 +67,7 @@ pub fn index_file(directory: &Path, root: &Path) -> PathBuf {
     directory.join(format!("{high:08x}{low:08x}"))
 }
 
-/// Names that begin with the typed text, each with its place, from the stored results about a root: no source is read.
+/// Names that begin with the typed text, each with its place, from the stored results for a root: no source is read.
 #[must_use]
 pub fn names_like(index: &Path, root: &Path, typed: &str) -> Vec<(String, String)> {
     let typed = typed.to_lowercase();
@@ -87,15 +88,15 @@ pub fn names_like(index: &Path, root: &Path, typed: &str) -> Vec<(String, String
 pub struct Source {
     /// Its path from the root.
     pub path: PathBuf,
-    /// Time when it was last as it is now.
+    /// The file's identity when it was read.
     stamp: Stamp,
     /// Its definitions, in order.
     pub definitions: Vec<Definition>,
-    /// Names that it uses, as numbers, and how often.
+    /// Names that it uses, as numbers, each with the number of uses.
     references: Vec<(u32, u16)>,
 }
 
-/// The identity of a file: time in nanoseconds, size, number on the disk.
+/// The identity of a file: time in nanoseconds, size, inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
     /// Time of the last change in nanoseconds.
@@ -113,14 +114,14 @@ impl Stamp {
     }
 }
 
-/// The knowledge about a repository's sources.
+/// The definitions and uses in a repository's sources.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Symbols {
     /// The sources, by path.
     pub sources: Vec<Source>,
-    /// Files that weren't looked at: too many, or no time.
+    /// Number of files that weren't read: too many, or no time.
     pub left_out: usize,
-    /// Stopped from outside.
+    /// `true` if it was stopped by the caller.
     pub is_stopped: bool,
 }
 
@@ -160,7 +161,7 @@ pub fn is_source(path: &Path) -> bool {
     Language::of_path(path).is_some() && !is_foreign(path)
 }
 
-/// Returns the sources below a root, in no order.
+/// Returns the sources below a root, in no particular order.
 fn files(root: &Path, is_over: &(dyn Fn() -> bool + Sync)) -> Vec<(PathBuf, Stamp)> {
     let found = Mutex::new(Vec::new());
     let halt = AtomicBool::new(false);
@@ -189,7 +190,7 @@ fn files(root: &Path, is_over: &(dyn Fn() -> bool + Sync)) -> Vec<(PathBuf, Stam
     found.into_inner()
 }
 
-/// Reads these in parallel; returns the sources, and the number of files that were left out because the time was over.
+/// Reads sources in parallel; returns them, and the number of files that were left out because the time was over.
 fn read_all(
     wanted: &[(PathBuf, Stamp)],
     options: &Options<'_>,

@@ -7,18 +7,19 @@ use super::super::clean;
 use super::{Ranked, Source};
 use crate::syntax::Definition;
 
-/// Definitions as text, and how many of them aren't in it.
+/// Definitions as text, with the number of those left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outline {
-    /// The text: a path, below it its definitions, each with its line.
+    /// The text: a path, and below it the definitions, each with its line.
     pub text: String,
-    /// The number of definitions in it.
+    /// The number of definitions in the text.
     pub count: usize,
     /// The number of definitions left out.
     pub left_out: usize,
 }
 
-/// Writes the first of these that fit, by file: files in the order of their best, definitions in that of their lines.
+/// Writes the first definitions that fit, by file: files in the order of their best definition, definitions in the order of their
+/// lines.
 #[must_use]
 pub fn map(ranked: &[Ranked<'_>], chars_max: usize) -> Outline {
     let mut files: Vec<&Path> = Vec::new();

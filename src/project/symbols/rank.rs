@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use super::{Symbols, number};
 use crate::syntax::{Definition, Kind};
 
-/// Times that weights are handed on; by then they hardly change.
+/// Number of rounds in which weights are passed on; after that they hardly change.
 const ROUNDS: usize = 20;
 /// The part of a file's weight that it passes on; the rest comes from the search.
 const DAMPING: f64 = 0.85;
-/// A name that more files define than this is too common: `new`, `main`, `get`.
+/// Limit on the files that define a name; beyond it the name is too common: `new`, `main`, `get`.
 const DEFINERS_MAX: usize = 12;
-/// The weight of a file that the words name, or that is in use, against any other.
+/// The weight, relative to any other file, of a file that the words name or that is in use.
 const NAMED: f64 = 50.0;
 
 /// The search terms.
@@ -23,20 +23,20 @@ pub struct Sought {
     pub words: String,
     /// Files that the conversation is about.
     pub files: Vec<PathBuf>,
-    /// Only definitions whose name the words meet; else these merely come first.
+    /// `true` for only the definitions whose names match the words; otherwise these come first.
     pub only: bool,
-    /// The directory or file that it is asked about, from the root.
+    /// The directory or file to search, from the root.
     pub below: PathBuf,
 }
 
-/// A definition and how much it matters.
+/// A definition and its importance.
 #[derive(Clone, Copy, Debug)]
 pub struct Ranked<'a> {
-    /// The file that has it.
+    /// The file that contains it.
     pub path: &'a Path,
     /// The definition.
     pub definition: &'a Definition,
-    /// Its weight: the sum is about 1 if there is no search.
+    /// Its weight: without a search, the sum is about 1.
     pub weight: f64,
 }
 
@@ -95,11 +95,11 @@ pub fn ranked<'a>(symbols: &'a Symbols, sought: &Sought) -> Vec<Ranked<'a>> {
     all
 }
 
-/// A file names what another defines.
+/// An edge from a file to another one that defines a name it uses.
 struct Edge {
     to: usize,
     name: u32,
-    /// Its part of the weight that the file passes on.
+    /// Its share of the weight that the file passes on.
     part: f64,
 }
 
@@ -110,7 +110,7 @@ fn edges(symbols: &Symbols, definers: &HashMap<u32, (f64, Vec<usize>)>) -> Vec<V
             let Some((telling, files)) = definers.get(name).filter(|(_, files)| files.len() <= DEFINERS_MAX) else {
                 continue;
             };
-            // Its own names count for itself a little: a file that only uses itself hands nothing on.
+            // Uses of a file's own names count for the file itself a little: a file that uses only itself passes nothing on.
             let part = telling * f64::from(*count).sqrt() / files.len() as f64;
             out.extend(files.iter().map(|&to| Edge {
                 to,
@@ -125,8 +125,8 @@ fn edges(symbols: &Symbols, definers: &HashMap<u32, (f64, Vec<usize>)>) -> Vec<V
     symbols.sources.iter().enumerate().map(of).collect()
 }
 
-/// The confidence that a use of a name means this definition: `map`, `get` and `first` are common names, `read_config`
-/// isn't.
+/// The confidence that a use of a name means this definition: low for common names such as `map`, `get` and `first`, high for
+/// `read_config`.
 fn telling(name: &str) -> f64 {
     match parts(name).len() {
         _ if name.len() < 4 => 0.1,
@@ -149,7 +149,7 @@ fn is_test(path: &Path) -> bool {
     })
 }
 
-/// Hands weights on along the edges, until they rest.
+/// Passes weights on along the edges until they are stable.
 fn page_rank(edges: &[Vec<Edge>], wanted: &[f64]) -> Vec<f64> {
     let sum: f64 = wanted.iter().sum();
     let wanted: Vec<f64> = wanted.iter().map(|weight| weight / sum.max(f64::MIN_POSITIVE)).collect();
@@ -170,7 +170,7 @@ fn page_rank(edges: &[Vec<Edge>], wanted: &[f64]) -> Vec<f64> {
     weights
 }
 
-/// A name that is one of the words.
+/// The score of a name that equals one of the words.
 const EXACT: f64 = 30.0;
 
 /// The similarity of words and a name; 0 is none.
@@ -188,17 +188,17 @@ fn name_match(name: &str, words: &[Word]) -> f64 {
         () if word.lower.len() >= 4 && lower.contains(&word.lower) => 2.0,
         () => 0.0,
     };
-    // Two words in one name say more than one twice.
+    // Two different words in one name count more than one word twice.
     words.iter().map(one).sum::<f64>().powf(1.5)
 }
 
-/// Returns whether two words are the same but for their ends: `block`, `blocks`.
+/// Returns whether two words differ only in their endings: `block`, `blocks`.
 fn is_same(left: &str, right: &str) -> bool {
     let (short, long) = if left.len() < right.len() { (left, right) } else { (right, left) };
     left == right || (short.len() >= 4 && long.starts_with(short) && long.len() - short.len() <= 2)
 }
 
-/// Returns whether words name a file: its path, its name, its name without its end.
+/// Returns whether words name a file: its path, its name, or its name without the extension.
 fn path_match(path: &Path, words: &[Word]) -> bool {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
@@ -213,7 +213,7 @@ struct Word {
     lower: String,
 }
 
-/// Words of everyday speech, which name nothing.
+/// Words of everyday speech, which name nothing in a source.
 const EVERYDAY: &[&str] = &[
     "all", "and", "any", "are", "can", "code", "does", "file", "files", "find", "for", "from", "function", "get",
     "has", "have", "how", "into", "make", "new", "not", "project", "set", "show", "that", "the", "this", "use", "used",
@@ -226,7 +226,7 @@ fn words(text: &str) -> Vec<Word> {
     let mut all: Vec<Word> = Vec::new();
     let alone = text.split_whitespace().count() == 1;
     for piece in pieces {
-        // A path as a whole, and each of its names.
+        // A path as a whole, and each name in it.
         for whole in std::iter::once(piece).chain(piece.split(['.', '/', '-']).filter(|part| *part != piece)) {
             let lower = whole.to_lowercase();
             let is_told = alone || !EVERYDAY.contains(&lower.as_str());

@@ -80,7 +80,7 @@ fn git(dir: &Path, script: &str) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// A history with a merge, a renamed file, a directory in a file's place, a link, a submodule and a name of any bytes.
+/// A history with a merge, a renamed file, a directory that replaces a file, a link, a submodule and a name of arbitrary bytes.
 const HISTORY: &str = r#"
 git init -q -b main; n=0
 save() { n=$((n+1)); git add -A; GIT_COMMITTER_DATE="$((1700000000 + n * 1000)) +0000" git commit -qm "$n" --allow-empty; }
