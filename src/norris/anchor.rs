@@ -1,19 +1,21 @@
-//! The texts that a run asks with: each question is new and carries what is known, so that no task inherits a long talk.
+//! The texts with which a run asks its models: each question is new and carries the known facts, so that no task inherits a long
+//! conversation.
 
 use super::{CheckResult, Run, TaskState};
 
-/// Characters of an executor's last words that later tasks see; some 400 tokens.
+/// Limit on the characters of an executor's last words that later tasks see; some 400 tokens.
 const SAID_CHARS_MAX: usize = 1_600;
-/// Characters of all last words in a question; the newest ones fit in. A small model's window must hold the task's work, too.
+/// Limit on the characters of all last words in a question, of which the newest are used. A small model's window must hold the
+/// task's work, too.
 const ALL_SAID_CHARS_MAX: usize = 4 * SAID_CHARS_MAX;
-/// Characters of the outputs of failing checks in a question.
+/// Limit on the characters of the outputs of failing checks in a question.
 const TAIL_CHARS_MAX: usize = 3_000;
-/// Characters of a task in the list of tasks; the task at hand is whole.
+/// Limit on the characters of a task in the list of tasks; the current task is shown in full.
 const LISTED_CHARS_MAX: usize = 120;
-/// Calls of a cut off attempt that are listed.
+/// Limit on the listed calls of an interrupted attempt.
 const CALLS_SHOWN_MAX: usize = 20;
 
-/// Returns the question to the planner; without outputs of commands for a planner that is farther away than the executor.
+/// Returns the question to the planner; without outputs of commands if the planner is more remote than the executor.
 #[must_use]
 pub fn plan_question(run: &Run, shows_outputs: bool) -> String {
     let Some(goal) = &run.goal else { return String::new() };
@@ -126,7 +128,7 @@ fn tasks(text: &mut String, run: &Run, now: Option<usize>) {
     }
 }
 
-/// The last words about this task if it is tried again, and about earlier ones: the newest of these that fit in, in order.
+/// Adds the last words about this task, if it is tried again, and about earlier ones: the newest of these that fit, in order.
 fn last_words(text: &mut String, run: &Run, now: usize) {
     let shown = |number: usize| {
         let words: String = run.tasks.get(number)?.last_words.chars().take(SAID_CHARS_MAX).collect();

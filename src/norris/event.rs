@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// A goal, and what bounds the work for it: frozen with the first event.
+/// A goal and the bounds of the work for it: frozen with the first event.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Goal {
     /// The person's words.
     pub text: String,
-    /// Commands of the person that decide whether it is reached.
+    /// The person's commands that decide whether the goal is reached.
     pub checks: Vec<String>,
     /// Its limits.
     pub limits: Limits,
@@ -18,29 +18,29 @@ pub struct Goal {
     pub grant: Grant,
     /// Files that are never changed without a question, as patterns.
     pub protect: Vec<String>,
-    /// A changed input of a check doesn't count as tampering.
+    /// `true` if a changed input of a check doesn't count as tampering.
     pub allow_check_edits: bool,
     /// The directory that it works in.
     pub workspace: String,
-    /// The model that plans; the executor if empty.
+    /// The model that plans; if empty, the executor.
     pub planner: String,
-    /// The model that works; the one that answers if empty.
+    /// The model that works; if empty, the model that answers.
     pub executor: String,
-    /// The model that gives a second opinion on risky calls; none if empty.
+    /// The model that gives a second opinion on risky calls; if empty, none.
     pub reviewer: String,
-    /// The executor may give side work to helpers.
+    /// `true` if the executor may delegate side work to helpers.
     pub delegates: bool,
-    /// The git session that it works on, by its id; the workspace itself if empty.
+    /// The id of the git session that it works on; if empty, it works on the workspace itself.
     pub session: String,
-    /// A person sees the first plan before anything is done.
+    /// `true` if a person sees the first plan before anything is done.
     pub asks_go: bool,
 }
 
-/// The most dollars and minutes that a limit can have.
+/// The maximum dollars and minutes of a limit.
 const AMOUNTS_MAX: (f64, f64) = (1_000_000.0, 100_000.0);
 
 impl Goal {
-    /// Reason why nobody can work towards it, if there is one.
+    /// The reason why the goal can't be worked on, if there is one.
     #[must_use]
     pub fn problem(&self) -> Option<String> {
         if self.checks.len() > super::CHECKS_MAX {
@@ -48,7 +48,7 @@ impl Goal {
         }
         let runs_nothing =
             |check: &String| check.lines().all(|line| matches!(line.trim().chars().next(), None | Some('#')));
-        // It would always end with status 0.
+        // Such a check would always end with status 0.
         if self.checks.iter().any(runs_nothing) {
             return Some("a check is empty: it must be a command".to_owned());
         }
@@ -62,7 +62,7 @@ impl Goal {
 }
 
 impl Limits {
-    /// Reason why they can't hold, if there is one.
+    /// The reason why the limits are invalid, if there is one.
     #[must_use]
     pub fn problem(&self) -> Option<String> {
         let amounts = [("dollars", self.usd, AMOUNTS_MAX.0), ("minutes", self.minutes, AMOUNTS_MAX.1)];
@@ -72,7 +72,7 @@ impl Limits {
     }
 }
 
-/// The limits of a run. An absent one doesn't hold.
+/// The limits of a run. An absent limit doesn't apply.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Limits {
@@ -82,15 +82,15 @@ pub struct Limits {
     pub tokens: Option<u64>,
     /// Minutes of work.
     pub minutes: Option<f64>,
-    /// Questions to models.
+    /// Limit on questions to models.
     pub steps: Option<u64>,
-    /// Calls of tools.
+    /// Limit on tool calls.
     pub calls: Option<u64>,
-    /// Attempts of a task before a new plan.
+    /// Limit on the attempts of a task before a new plan.
     pub attempts: u32,
-    /// New plans.
+    /// Limit on new plans.
     pub replans: u32,
-    /// Attempts without progress before a new plan.
+    /// Limit on attempts without progress before a new plan.
     pub stall: u32,
 }
 
@@ -119,7 +119,7 @@ pub struct Grant {
     pub commands: Vec<String>,
 }
 
-/// A call that went beyond the grant.
+/// A call that exceeded the grant.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Halt {
@@ -129,24 +129,24 @@ pub struct Halt {
     pub tool: String,
     /// Its arguments, JSON.
     pub arguments: String,
-    /// The call in a line.
+    /// The call in one line.
     pub intent: String,
     /// Its risk.
     pub risk: String,
-    /// Reason why it is asked about.
+    /// The reasons why a person is asked.
     pub reasons: Vec<String>,
     /// The proposed change.
     pub preview: String,
-    /// The conversation that it was made in.
+    /// The conversation in which it was made.
     pub conversation: Option<i64>,
 }
 
-/// The second run of a check that has passed, with files that may be its tests as they were when the work began.
+/// The second run of a passed check, with the files that may be its tests restored to their state at the start of the work.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Again {
-    /// These files.
+    /// The restored files.
     pub files: Vec<String>,
-    /// Its exit status; none if it couldn't run with them, or didn't end by itself.
+    /// Its exit status; none if it couldn't run with them, or was ended from outside.
     pub status: Option<i32>,
 }
 
@@ -154,17 +154,17 @@ pub struct Again {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
-    /// A person began it.
+    /// A person began the run.
     Began {
         /// The goal.
         goal: Goal,
     },
-    /// A process takes it up.
+    /// A process takes over the run.
     Entered {
         /// The process.
         pid: u32,
     },
-    /// A plan is asked for.
+    /// A plan is requested.
     Planning {
         /// The model.
         model: String,
@@ -176,7 +176,7 @@ pub enum Event {
         /// Its words.
         text: String,
     },
-    /// A task is asked for.
+    /// Work on a task is requested.
     Working {
         /// Its number, from 0.
         task: usize,
@@ -187,17 +187,17 @@ pub enum Event {
     },
     /// A tool is called.
     Calling {
-        /// The call in a line.
+        /// The call in one line.
         intent: String,
     },
     /// The call is over.
     Called {
-        /// True if it did what it should.
+        /// `true` if it succeeded.
         success: bool,
     },
-    /// A helper begins with side work: a question of its own.
+    /// A helper begins side work, which is a question of its own.
     Delegated,
-    /// The executor says that the task is done.
+    /// The executor reports that the task is done.
     Worked {
         /// Its words.
         text: String,
@@ -214,7 +214,7 @@ pub enum Event {
         #[serde(default)]
         is_loop: bool,
     },
-    /// A check ended.
+    /// A check has ended.
     Checked {
         /// Its number, from 0.
         check: usize,
@@ -228,23 +228,23 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         again: Option<Again>,
     },
-    /// The digests of the files that the checks depend on; the first ones are what later ones are compared with.
+    /// The digests of the files that the checks depend on; later digests are compared with the first ones.
     Inputs {
         /// By path.
         digests: BTreeMap<String, String>,
-        /// The tree that a git session has then; empty without one.
+        /// The tree of the git session at that time; empty without one.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         base: String,
     },
-    /// The digests of the files that the checks only reach, by scripts of theirs or since tests may be in them: nothing guards
-    /// these; the first ones are what later ones are compared with.
+    /// The digests of files that the checks only reach, through their scripts or because the files may contain tests: these files
+    /// aren't protected. Later digests are compared with the first ones.
     Reached {
         /// By path.
         digests: BTreeMap<String, String>,
-        /// Reasons why not even these are all.
+        /// The reasons why even this list is incomplete.
         unseen: Vec<String>,
     },
-    /// A person has seen the plan and lets the work begin.
+    /// A person has seen the plan and starts the work.
     Go {
         /// Checks that the plan proposed and the person accepted.
         checks: Vec<String>,
@@ -254,12 +254,12 @@ pub enum Event {
         /// The call.
         halt: Halt,
     },
-    /// A person said yes to exactly this call.
+    /// A person approved exactly this call.
     Approved {
         /// Its fingerprint.
         digest: String,
     },
-    /// A person said no.
+    /// A person refused the call.
     Denied {
         /// The call's fingerprint.
         digest: String,
@@ -271,11 +271,11 @@ pub enum Event {
         /// Its fingerprint.
         digest: String,
     },
-    /// Over.
+    /// The approved call is over.
     RanHalted {
         /// Its result in words.
         result: String,
-        /// The steps of undo that it made.
+        /// The undo steps that it recorded.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         steps: Vec<u64>,
     },
@@ -284,20 +284,20 @@ pub enum Event {
         /// The note.
         text: String,
     },
-    /// Waits until somebody resumes it.
+    /// The run waits until it is resumed.
     Paused {
         /// The reason.
         why: String,
     },
-    /// Goes on.
+    /// The run continues.
     Resumed,
-    /// A person wants it to end.
+    /// A person asks the run to stop.
     StopAsked,
     /// The emergency stop is on.
     Estop,
     /// The times of the events don't show how long the run worked: the machine slept, or its clock was set.
     Clocked {
-        /// Milliseconds of work by now.
+        /// Milliseconds of work so far.
         active_ms: u64,
     },
     /// A person changed the limits.
@@ -305,19 +305,19 @@ pub enum Event {
         /// The new ones.
         limits: Limits,
     },
-    /// Ended.
+    /// The run has ended.
     Ended {
         /// The word for the end.
         end: String,
         /// The reason.
         why: String,
     },
-    /// Its session and its person's program have the report.
+    /// The report has been sent to its session and to the person's program.
     Reported,
 }
 
 impl Event {
-    /// Returns whether it counts for a run that ended, too.
+    /// Returns whether it applies to a run that has ended, too.
     pub(super) fn reopens(&self) -> bool {
         matches!(self, Self::Raised { .. } | Self::Reported)
     }

@@ -1,6 +1,6 @@
-//! A run: work towards a goal, task by task, while nobody watches. Pure: a run is the fold of its events, and the next step
-//! follows from the fold alone, so that a run which was killed goes on where its events end. It must not know models, disk
-//! or clock: sums and times come with events and calls.
+//! A run: work towards a goal, task by task, while no person watches. Pure: a run is the fold of its events, and the next step
+//! follows from the fold alone, so that a killed run continues after its last event. It must not know models, disk or clock: sums
+//! and times are passed in with events and calls.
 
 mod anchor;
 mod event;
@@ -18,25 +18,25 @@ pub use event::{Again, Event, Goal, Grant, Halt, Limits};
 pub use next::{Effect, Rest, Used, names_of};
 pub use tasks::{TASKS_MAX, proposed_checks, task_count, tasks};
 
-/// Bytes of a goal.
+/// Limit on a goal, in bytes.
 pub const GOAL_BYTES_MAX: usize = 8 * 1024;
-/// Checks of a run.
+/// Limit on the checks of a run.
 pub const CHECKS_MAX: usize = 5;
-/// Bytes of the end of a check's output that are kept.
+/// Limit on the stored end of a check's output, in bytes.
 pub const TAIL_BYTES_MAX: usize = 4 * 1024;
-/// Bytes of a note by the person.
+/// Limit on a note by the person, in bytes.
 pub const NOTE_BYTES_MAX: usize = 2 * 1024;
-/// Notes that wait for the next question.
+/// Limit on the notes that wait for the next question.
 const NOTES_MAX: usize = 20;
-/// Halted calls of a run; one that halts more often needs its person.
+/// Limit on the halted calls of a run; a run that halts more often needs its person.
 const HALTS_MAX: usize = 20;
-/// Reason why a plan is asked for once more.
+/// The reason why a plan is requested once more.
 const NO_TASKS: &str = "the plan had no line that begins with `TASK: `";
-/// Calls that a person may refuse before a run waits for more than a no.
+/// Number of calls that a person may refuse before the run waits for more than a refusal.
 const NOES_MAX: u8 = 3;
-/// Plans that may fail, one after the other.
+/// Limit on consecutive failed plans.
 const PLAN_FAILURES_MAX: u8 = 3;
-/// Attempts that may break off, one after the other: a server that is away.
+/// Limit on consecutive attempts that break off: the server is away.
 const BREAKS_MAX: u8 = 3;
 
 /// The end of a run.
@@ -44,13 +44,13 @@ const BREAKS_MAX: u8 = 3;
 pub enum End {
     /// Every check passed.
     Verified,
-    /// The work is claimed to be done, and no check shows it.
+    /// The work is claimed to be done, but no check confirms it.
     NotVerified(String),
     /// A budget is used up.
     Budget(String),
     /// There is no progress.
     Stuck(String),
-    /// Unable to go on.
+    /// Unable to continue.
     Failed(String),
     /// A person stopped it.
     Stopped,
@@ -70,7 +70,7 @@ impl End {
         }
     }
 
-    /// The word for it.
+    /// The word for the end.
     #[must_use]
     pub fn word(&self) -> &'static str {
         match self {
@@ -92,7 +92,7 @@ impl End {
         }
     }
 
-    /// Reads what [`Self::word`] and [`Self::why`] gave.
+    /// Reads the results of [`Self::word`] and [`Self::why`].
     #[must_use]
     pub fn of(word: &str, why: &str) -> Self {
         let why = why.to_owned();
@@ -110,11 +110,11 @@ impl End {
 /// The state of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TaskState {
-    /// Its work isn't done.
+    /// The work isn't done.
     Open,
-    /// The executor says that it is done.
+    /// The executor reports that it is done.
     Claimed,
-    /// The checks of the run passed after it.
+    /// The checks of the run passed after its work.
     Checked,
     /// A newer plan has replaced it.
     Dropped,
@@ -127,7 +127,7 @@ pub struct Task {
     pub text: String,
     /// Its progress.
     pub state: TaskState,
-    /// Attempts that ended.
+    /// Number of attempts that ended.
     pub attempts: u32,
     /// The executor's last words about it.
     pub last_words: String,
@@ -136,13 +136,13 @@ pub struct Task {
 /// The result of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CheckResult {
-    /// Its exit status; none if it didn't end by itself.
+    /// Its exit status; none if it was ended from outside.
     pub status: Option<i32>,
     /// The end of its output.
     pub tail: String,
     /// Milliseconds.
     pub took_ms: u64,
-    /// Its second run, with files that may be its tests as they were when the work began.
+    /// Its second run, with the files that may be its tests restored to their state at the start of the work.
     pub again: Option<Again>,
 }
 
@@ -153,7 +153,7 @@ impl CheckResult {
         self.status == Some(0)
     }
 
-    /// The files without whose changes it doesn't pass, or isn't known to.
+    /// The second run, if the check passes only with changed files, or possibly only with them.
     fn bent(&self) -> Option<&Again> {
         self.again.as_ref().filter(|again| again.status != Some(0))
     }
@@ -164,83 +164,83 @@ impl CheckResult {
 pub struct CallDone {
     /// The intent of the call.
     pub intent: String,
-    /// True if it did what it should; none if that isn't known.
+    /// `true` if it succeeded; `None` if that isn't known.
     pub success: Option<bool>,
 }
 
 /// Progress of a halted call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HaltState {
-    /// Waits for its person.
+    /// Waiting for the person.
     Waits,
-    /// The person said yes.
+    /// Approved by the person.
     Approved,
-    /// Runs.
+    /// Running.
     Runs,
 }
 
 /// The state of a run: the fold of its events.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Run {
-    /// The goal and what bounds it; none before the first event.
+    /// The goal and its bounds; none before the first event.
     pub goal: Option<Goal>,
-    /// The tasks, those of earlier plans too.
+    /// The tasks, including those of earlier plans.
     pub tasks: Vec<Task>,
     /// Results of the checks before the first task.
     pub baseline: Vec<CheckResult>,
     /// Results of the checks since the last task.
     pub results: Vec<CheckResult>,
-    /// The newest results that are whole, for the anchor and the report.
+    /// The newest complete results, for the anchor and the report.
     pub last_results: Vec<CheckResult>,
     /// The call that halted the run.
     pub halt: Option<(Halt, HaltState)>,
-    /// Fingerprints of calls that the person allowed, and that haven't run to their end.
+    /// Fingerprints of calls that the person approved and that haven't finished.
     pub approved: Vec<String>,
-    /// The steps of undo whose call its person has allowed.
+    /// The undo steps whose calls the person has approved.
     pub allowed_steps: Vec<u64>,
-    /// Halts by now.
+    /// Number of halts so far.
     pub halts: usize,
-    /// Reason why it waits.
+    /// The reason why it waits.
     pub paused: Option<String>,
-    /// A person wants it to end.
+    /// `true` if a person asked it to stop.
     pub is_stopped: bool,
     /// Its end.
     pub end: Option<End>,
-    /// Calls of tools.
+    /// Number of tool calls.
     pub calls: u64,
-    /// Questions to models.
+    /// Number of questions to models.
     pub steps: u64,
-    /// New plans.
+    /// Number of new plans.
     pub replans: u32,
-    /// The next step is a new plan.
+    /// `true` if the next step is a new plan.
     pub needs_plan: bool,
-    /// A person has seen the plan.
+    /// `true` if a person has seen the plan.
     pub has_go: bool,
-    /// Tasks of the last plan beyond the limit.
+    /// Number of tasks of the last plan beyond the limit.
     pub tasks_left_out: usize,
-    /// Checks that the plan proposes, for a goal that has none.
+    /// Checks that the plan proposes, for a goal without checks.
     pub proposed: Vec<String>,
-    /// Attempts in a row without progress.
+    /// Number of consecutive attempts without progress.
     pub stalled: u32,
     /// Milliseconds of work.
     pub active_ms: u64,
-    /// Notes of the person that the executor hasn't got yet.
+    /// Notes of the person that the executor hasn't seen yet.
     pub notes: Vec<String>,
-    /// Results of calls that a person decided, for the next attempt.
+    /// Results of the calls that a person decided on, for the next attempt.
     pub decided: Vec<String>,
-    /// Calls of the present attempt, or of the one that was cut off.
+    /// Calls of the current attempt, or of the one that was interrupted.
     pub attempt: Vec<CallDone>,
-    /// The last attempt didn't end.
+    /// `true` if the last attempt didn't end.
     pub was_cut_off: bool,
     /// Changed inputs of the checks.
     pub tampered: Vec<String>,
-    /// Changed files that the checks only reach, so that nothing guards them.
+    /// Changed files that the checks only reach, which aren't protected.
     pub reached: Vec<String>,
-    /// Reasons why not all files that the checks depend on are compared.
+    /// The reasons why some files that the checks depend on aren't compared.
     pub unseen: Vec<String>,
-    /// The tree that its git session had before the work began; empty without one.
+    /// The tree of its git session before the work began; empty without one.
     pub base: String,
-    /// Its session and its person's program have the report of its end.
+    /// `true` if the report of its end was sent to its session and to the person's program.
     pub is_reported: bool,
     /// The newest limit that was reached.
     pub over_limit: Option<String>,
@@ -248,7 +248,7 @@ pub struct Run {
     pub conversations: Vec<i64>,
     /// Time when it began, Unix milliseconds.
     pub began: i64,
-    /// Notes and results that the present question carries.
+    /// Number of notes and results that the current question carries.
     sent: (usize, usize),
     is_asking: bool,
     is_planning: bool,
@@ -260,7 +260,7 @@ pub struct Run {
     seen: Vec<(String, String)>,
     tree: String,
     stuck: Option<String>,
-    /// The emergency stop paused it.
+    /// `true` if the emergency stop paused it.
     pub is_estop: bool,
     inputs: Option<BTreeMap<String, String>>,
     first_reached: Option<BTreeMap<String, String>>,
@@ -277,19 +277,19 @@ impl Run {
         run
     }
 
-    /// Returns whether it works: neither ended nor waiting for a person.
+    /// Returns whether the run is active: neither ended nor waiting for a person.
     #[must_use]
     pub fn is_active(&self) -> bool {
         self.end.is_none() && self.paused.is_none() && !self.is_waiting() && !self.awaits_go()
     }
 
-    /// Returns whether it has ended in a way that other limits take back.
+    /// Returns whether it has ended for a reason that new limits can undo.
     #[must_use]
     pub fn may_get_more(&self) -> bool {
         matches!(self.end, Some(End::Budget(_) | End::Stuck(_)))
     }
 
-    /// Returns whether it rests because its model failed again and again.
+    /// Returns whether it is paused because its model failed repeatedly.
     #[must_use]
     pub fn has_given_up(&self) -> bool {
         self.end.is_none() && self.paused.is_some() && self.model_fails()
@@ -306,19 +306,19 @@ impl Run {
         asks && !self.has_go && !self.tasks.is_empty() && self.end.is_none() && !self.is_stopped
     }
 
-    /// Returns whether it waits for a person's yes.
+    /// Returns whether it waits for a person's approval.
     #[must_use]
     pub fn is_waiting(&self) -> bool {
         self.end.is_none() && matches!(self.halt, Some((_, HaltState::Waits)))
     }
 
-    /// The task that is worked on: the first open one.
+    /// The current task: the first open one.
     #[must_use]
     pub fn current(&self) -> Option<usize> {
         self.tasks.iter().position(|task| task.state == TaskState::Open)
     }
 
-    /// Reason why the run takes no such note, if there is one.
+    /// The reason why the run doesn't accept a note, if there is one.
     #[must_use]
     pub fn note_problem(&self, text: &str) -> Option<String> {
         if text.trim().is_empty() || text.len() > NOTE_BYTES_MAX {
@@ -328,8 +328,8 @@ impl Run {
         is_full.then(|| format!("{NOTES_MAX} notes wait for the run's next question already"))
     }
 
-    /// Returns the event for a planner's answer. One without tasks is asked for once more; the second time the goal is the one
-    /// task.
+    /// Returns the event for a planner's answer. An answer without tasks is requested once more; the second time the goal becomes
+    /// the only task.
     #[must_use]
     pub fn planned(&self, text: String) -> Event {
         if tasks(&text).is_empty() && self.plan_failures == 0 {
@@ -357,7 +357,7 @@ impl Run {
         }
     }
 
-    /// Takes an event; its time is in Unix milliseconds.
+    /// Applies an event; its time is in Unix milliseconds.
     pub fn apply(&mut self, time: i64, event: &Event) {
         if self.goal.is_none() && !matches!(event, Event::Began { .. }) || self.end.is_some() && !event.reopens() {
             return;
@@ -380,7 +380,7 @@ impl Run {
             }
             Event::Calling { intent } => {
                 self.calls += 1;
-                // What a planner looked at is no attempt at a task.
+                // The planner's calls don't belong to an attempt at a task.
                 if !self.is_planning {
                     self.attempt.push(CallDone { intent: intent.clone(), success: None });
                 }
@@ -443,12 +443,12 @@ impl Run {
         self.reached = changed(first, digests);
     }
 
-    /// Takes an event about a call that needs a person.
+    /// Applies an event about a call that needs a person.
     fn apply_to_halt(&mut self, event: &Event) {
         match event {
             Event::Halted { halt } => {
                 (self.is_asking, self.is_planning) = (false, false);
-                // A command that runs on a copy is asked about again when its changes are: the yes to the command stays.
+                // A command that runs on a copy raises a second question about its changes: the approval of the command stays.
                 if !matches!(self.halt, Some((_, HaltState::Runs))) {
                     self.approved.clear();
                 }
@@ -465,7 +465,7 @@ impl Run {
             }
             Event::Denied { digest, why } => self.denied(digest, why),
             Event::RunsHalted { .. } => {
-                // It was counted when the model asked for it.
+                // The call was counted when the model requested it.
                 if let Some((_, state)) = &mut self.halt {
                     *state = HaltState::Runs;
                 }
@@ -483,13 +483,13 @@ impl Run {
     }
 
     fn count_time(&mut self, time: i64, event: &Event) {
-        // The time between two processes, and while it waits, is nobody's work.
+        // The time between two processes, and the time of waiting, doesn't count as work.
         let counts = self.is_active() && !matches!(event, Event::Entered { .. });
         self.active_ms = work_ms(self.active_ms, self.last_time.filter(|_| counts), time);
         self.last_time = Some(time);
     }
 
-    /// The time of work until `now`.
+    /// The time of work until `now`, in milliseconds.
     #[must_use]
     pub fn active_ms_at(&self, now: i64) -> u64 {
         work_ms(self.active_ms, self.last_time.filter(|_| self.is_active()), now)
@@ -500,7 +500,7 @@ impl Run {
         self.conversations.extend(conversation);
     }
 
-    /// A process takes the run up: what was on its way when the last one ended, didn't end.
+    /// Handles a new process that takes over the run: unfinished work of the previous process counts as interrupted.
     fn enter(&mut self) {
         self.cut();
         self.results.clear();
@@ -524,10 +524,10 @@ impl Run {
         let Some(goal) = &self.goal else { return };
         let found = tasks(text);
         self.tasks_left_out = task_count(text).saturating_sub(TASKS_MAX);
-        // A model that writes no task lines has no plan: the goal is the one task.
+        // A plan without task lines is replaced by the goal as its only task.
         let texts = if found.is_empty() { vec![goal.text.clone()] } else { found };
         if self.awaits_go() {
-            // The person changed it before anything was done.
+            // The person changed the plan before anything was done.
             self.tasks.clear();
         }
         for task in self.tasks.iter_mut().filter(|task| task.state == TaskState::Open) {
@@ -543,7 +543,7 @@ impl Run {
         self.results.clear();
     }
 
-    /// The work begins; accepted checks are as good as the person's, and run before it as those do.
+    /// Begins the work; accepted checks count like the person's own, and run before the work as those do.
     fn go(&mut self, checks: &[String]) {
         self.has_go = true;
         if let Some(goal) = self.goal.as_mut().filter(|goal| goal.checks.is_empty() && !checks.is_empty()) {
@@ -617,7 +617,7 @@ impl Run {
         self.failed();
     }
 
-    /// A check failed after the last task: the last task is tried again, planned anew, or the run is stuck.
+    /// Handles a failed check after the last task: the last task is tried again, a new plan is made, or the run is stuck.
     fn failed(&mut self) {
         let Some(limits) = self.goal.as_ref().map(|goal| goal.limits.clone()) else { return };
         let failure: String = self.results.iter().map(without_numbers).collect();
@@ -652,11 +652,11 @@ impl Run {
             base.clone_into(&mut self.base);
             return;
         };
-        // A file that a check names and that isn't there yet may be the goal.
+        // Only files that existed at first are compared: the goal may be to create a file that a check names.
         self.tampered = changed(first, digests);
     }
 
-    /// Calls that may still run, if they are counted; an approved one was counted when the model asked for it.
+    /// Number of calls that may still run, if they are limited; an approved call was counted when the model requested it.
     #[must_use]
     pub fn calls_left(&self) -> Option<u64> {
         let most = self.goal.as_ref()?.limits.calls?;
@@ -675,12 +675,12 @@ impl Run {
     }
 }
 
-/// The names whose digests aren't those of the start any more.
+/// The names whose digests have changed since the start.
 fn changed(first: &BTreeMap<String, String>, now: &BTreeMap<String, String>) -> Vec<String> {
     first.iter().filter(|(name, digest)| now.get(*name) != Some(digest)).map(|(name, _)| name.clone()).collect()
 }
 
-/// Returns whether a path is one at which programs look for tests.
+/// Returns whether a path looks like a test to the usual test programs.
 #[must_use]
 pub fn looks_like_test(path: &str) -> bool {
     let (directories, name) = path.rsplit_once('/').unwrap_or(("", path));
@@ -692,7 +692,7 @@ pub fn looks_like_test(path: &str) -> bool {
         || [".test.", ".spec."].iter().any(|part| name.contains(part))
 }
 
-/// A result without its digits: times and addresses differ each time, and the failure is the same.
+/// A result without its digits: times and addresses differ each time although the failure is the same.
 fn without_numbers(result: &CheckResult) -> String {
     let text: String = result.tail.chars().filter(|c| !c.is_ascii_digit()).collect();
     format!("{:?}\n{text}\n", result.status)

@@ -2,25 +2,25 @@
 
 use super::{CheckResult, End, HALTS_MAX, Halt, HaltState, NOES_MAX, Run};
 
-/// The run's use of its limits, as far as its events don't say.
+/// The used part of a run's limits, as far as it isn't in the run's events.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Used {
     /// Dollars.
     pub usd: f64,
     /// Tokens, read and written.
     pub tokens: u64,
-    /// The present time, Unix milliseconds.
+    /// The current time, Unix milliseconds.
     pub now: i64,
 }
 
-/// Reason why a run does nothing for now.
+/// The reason why a run does nothing for now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Rest {
     /// A call waits for a person.
     Halted,
     /// The plan waits for a person.
     Planned,
-    /// Somebody or something paused it.
+    /// A person or a program paused it.
     Paused(String),
 }
 
@@ -37,12 +37,12 @@ pub enum Effect {
     Work {
         /// Its number, from 0.
         task: usize,
-        /// Failed twice: the planner's model does it.
+        /// `true` if it failed twice: then the planner's model does it.
         is_escalated: bool,
     },
     /// Run the call that a person approved.
     RunHalted(Halt),
-    /// Pause: only a person can help.
+    /// Pauses: only a person can help.
     Pause(String),
     /// End.
     Finish(End),
@@ -52,10 +52,10 @@ pub enum Effect {
     Over(End),
 }
 
-/// Attempts of a task that fail before a stronger model does it.
+/// Number of failed attempts of a task before a stronger model does it.
 const ESCALATES_AFTER: u32 = 2;
 
-/// Files that a sentence names; of more, the number.
+/// Limit on the files that a sentence names; further ones are counted.
 const NAMED_MAX: usize = 5;
 
 /// Names files in a sentence.
@@ -67,7 +67,7 @@ pub fn names_of(files: &[String]) -> String {
 }
 
 impl Run {
-    /// Returns the next step. The same state has the same next step.
+    /// Returns the next step. The same state always has the same next step.
     #[must_use]
     pub fn next(&self, used: &Used) -> Effect {
         let Some(goal) = &self.goal else { return Effect::Over(End::Failed("it never began".into())) };
@@ -121,7 +121,7 @@ impl Run {
             return self.within(used, Effect::Finish(End::NotVerified(why.into())));
         }
         if self.results.len() < goal.checks.len() {
-            // The check comes last: the files that it depends on are compared as it found them.
+            // The check comes last: the files that it depends on are compared in the state that it ran with.
             return self.within(used, Effect::Check(self.results.len()));
         }
         if !self.tampered.is_empty() && !goal.allow_check_edits {
@@ -136,7 +136,7 @@ impl Run {
         Effect::Finish(End::Verified)
     }
 
-    /// Reason why a check that passes shows nothing: it doesn't pass with its tests as they were when the work began.
+    /// The reason why a passing check proves nothing: it doesn't pass with its tests in the state at the start of the work.
     fn bent_check(&self) -> Option<String> {
         let goal = self.goal.as_ref()?;
         let (command, again) =

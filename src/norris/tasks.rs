@@ -1,21 +1,21 @@
 //! The tasks of a plan that a model wrote as text.
 
-/// Tasks of a plan at most.
+/// Limit on the tasks of a plan.
 pub const TASKS_MAX: usize = 40;
-/// Characters of a task at most.
+/// Limit on the characters of a task.
 const TASK_CHARS_MAX: usize = 500;
 /// The beginning of a task's line.
 const MARK: &str = "TASK:";
 /// The beginning of the line of a check.
 const CHECK_MARK: &str = "CHECK:";
 
-/// Reads the lines `TASK: …` of a plan that stand outside blocks of code; at most 40 of at most 500 characters.
+/// Reads the lines `TASK: …` of a plan outside of code blocks; at most 40 of at most 500 characters.
 #[must_use]
 pub fn tasks(text: &str) -> Vec<String> {
     marked(text, MARK, TASKS_MAX)
 }
 
-/// The number of tasks that a plan has, those beyond the limit too.
+/// The number of tasks in a plan, including those beyond the limit.
 #[must_use]
 pub fn task_count(text: &str) -> usize {
     marked(text, MARK, usize::MAX).len()

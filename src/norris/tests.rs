@@ -1,4 +1,4 @@
-//! Tables and properties of the state machine: what it does next, and what can't happen whatever the models say.
+//! Tables and properties of the state machine: its next steps, and the things that can't happen whatever the models answer.
 
 use super::*;
 
@@ -15,7 +15,7 @@ fn checked(check: usize, status: i32, tail: &str) -> Event {
     Event::Checked { check, status: Some(status), tail: tail.into(), took_ms: 1, again: None }
 }
 
-/// A check that passes, and ends so with its tests as they were when the run began.
+/// A check that passes, also with its tests in the state at the start of the run.
 fn checked_again(check: usize, status: Option<i32>) -> Event {
     let again = Some(Again { files: vec!["t".into()], status });
     Event::Checked { check, status: Some(0), tail: String::new(), took_ms: 1, again }
@@ -133,7 +133,7 @@ fn the_time_of_a_halt_and_between_processes_is_not_work() {
     run.apply(900_500, &Event::Entered { pid: 1 });
     run.apply(901_000, &Event::RunsHalted { digest: "d".into() });
     assert_eq!(run.active_ms_at(901_000), 2_500);
-    // Nor is the sleep of the machine.
+    // The sleep of the machine doesn't count either.
     run.apply(9_901_000, &Event::Clocked { active_ms: 3_500 });
     assert_eq!(run.active_ms_at(9_902_000), 4_500);
 }
@@ -149,7 +149,7 @@ fn a_yes_counts_for_its_call_alone_and_once() {
     assert_eq!(next(&run), Effect::Rest(Rest::Halted));
     apply(&mut run, &[Event::Approved { digest: "one".into() }]);
     assert!(matches!(next(&run), Effect::RunHalted(halt) if halt.digest == "one"));
-    // A process that ends in the middle of the call leaves it unknown; it isn't made again by itself.
+    // If a process ends in the middle of the call, its outcome is unknown; it isn't repeated automatically.
     apply(&mut run, &[Event::RunsHalted { digest: "one".into() }, Event::Entered { pid: 2 }]);
     assert_eq!(next(&run), Effect::Work { task: 0, is_escalated: false });
     assert!(anchor(&run, 0).contains("it may have happened or not"));
@@ -240,7 +240,7 @@ fn a_cut_off_attempt_lists_its_calls_and_keeps_the_notes() {
     }
     apply(&mut run, &worked(""));
     assert!(!anchor(&run, 0).contains("use tabs"), "a note is sent once");
-    // What would be lost is refused.
+    // A note that would be lost is refused.
     assert_eq!(run.note_problem("more"), None);
     (0..NOTES_MAX).for_each(|_| run.apply(0, &Event::Said { text: "more".into() }));
     assert!(run.note_problem("more").is_some() && run.note_problem(" ").is_some());
@@ -274,7 +274,7 @@ fn a_check_that_passes_only_with_changed_tests_shows_nothing() {
         let Effect::Finish(end) = next(&run) else { panic!("{:?}", next(&run)) };
         assert!(is_verified || end.why().contains("`check 0`") && end.status() == 6, "{end:?}");
     }
-    // Another check that fails leads to another attempt.
+    // The failure of another check leads to another attempt.
     let mut run = begun(goal(2));
     apply(&mut run, &[checked(0, 1, ""), checked(1, 1, ""), Event::Planned { text: "TASK: a".into() }]);
     apply(&mut run, &worked(""));
@@ -289,7 +289,7 @@ fn a_plan_that_its_person_must_see_waits_and_its_checks_count_only_then() {
     apply(&mut run, &[Event::Planned { text: "TASK: a\nCHECK: `make test`".into() }]);
     assert_eq!((next(&run), run.word()), (Effect::Rest(Rest::Planned), "planned"));
     assert!(run.goal.as_ref().is_some_and(|goal| goal.checks.is_empty()), "a proposal is no check");
-    // Changed before the work begins, it is the first plan still.
+    // A plan that is changed before the work begins still counts as the first one.
     apply(&mut run, &[Event::Planned { text: "TASK: c\nCHECK: `make test`".into() }]);
     assert_eq!(run.tasks.iter().map(|task| task.text.as_str()).collect::<Vec<_>>(), ["c"]);
     let checks = run.proposed.clone();
@@ -300,7 +300,7 @@ fn a_plan_that_its_person_must_see_waits_and_its_checks_count_only_then() {
     assert_eq!(next(&run), Effect::Check(0));
     apply(&mut run, &[checked(0, 1, "")]);
     assert_eq!(next(&run), Effect::Work { task: 0, is_escalated: false });
-    // A check of the person's own is never replaced, and a later plan waits for nobody.
+    // A check of the person's own is never replaced, and a later plan waits for no one.
     apply(
         &mut run,
         &[Event::Go { checks: vec!["true".into()] }, Event::Planned { text: "TASK: b\nCHECK: true".into() }],
@@ -319,7 +319,7 @@ impl Random {
     }
 }
 
-/// A run that is played, with counters of its own beside those of the run.
+/// A simulated run, with counters beside the run's own.
 struct Played {
     random: Random,
     run: Run,
@@ -329,7 +329,7 @@ struct Played {
     calls: u64,
     work_ms: u64,
     halts: u64,
-    /// Calls that really ran; one that halted hasn't.
+    /// Calls that really ran; a halted one hasn't.
     ran: u64,
 }
 
@@ -350,7 +350,7 @@ impl Played {
         let (run, used) = (Run::default(), Used::default());
         let mut played =
             Self { random, run, events: Vec::new(), used, asked: 0, calls: 0, work_ms: 0, halts: 0, ran: 0 };
-        // The limits are those of the goal, which `goal` has set otherwise.
+        // The event has the limits of this goal; `goal` sets others.
         played.add(began);
         played
     }
@@ -371,7 +371,7 @@ impl Played {
         self.work_ms += if counts { ms } else { 0 };
     }
 
-    /// Asks, within every limit, and lets come of it what may.
+    /// Asks within every limit, with a random result.
     fn ask(&mut self, is_plan: bool, seed: u64) {
         let limits = self.limits();
         self.asked += 1;
@@ -392,7 +392,7 @@ impl Played {
             Event::Working { task: 0, model, conversation }
         });
         for _ in 0..self.random.below(3) {
-            // The gate holds the calls of a question; the run holds the next question.
+            // The gate limits the calls of one question; the run limits the next question.
             if self.run.calls_left() != Some(0) {
                 self.call();
                 self.ran += 1;
@@ -420,7 +420,7 @@ impl Played {
             _ if is_plan => Event::Planned { text: "TASK: a\nTASK: b".into() },
             _ => Event::Worked { text: "done".into(), tree: self.random.below(3).to_string() },
         };
-        // A time in which another process is to take over, is nobody's.
+        // The time until another process takes over isn't work.
         self.add(event);
     }
 
@@ -429,7 +429,7 @@ impl Played {
         self.add(Event::Calling { intent: "c".into() });
     }
 
-    /// Its person changes the calls, also below what was used.
+    /// Changes the limit on calls as the person, possibly to less than the number used.
     fn change_calls(&mut self) {
         let limits = Limits { calls: Some(self.random.below(60)), ..self.limits() };
         self.add(Event::Raised { limits });
@@ -440,7 +440,7 @@ impl Played {
         let approved = is(Event::Approved { digest: halt.digest.clone() });
         let ran = is(Event::RunsHalted { digest: halt.digest.clone() });
         assert!(approved && !ran, "seed {seed}: a halted call ran without a yes, or twice");
-        // Its request was counted: it takes nothing of what is left, and runs only within the budget.
+        // Its request was counted already: it uses nothing of the rest, and runs only within the budget.
         assert!(Some(self.calls) <= self.limits().calls, "seed {seed}: an approved call beyond the budget");
         self.add(Event::RunsHalted { digest: halt.digest });
         assert_ne!(self.run.calls_left(), Some(0), "seed {seed}: the gate would refuse an approved call");
@@ -453,7 +453,7 @@ impl Played {
         } else {
             Event::RanHalted { result: "ok".into(), steps: Vec::new() }
         });
-        // What happens between the last event and the kill isn't known to be work.
+        // The time between the last event and the kill doesn't count as work.
         self.work_ms = self.run.active_ms;
     }
 }
@@ -468,7 +468,7 @@ fn play(seed: u64) -> (Run, Vec<(i64, Event)>) {
         }
         match played.run.next(&played.used) {
             Effect::Over(End::Budget(why)) if why.starts_with("calls") && played.run.halt.is_some() => {
-                // A yes that the budget of calls stopped isn't used up: it holds when there are more.
+                // An approval that the limit on calls stopped isn't used up: it applies when the limit is raised.
                 let limits = Limits { calls: Some(1_000), minutes: None, ..played.limits() };
                 played.add(Event::Raised { limits });
                 assert!(matches!(played.run.next(&played.used), Effect::RunHalted(_)), "seed {seed}: a lost yes");
@@ -526,7 +526,7 @@ fn ten_thousand_runs_keep_their_budgets_and_claim_nothing() {
             assert!(count > 0 && passed >= count, "seed {seed}: verified without its checks");
             assert!(newest.as_ref().is_some_and(is_first), "seed {seed}: verified with a changed check");
         }
-        // The same events give the same run, also by way of the store.
+        // The same events produce the same run, also through the store.
         let stored: Vec<(i64, String)> =
             events.iter().map(|(time, it)| (*time, serde_json::to_string(it).expect("JSON"))).collect();
         let read: Vec<(i64, Event)> =
