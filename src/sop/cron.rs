@@ -1,5 +1,5 @@
-//! Times of a schedule, in five fields: minute, hour, day of the month, month, day of the week. A local time that the clocks
-//! skip counts at the end of the gap, and one that they pass twice counts once.
+//! Times of a schedule, in five fields: minute, hour, day of the month, month, day of the week. A local time that is skipped when
+//! the clocks change counts at the end of the gap, and one that occurs twice counts once.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::{AmbiguousOffset, TimeZone};
 use jiff::{Timestamp, ToSpan};
 
-/// Days that are searched for a next time: 29 February is at most eight years away.
+/// Number of days that are searched for the next time: 29 February is at most eight years away.
 const DAYS_MAX: i32 = 9 * 366;
 /// Short forms.
 const NAMED: [(&str, &str); 6] = [
@@ -30,15 +30,15 @@ pub struct Spec {
     days: u64,
     months: u64,
     weekdays: u64,
-    /// The day is one of the month's or one of the week's, if both are named.
+    /// `true` if both kinds of days are named: then either is enough.
     is_either: bool,
 }
 
 impl Spec {
-    /// Reads one.
+    /// Reads a schedule.
     ///
     /// # Errors
-    /// Says which field is wrong.
+    /// The wrong field, or the wrong number of fields.
     pub fn parse(text: &str) -> Result<Self, String> {
         let text = text.trim();
         let long = NAMED.iter().find(|(name, _)| *name == text).map_or(text, |(_, long)| long);
@@ -71,7 +71,7 @@ impl Spec {
         for number in 0..DAYS_MAX {
             if self.has_day(day) {
                 for time in self.times() {
-                    // The clocks may go back by an hour and more: earlier local times can be later moments.
+                    // The clocks may go back by an hour or more: earlier local times can be later moments.
                     if number == 0 && DateTime::from_parts(day, time) < local.checked_sub(3.hours()).unwrap_or(local) {
                         continue;
                     }
@@ -216,10 +216,10 @@ mod tests {
         ] {
             assert_eq!(times(spec, place, after, 2), wanted, "{spec} {place}");
         }
-        // Several times in the gap are one.
+        // Several times in the gap count as one.
         let quarter = times("*/15 2 * * *", "Europe/Berlin", "2026-03-29T00:00:00Z", 2);
         assert_eq!(quarter, ["2026-03-29T01:00:00Z", "2026-03-30T00:00:00Z"]);
-        // In the second hour of the doubled one nothing is due again.
+        // In the second pass of the repeated hour nothing is due again.
         assert_eq!(times("30 2 * * *", "Europe/Berlin", "2026-10-25T01:10:00Z", 1), ["2026-10-26T01:30:00Z"]);
     }
 

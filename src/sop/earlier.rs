@@ -5,11 +5,11 @@ use super::run::StepState;
 use super::{Act, Definition, Run, Step};
 
 impl Run {
-    /// Returns the results of the steps before `from`, for a new run of `definition`. Approvals are left to the new run: a yes
-    /// counts in the run that it was given in.
+    /// Returns the results of the steps before `from`, for a new run of `definition`. Approvals aren't included: an approval
+    /// counts only in its own run.
     ///
     /// # Errors
-    /// There is no such step, or one before it isn't over in this run or was a different one.
+    /// There is no such step, or an earlier step hasn't ended in this run or was a different one.
     pub fn results_before(&self, from: &str, definition: &Definition) -> Result<Vec<EarlierResult>, String> {
         let Some(end) = definition.position(from) else {
             return Err(format!("{} has no step {from}", definition.name));

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// The most that a run may use.
+/// The limits of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Budget {
     /// Dollars.
@@ -17,7 +17,7 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// The lesser of each.
+    /// Returns the smaller value of each limit.
     #[must_use]
     pub fn within(self, most: &Self) -> Self {
         Self {
@@ -50,7 +50,7 @@ pub struct Trigger {
 }
 
 impl Trigger {
-    /// A trigger of a kind, with nothing else.
+    /// Returns a trigger of a kind, with no other data.
     #[must_use]
     pub fn by(kind: &str) -> Self {
         Self { kind: kind.to_owned(), ..Self::default() }
@@ -65,9 +65,9 @@ pub struct Decision {
     pub digest: String,
     /// The time, Unix milliseconds.
     pub now: i64,
-    /// Dollars spent by then.
+    /// Dollars spent so far.
     pub usd: f64,
-    /// Tokens used by then.
+    /// Tokens used so far.
     pub tokens: u64,
 }
 
@@ -77,19 +77,19 @@ pub struct Decision {
 pub struct Covered {
     /// The step.
     pub step: String,
-    /// The fingerprint of exactly this call; empty for a question that no call is bound to.
+    /// The fingerprint of exactly this call; empty for a question that is bound to no call.
     pub digest: String,
-    /// The call in a line.
+    /// The call in one line.
     pub intent: String,
     /// Its risk.
     pub risk: String,
-    /// Reason why it is asked about.
+    /// The reasons why a person is asked.
     pub reasons: Vec<String>,
     /// The proposed change.
     pub preview: String,
 }
 
-/// A file that a call edits, with the digests of its content; none if there is no file then.
+/// A file that a call edits, with the digests of its content before and after; none if the file doesn't exist.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EditedFile {
     /// Its path, as the call has it.
@@ -101,7 +101,7 @@ pub struct EditedFile {
 }
 
 impl EditedFile {
-    /// Returns the fate of an edit, from the digests that its files have now.
+    /// Returns the outcome of an edit, from the current digests of its files.
     #[must_use]
     pub fn fate(files: &[Self], now: impl Fn(&Self) -> Option<String>) -> Fate {
         let found: Vec<Option<String>> = files.iter().map(now).collect();
@@ -118,7 +118,7 @@ impl EditedFile {
     }
 }
 
-/// The fate of a call whose process was killed.
+/// The outcome of a call whose process was killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fate {
@@ -128,7 +128,7 @@ pub enum Fate {
     Succeeded,
     /// Failed or was denied.
     Failed,
-    /// Began, and nothing tells how it ended.
+    /// Began, with an unknown outcome.
     Unknown,
 }
 
@@ -144,15 +144,15 @@ pub enum Choice {
     Skip,
 }
 
-/// The end of a step whose result is taken over.
+/// The outcome of a step whose result a new run reuses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EarlierEnd {
-    /// Did what it should.
+    /// Succeeded.
     Done,
     /// Failed, which the procedure allows.
     Failed,
-    /// Was left out.
+    /// Skipped.
     Skipped,
 }
 
@@ -171,7 +171,7 @@ pub struct EarlierResult {
     /// The facts of the result.
     #[serde(default)]
     pub metadata: Map<String, Value>,
-    /// Reason why it failed.
+    /// The reason why it failed.
     #[serde(default)]
     pub error: String,
 }
@@ -180,9 +180,9 @@ pub struct EarlierResult {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
-    /// Began.
+    /// The run began.
     Began {
-        /// The text of the file, which the run keeps.
+        /// The text of the file, of which the run stores a copy.
         text: String,
         /// The trusted digest of the procedure's directory.
         sha256: String,
@@ -195,18 +195,18 @@ pub enum Event {
         /// Results of an earlier run.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         taken: Vec<EarlierResult>,
-        /// The most that the config allows a run.
+        /// The limits that the config sets for a run.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         most: Option<Budget>,
     },
-    /// A process takes it up.
+    /// A process takes over the run.
     Entered {
         /// The process.
         pid: u32,
         /// The conversation of its calls.
         conversation: Option<i64>,
     },
-    /// A step is about to be done.
+    /// A step is about to begin.
     Begun {
         /// The step.
         step: String,
@@ -222,7 +222,7 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         files: Vec<EditedFile>,
     },
-    /// The step has begun a run of its own.
+    /// The step has begun a separate run.
     RunBegun {
         /// The step.
         step: String,
@@ -242,9 +242,9 @@ pub enum Event {
     Ended {
         /// The step.
         step: String,
-        /// True if it did what it should.
+        /// `true` if it succeeded.
         success: bool,
-        /// Not allowed to run.
+        /// `true` if it wasn't allowed to run.
         #[serde(default)]
         is_denied: bool,
         /// Its output.
@@ -254,13 +254,13 @@ pub enum Event {
         /// Reason why it failed.
         error: String,
     },
-    /// A step that needs no act of another is over.
+    /// A step that needs no external action is over.
     Concluded {
         /// The step.
         step: String,
         /// Its decision.
         decision: Decision,
-        /// True if it did what it should.
+        /// `true` if it succeeded.
         success: bool,
         /// Reason why it failed.
         error: String,
@@ -272,7 +272,7 @@ pub enum Event {
         /// Its decision.
         decision: Decision,
     },
-    /// A person is asked whether the run goes on.
+    /// A person is asked whether the run may continue.
     Asked {
         /// The step.
         step: String,
@@ -280,7 +280,7 @@ pub enum Event {
         decision: Decision,
         /// The question.
         prompt: String,
-        /// The calls that a yes covers.
+        /// The calls that an approval covers.
         covers: Vec<Covered>,
     },
     /// A call needs a person.
@@ -288,49 +288,49 @@ pub enum Event {
         /// The call.
         call: Covered,
     },
-    /// A person said yes to exactly these calls.
+    /// A person approved exactly these calls.
     Approved {
         /// The step that asked.
         step: String,
         /// The fingerprints.
         digests: Vec<String>,
     },
-    /// A person said no.
+    /// A person refused.
     Rejected {
         /// The step that asked.
         step: String,
         /// Their words.
         why: String,
     },
-    /// The receipts were asked about a step that was cut off.
+    /// The receipts were searched for the outcome of an interrupted step.
     Examined {
         /// The step.
         step: String,
-        /// Their answer.
+        /// The outcome.
         fate: Fate,
     },
-    /// A person decided about a step that may have run.
+    /// A person decided on a step that may have run.
     Decided {
         /// The step.
         step: String,
         /// Their choice.
         choice: Choice,
     },
-    /// Waits until somebody resumes it.
+    /// The run waits until it is resumed.
     Paused {
         /// The reason.
         why: String,
-        /// The emergency stop is the reason.
+        /// `true` if the emergency stop is the reason.
         #[serde(default)]
         is_estop: bool,
     },
-    /// Goes on.
+    /// The run continues.
     Resumed,
-    /// A person wants it to end.
+    /// A person asks the run to end.
     CancelAsked,
     /// The times of the events don't show how long the run worked: the machine slept, or its clock was set.
     Clocked {
-        /// Milliseconds of work by now.
+        /// Milliseconds of work so far.
         active_ms: u64,
     },
     /// A person changed the budget.
@@ -342,7 +342,7 @@ pub enum Event {
         /// Minutes.
         minutes: f64,
     },
-    /// Ended.
+    /// The run ended.
     Finished {
         /// Its decision.
         decision: Decision,
@@ -374,7 +374,7 @@ impl Event {
         }
     }
 
-    /// The decision of the engine that it carries out.
+    /// The engine's decision that it carries out.
     #[must_use]
     pub fn decision(&self) -> Option<&Decision> {
         match self {

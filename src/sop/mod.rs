@@ -1,6 +1,6 @@
 //! A procedure: steps in a file `SOP.toml`, done one after the other. Pure: the file becomes a definition and a list of its
-//! problems, a run is the fold of its events, and the next step follows from the fold alone. It must not know models, disk,
-//! clock or tools, nor who trusts a file.
+//! problems, a run is the fold of its events, and the next step follows from the fold alone. It must not know models, disk, clock
+//! or tools, nor who trusts a file.
 
 pub mod cron;
 mod earlier;
@@ -28,31 +28,31 @@ pub use source::{Source, Test, argument_names};
 
 /// The name of the file.
 pub const FILE_NAME: &str = "SOP.toml";
-/// Bytes of a file.
+/// Limit on a file, in bytes.
 pub const FILE_BYTES_MAX: usize = 256 * 1024;
-/// Steps of a procedure.
+/// Limit on the steps of a procedure.
 pub const STEPS_MAX: usize = 100;
-/// Inputs of a procedure.
+/// Limit on the inputs of a procedure.
 pub const INPUTS_MAX: usize = 50;
-/// Triggers of a procedure.
+/// Limit on the triggers of a procedure.
 pub const TRIGGERS_MAX: usize = 32;
-/// Bytes of the output of a step that the journal holds.
+/// Limit on the output of a step in the journal, in bytes.
 pub const OUTPUT_BYTES_MAX: usize = 1024 * 1024;
-/// Procedures that may begin one another.
+/// Limit on the depth to which procedures may begin one another.
 pub const DEPTH_MAX: usize = 4;
-/// Bytes of an input's value, or of a webhook's body.
+/// Limit on an input's value, or a webhook's body, in bytes.
 pub const INPUT_BYTES_MAX: usize = 256 * 1024;
-/// Bytes of an earlier step's output that a model sees.
+/// Limit on an earlier step's output that a model sees, in bytes.
 pub const SEEN_BYTES_MAX: usize = 8 * 1024;
-/// Bytes of a name or an id.
+/// Limit on a name or an id, in bytes.
 pub const NAME_BYTES_MAX: usize = 40;
-/// The fact of a step that a budget cut short.
+/// The metadata key of a step that was stopped by a budget.
 pub const OVER_BUDGET: &str = "over_budget";
-/// Milliseconds of a step that names no time of its own.
+/// Default time limit of a step, in milliseconds.
 pub const STEP_MS: u64 = 600_000;
-/// Milliseconds that any step or wait may take: a day.
+/// Maximum time limit of any step or wait, in milliseconds: a day.
 pub const STEP_MS_MAX: u64 = 86_400_000;
-/// Minutes from the beginning of a run after which it does nothing more: a day.
+/// Minutes from the beginning of a run after which it stops: a day.
 pub const RUN_MINUTES_MAX: u64 = 1_440;
 
 /// A problem of a file, with its place.
@@ -69,40 +69,40 @@ pub struct Problem {
 /// A procedure as its file describes it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Definition {
-    /// Its name, which is the name of its directory too.
+    /// Its name, which is also the name of its directory.
     pub name: String,
     /// Its purpose, in its author's words.
     pub description: String,
-    /// Its reach without a person.
+    /// Its freedom to act without a person.
     pub mode: Mode,
-    /// The most autonomy of its calls; none leaves that to the config.
+    /// The maximum autonomy of its calls; `None` leaves that to the config.
     pub caution: Option<Caution>,
     /// The directory that it works in, if it isn't the one that it was found for. A project's procedure has none.
     pub workspace: String,
-    /// A time that comes while a run is at work begins another one.
+    /// `true` if a scheduled time begins another run even while one is active.
     pub overlaps: bool,
-    /// Minutes from a run's beginning after which it does nothing more.
+    /// Minutes from a run's beginning after which the run stops.
     pub timeout_minutes: Option<u64>,
-    /// The program of the config hears of its runs.
+    /// `true` if the config's notification program is run for it.
     pub notifies: bool,
-    /// The model of its questions; empty for the one that answers.
+    /// The model for its questions; if empty, the model that answers.
     pub model: String,
-    /// The most that a run may use.
+    /// The limits of a run.
     pub budget: Budget,
-    /// Values that a run is begun with.
+    /// Inputs of a run.
     pub inputs: BTreeMap<String, Input>,
-    /// The triggers of a run, beside a person.
+    /// The triggers of a run, besides a person.
     pub triggers: Vec<Trigger>,
     /// The steps, in order.
     pub steps: Vec<Step>,
 }
 
-/// Reach of a procedure without a person.
+/// A procedure's freedom to act without a person.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
-    /// Calls whose arguments are all in the trusted file need no question.
+    /// Calls whose arguments are all in the trusted file need no approval.
     Auto,
-    /// A call that the rules ask about waits for a person.
+    /// A call for which the rules require a question waits for a person.
     #[default]
     Supervised,
     /// Each step waits for a person.
@@ -121,19 +121,19 @@ impl Mode {
     }
 }
 
-/// The most autonomy of a procedure's calls.
+/// The maximum autonomy of a procedure's calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Caution {
     /// Changes are denied.
     Readonly,
-    /// Changes are asked about.
+    /// Changes require a question.
     Supervised,
 }
 
-/// A value that a run is begun with.
+/// An input of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Input {
-    /// Its default value; without a default it must be named.
+    /// Its default value; an input without a default is required.
     pub default: Option<String>,
     /// Its meaning.
     pub description: String,
@@ -150,14 +150,14 @@ pub enum Trigger {
         at: cron::Spec,
         /// The time zone; empty for the machine's.
         zone: String,
-        /// A time that was missed is made up for, once.
+        /// `true` if a missed time is caught up once.
         catches_up: bool,
     },
     /// A file that was made or changed.
     File {
         /// Patterns of paths below the workspace.
         paths: Vec<String>,
-        /// Milliseconds for which it must have been left alone.
+        /// Milliseconds for which it must not have changed.
         settle_ms: u64,
     },
     /// A signed request to the gateway.
@@ -170,7 +170,7 @@ pub enum Trigger {
 /// The reaction to a failed step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnFailure {
-    /// The run ends.
+    /// Ends the run.
     #[default]
     Abort,
     /// Continues with the next step.
@@ -188,17 +188,17 @@ pub struct Step {
     pub act: Act,
     /// The reaction to its failure.
     pub on_failure: OnFailure,
-    /// More attempts after a failure, and the milliseconds before each.
+    /// The number of retries after a failure, and the milliseconds before each.
     pub retry: (u32, u64),
-    /// Skipped unless this holds.
+    /// The step is skipped unless this test holds.
     pub when: Option<Test>,
-    /// The most milliseconds that it may take.
+    /// Its time limit, in milliseconds.
     pub timeout_ms: u64,
-    /// May run again if it isn't known whether it ran.
+    /// `true` if it may run again when it isn't known whether it ran.
     pub is_repeatable: bool,
-    /// Its output must be JSON that this describes.
+    /// Its output must be JSON that matches this schema.
     pub schema: Option<Schema>,
-    /// The bytes of its output that are kept; a longer one is cut, and without this it is a failure.
+    /// Number of bytes of its output that are stored: a longer output is cut; without this value it is a failure.
     pub keep_bytes: Option<usize>,
 }
 
@@ -214,63 +214,63 @@ pub enum Act {
     },
     /// A command line.
     Shell {
-        /// Only looks whether something holds, which its status tells.
+        /// `true` if it only tests whether something holds, with its exit status as the result.
         is_check: bool,
-        /// The line, exactly as it runs.
+        /// The command line, exactly as it runs.
         command: String,
         /// The directory, from the workspace.
         cwd: String,
-        /// Values that it gets in environment variables.
+        /// Values that are passed in environment variables.
         env: BTreeMap<String, Source>,
         /// Patterns of paths that it may change without a question.
         writes: Vec<String>,
     },
-    /// A question to a model, which may look and change nothing.
+    /// A question to a model, which may only read.
     Model {
         /// The question.
         prompt: String,
         /// The model; empty for the procedure's.
         model: String,
-        /// The only tools that it may use; all that only look if none are named.
+        /// The only tools that it may use; if none are named, all tools that only read.
         tools: Vec<String>,
     },
-    /// A person's yes.
+    /// A person's approval.
     Approval {
         /// The question.
         prompt: String,
-        /// Ids of later steps whose calls the yes covers.
+        /// Ids of later steps whose calls the approval covers.
         covers: Vec<String>,
     },
     /// A run towards a goal.
     Goal {
         /// The goal.
         goal: String,
-        /// Commands whose success ends it as done; those of the config if there are none.
+        /// Commands whose success means that the goal is reached; if none are named, those of the config.
         checks: Vec<String>,
-        /// Patterns of paths that it may change; those of the config if it names none.
+        /// Patterns of paths that it may change; if none are named, those of the config.
         writes: Vec<String>,
         /// Command lines that it may run.
         commands: Vec<String>,
-        /// The most that it may use.
+        /// Its limits.
         budget: Budget,
     },
-    /// Another procedure, as it is trusted when the step begins.
+    /// Another procedure, in the version that is trusted when the step begins.
     Procedure {
         /// Its name.
         name: String,
         /// Its inputs; `X_from` stands for the input `X` from a source.
         inputs: Value,
     },
-    /// Time that passes.
+    /// A wait.
     Wait {
         /// Milliseconds.
         ms: u64,
     },
-    /// A test that decides whether the run goes on.
+    /// A test that decides whether the run continues.
     Condition {
         /// The test.
         test: Test,
-        /// A test that doesn't hold is a failure; else the run is done.
+        /// `true` if a test that doesn't hold is a failure; otherwise the run is then done.
         fails: bool,
     },
 }
@@ -292,7 +292,7 @@ impl Act {
         }
     }
 
-    /// Returns whether it is a call of a tool, which may change something.
+    /// Returns whether it is a tool call, which may change something.
     #[must_use]
     pub fn is_call(&self) -> bool {
         matches!(self, Self::Tool { .. } | Self::Shell { .. })
@@ -304,7 +304,7 @@ impl Act {
         self.is_call() || self.is_run() || matches!(self, Self::Model { .. })
     }
 
-    /// Returns whether it is a run of its own.
+    /// Returns whether it is a separate run.
     #[must_use]
     pub fn is_run(&self) -> bool {
         matches!(self, Self::Goal { .. } | Self::Procedure { .. })
@@ -328,10 +328,10 @@ impl Definition {
         self.steps.iter().position(|step| step.id == id)
     }
 
-    /// The inputs of a run: those that are named, else the defaults.
+    /// The inputs of a run: the named values, and defaults for the others.
     ///
     /// # Errors
-    /// One is missing, unknown or too long, or holds a null character.
+    /// An input is missing, unknown or too long, or contains a null character.
     pub fn inputs(&self, named: &BTreeMap<String, String>) -> Result<BTreeMap<String, String>, String> {
         if let Some(unknown) = named.keys().find(|name| !self.inputs.contains_key(*name)) {
             return Err(format!("{} has no input {unknown}", self.name));

@@ -6,14 +6,14 @@ use super::run::StepState;
 use super::{Act, Budget, Decision, Mode, OnFailure, Run, Step, source};
 use crate::base::hash::sha256_hex;
 
-/// The run's use of its limits, and the present time.
+/// The used part of a run's limits, and the current time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Spent {
     /// Dollars.
     pub usd: f64,
     /// Tokens, read and written.
     pub tokens: u64,
-    /// The present time, Unix milliseconds.
+    /// The current time, Unix milliseconds.
     pub now: i64,
 }
 
@@ -22,11 +22,11 @@ pub struct Spent {
 pub enum End {
     /// All steps are done.
     Done,
-    /// All steps are done, and some failed that were allowed to.
+    /// All steps are done; some failed, which the procedure allows.
     Partly(String),
     /// A step failed.
     Failed(String),
-    /// A step wasn't allowed, or a person said no.
+    /// A step wasn't allowed, or a person refused.
     Refused(String),
     /// The budget is used up.
     Budget(String),
@@ -35,7 +35,7 @@ pub enum End {
 }
 
 impl End {
-    /// The word for it.
+    /// The word for the end.
     #[must_use]
     pub fn word(&self) -> &'static str {
         match self {
@@ -57,7 +57,7 @@ impl End {
         }
     }
 
-    /// Reads what [`Self::word`] and [`Self::why`] gave.
+    /// Reads the results of [`Self::word`] and [`Self::why`].
     #[must_use]
     pub fn of(word: &str, why: &str) -> Self {
         let why = why.to_owned();
@@ -85,48 +85,48 @@ impl End {
     }
 }
 
-/// Reason why a run does nothing for now.
+/// The reason why a run does nothing for now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Rest {
-    /// Waits for a person's yes.
+    /// A person's approval is missing.
     Asked,
-    /// A step may have run, and a person has to say whether it did.
+    /// A step may have run, and a person has to decide whether it did.
     Unknown(usize),
-    /// Somebody or something paused it.
+    /// A person or a program paused it.
     Paused(String),
 }
 
 /// The next step.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
-    /// Do a step: a call with these arguments, or a question.
+    /// Does a step: a call with these arguments, or a question.
     Begin {
         /// Its number.
         step: usize,
         /// The arguments of its call, with all values.
         args: Value,
     },
-    /// A step is over without an act.
+    /// Ends a step that needs no external action.
     Conclude {
         /// Its number.
         step: usize,
-        /// Reason why it failed; none if it succeeded.
+        /// The reason why it failed; none if it succeeded.
         error: Option<String>,
     },
-    /// Leave a step out.
+    /// Skips a step.
     Skip(usize),
-    /// Ask a person before a step.
+    /// Asks a person before a step.
     Ask {
         /// Its number.
         step: usize,
         /// The question.
         prompt: String,
-        /// Numbers of the steps that a yes covers, each with the arguments of its call.
+        /// Numbers of the steps that an approval covers, each with the arguments of its call.
         covers: Vec<(usize, Value)>,
     },
-    /// Look in the receipts what became of a step that was cut off.
+    /// Searches the receipts for the outcome of an interrupted step.
     Examine(usize),
-    /// Wait until a time, but no longer than this: the clock may be set back meanwhile.
+    /// Waits until a time, but at most for a duration: the clock may be set back meanwhile.
     Sleep {
         /// Unix milliseconds.
         until: i64,
@@ -142,7 +142,7 @@ pub enum Effect {
 }
 
 impl Effect {
-    /// The decision for the journal: its digest, and what it was made from.
+    /// The decision for the journal: the effect's digest and the inputs of the decision.
     #[must_use]
     pub fn decision(&self, run: &Run, spent: &Spent) -> Decision {
         Decision { digest: self.digest(run), now: spent.now, usd: spent.usd, tokens: spent.tokens }
@@ -171,7 +171,7 @@ impl Effect {
 }
 
 impl Run {
-    /// Returns the next step. The same state has the same next step.
+    /// Returns the next step. The same state always has the same next step.
     #[must_use]
     pub fn next(&self, spent: &Spent) -> Effect {
         if let Some(end) = &self.end {
@@ -207,7 +207,7 @@ impl Run {
                 }
             }
             StepState::Begun | StepState::Ready => {}
-            // These are over.
+            // These steps are over.
             StepState::Done | StepState::Skipped => {}
         }
         if let Some(why) = self.over_budget(spent, matches!(step.act, Act::Model { .. } | Act::Goal { .. })) {
@@ -275,12 +275,12 @@ impl Run {
         }
     }
 
-    /// The steps whose arguments are known by now, with these.
+    /// The steps among these whose arguments are known so far.
     fn covered(&self, numbers: &[usize]) -> Vec<(usize, Value)> {
         numbers.iter().filter_map(|at| Some((*at, self.known_arguments(*at)?))).collect()
     }
 
-    /// The arguments of a step's call; `None` if it is no call, or if a value of them isn't known yet.
+    /// The arguments of a step's call; `None` if it isn't a call, or if one of their values isn't known yet.
     #[must_use]
     pub fn known_arguments(&self, at: usize) -> Option<Value> {
         let step = self.definition()?.steps.get(at)?;
@@ -291,7 +291,7 @@ impl Run {
         }
     }
 
-    /// The arguments of a command: its values are in variables of its environment, never in its text.
+    /// The arguments of a command: its values are in environment variables, never in its text.
     fn shell_args(&self, step: &Step) -> Result<Value, String> {
         let Act::Shell { command, cwd, env, .. } = &step.act else { return Err("it is no command".into()) };
         let mut variables = serde_json::Map::new();

@@ -28,23 +28,23 @@ const KINDS: [(&str, u8); 10] = [
     ("sop", 7),
     ("check", 8),
 ];
-/// Most attempts after a failure.
+/// Limit on the attempts after a failure.
 const RETRIES_MAX: u64 = 20;
-/// Variables that decide what a program does, and so are none of a procedure's.
+/// Variables that influence what a program does, and so can't be set by a procedure.
 const OWN_VARIABLES: [&str; 9] =
     ["PATH", "HOME", "IFS", "ENV", "SHELL", "SHELLOPTS", "BASHOPTS", "PROMPT_COMMAND", "CDPATH"];
 /// The beginnings of such names.
 const OWN_PREFIXES: [&str; 8] = ["LD_", "BASH", "PYTHON", "PERL", "RUBY", "NODE_", "GIT_", "REEDCLAW"];
 
-/// Reads the text of a file. Without problems there is a definition.
+/// Reads the text of a file. Returns a definition if there are no problems.
 #[must_use]
 pub fn read(text: &str) -> (Option<Definition>, Vec<Problem>) {
     let (definition, problems) = read_partly(text);
     (definition.filter(|_| problems.is_empty()), problems)
 }
 
-/// Reads the text of a file. The definition holds as much as could be read, so that all of it can be looked at in one pass; one
-/// with problems is none that runs.
+/// Reads the text of a file. The definition contains as much as could be read, so that one pass can check all of it; a definition
+/// with problems never runs.
 #[must_use]
 pub fn read_partly(text: &str) -> (Option<Definition>, Vec<Problem>) {
     let mut reader = Reader { text, problems: Vec::new(), covers: Vec::new(), cover_all: Vec::new() };
@@ -65,13 +65,13 @@ pub fn read_partly(text: &str) -> (Option<Definition>, Vec<Problem>) {
 struct Reader<'t> {
     text: &'t str,
     problems: Vec<Problem>,
-    /// The step, the id that it covers, and its place.
+    /// The approval step, the id that it covers, and its position.
     covers: Vec<(String, String, usize)>,
-    /// The places of approvals that name no steps.
+    /// The positions of approvals that name no steps.
     cover_all: Vec<usize>,
 }
 
-/// A table whose keys are taken one by one; those that are left are unknown.
+/// A table whose keys are removed one by one; the remaining ones are unknown.
 struct Fields<'a, 't> {
     table: &'a DeTable<'t>,
     at: usize,
@@ -223,7 +223,7 @@ impl Reader<'_> {
         for item in items.into_iter().take(most) {
             match item.get_ref().as_table() {
                 Some(table) => {
-                    // The span of a table in a list has the whole list's beginning; its first key is nearer.
+                    // The span of a table in a list begins with the list; its first key is closer.
                     let first = table.iter().map(|(name, _)| name.span().start).min();
                     tables.push((table, first.unwrap_or(item.span().start)));
                 }
@@ -243,7 +243,7 @@ impl Reader<'_> {
         let description = self.text(&mut top, "description").map_or_else(String::new, |(text, _)| text);
         let modes = [("auto", Mode::Auto), ("supervised", Mode::Supervised), ("step", Mode::StepByStep)];
         let mode = self.one_of(&mut top, "mode", &modes).unwrap_or_default();
-        // Of the file's form there is one version so far.
+        // The file format has only one version so far.
         if let (Some(version), Some((_, span))) = (self.whole(&mut top, "version", u64::MAX), top.take("version"))
             && version != 1
         {
@@ -359,7 +359,7 @@ impl Reader<'_> {
                     Err(_) if text.is_empty() => None,
                     Err(why) => {
                         self.problem(at, format!("{text:?} is no time: {why}"), "write minute hour day month weekday");
-                        // It never runs; its zone can be looked at.
+                        // It never runs; this value lets the zone be checked.
                         let at = cron::Spec::parse("@daily").ok()?;
                         Some(Trigger::Cron { at, zone, catches_up })
                     }
@@ -394,7 +394,7 @@ impl Reader<'_> {
         trigger
     }
 
-    /// A pattern can be understood, and stays below the workspace.
+    /// Checks that a pattern is valid and stays below the workspace.
     fn pattern(&mut self, pattern: &str, at: usize) {
         let what = if pattern.trim().is_empty() {
             "a path is empty".to_owned()
@@ -439,7 +439,7 @@ impl Reader<'_> {
         let retry = self.retry(&mut fields);
         let when = self.text(&mut fields, "when").and_then(|(text, at)| self.test(&text, at, &scope));
         let timeout_ms = self.whole(&mut fields, "timeout_ms", STEP_MS_MAX).unwrap_or_else(|| match &act {
-            // Its budget has the time.
+            // Its budget limits the time.
             Some(act) if act.is_run() => STEP_MS_MAX,
             _ => STEP_MS,
         });
@@ -549,7 +549,7 @@ impl Reader<'_> {
         })
     }
 
-    /// A table of values, some of them from a source.
+    /// Reads a table of values, some of them from a source.
     fn arguments(&mut self, fields: &mut Fields<'_, '_>, key: &'static str, scope: &Scope<'_>) -> Option<Value> {
         let Some((value, span)) = fields.take(key) else { return Some(Value::Object(Map::new())) };
         if !value.is_table() {
@@ -618,7 +618,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A source must name an earlier step, or an input that is there.
+    /// Checks that a source names an earlier step or an existing input.
     fn source(&mut self, source: Result<Source, String>, at: usize, place: &str, scope: &Scope<'_>) -> Option<Source> {
         let source = match source {
             Ok(source) => source,
@@ -639,7 +639,7 @@ impl Reader<'_> {
         Some(source)
     }
 
-    /// An approval that names no steps covers the calls after it, up to the next approval.
+    /// Makes an approval that names no steps cover the calls after it, up to the next approval.
     fn cover_the_rest(&mut self, steps: &mut [Step]) {
         let lines: Vec<usize> = std::mem::take(&mut self.cover_all).into_iter().map(|at| self.line(at)).collect();
         for at in 0..steps.len() {
@@ -652,7 +652,7 @@ impl Reader<'_> {
         }
     }
 
-    /// An approval covers later steps that call something.
+    /// Checks that an approval covers later steps that make calls.
     fn check_covers(&mut self, steps: &[Step]) {
         for (of, id, at) in std::mem::take(&mut self.covers) {
             let from = steps.iter().position(|step| of == format!("step {}", step.id)).unwrap_or(0);
@@ -677,7 +677,7 @@ pub fn is_name(text: &str) -> bool {
     !text.is_empty() && text.len() <= NAME_BYTES_MAX && !text.starts_with('-') && text.chars().all(is_plain)
 }
 
-/// Returns whether a relative path goes above its beginning.
+/// Returns whether a relative path leads above its start.
 fn leads_out(path: &str) -> bool {
     let mut depth = 0i32;
     !path.starts_with('/')
@@ -691,7 +691,7 @@ fn leads_out(path: &str) -> bool {
         })
 }
 
-/// Returns whether a step may set a variable: none that decides what a program does.
+/// Returns whether a step may set a variable: not one that influences what a program does.
 fn is_variable(name: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
     name.starts_with(|c: char| c.is_ascii_uppercase())

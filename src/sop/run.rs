@@ -9,7 +9,7 @@ use super::next::{Effect, End, Spent};
 use super::{Act, Budget, Definition, OnFailure, read};
 use crate::base::time::work_ms;
 
-/// Progress of a step.
+/// The progress of a step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StepState {
     /// Not begun yet.
@@ -19,13 +19,13 @@ pub enum StepState {
     Begun,
     /// Its process was killed.
     Cut,
-    /// Not known whether it ran.
+    /// Unknown whether it ran.
     Unknown,
-    /// Did what it should.
+    /// Succeeded.
     Done,
     /// Failed.
     Failed,
-    /// Left out.
+    /// Skipped.
     Skipped,
     /// A condition that doesn't hold ends the run here.
     Stopped,
@@ -36,23 +36,23 @@ pub enum StepState {
 pub struct StepRun {
     /// Its progress.
     pub state: StepState,
-    /// Attempts that began.
+    /// Number of attempts that began.
     pub attempts: u32,
-    /// Its output; none if it has none, or if it wasn't kept.
+    /// Its output; `None` if there is none, or if it wasn't stored.
     pub output: Option<String>,
     /// The facts of its result.
     pub metadata: Map<String, Value>,
-    /// Reason why it failed.
+    /// The reason why it failed.
     pub error: String,
-    /// Not allowed to run.
+    /// `true` if it wasn't allowed to run.
     pub is_denied: bool,
-    /// A person said yes to it.
+    /// `true` if a person approved it.
     pub has_yes: bool,
     /// Time when it began, Unix milliseconds.
     pub begun_ms: i64,
     /// Time when it was over, Unix milliseconds.
     pub ended_ms: i64,
-    /// The run that it has begun.
+    /// The run that it began.
     pub inner: Option<Inner>,
     /// The risk of its call, the tool and the hash of the arguments.
     pub call: (String, String, String),
@@ -61,17 +61,17 @@ pub struct StepRun {
 }
 
 impl StepRun {
-    /// Returns whether it did what it should.
+    /// Returns whether it succeeded.
     #[must_use]
     pub fn has_succeeded(&self) -> bool {
         self.state == StepState::Done
     }
 }
 
-/// A run that a step has begun.
+/// A run that a step began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Inner {
-    /// A run towards a goal, else one of a procedure.
+    /// `true` for a run towards a goal, `false` for one of a procedure.
     pub is_goal: bool,
     /// Its number.
     pub run: i64,
@@ -92,23 +92,23 @@ pub struct Run {
     pub inputs: BTreeMap<String, String>,
     /// The trigger.
     pub trigger: Trigger,
-    /// The most that it may use.
+    /// Its limits.
     pub budget: Budget,
     /// Its steps, in order.
     pub steps: Vec<StepRun>,
-    /// The step that asks a person, its question, and the calls that a yes covers.
+    /// The step that asks a person, its question, and the calls that an approval covers.
     pub asked: Option<(usize, String, Vec<Covered>)>,
-    /// Calls that a person allowed: the number of the step and the fingerprint.
+    /// Calls that a person approved: the number of the step and the fingerprint.
     pub approved: Vec<(usize, String)>,
-    /// Reason why it waits.
+    /// The reason why it waits.
     pub paused: Option<String>,
-    /// The emergency stop paused it.
+    /// `true` if the emergency stop paused it.
     pub is_estop: bool,
-    /// The run of a step that waits for a person.
+    /// The run of one of its steps that waits for a person.
     pub awaits: Option<Inner>,
     /// All runs that its steps began.
     pub inner: Vec<Inner>,
-    /// A person wants it to end.
+    /// `true` if a person asked it to end.
     pub is_cancelled: bool,
     /// Its end.
     pub end: Option<End>,
@@ -131,7 +131,7 @@ impl Run {
         run
     }
 
-    /// The procedure as it was when the run began.
+    /// The procedure in the version with which the run began.
     #[must_use]
     pub fn definition(&self) -> Option<&Definition> {
         self.definition.as_ref()
@@ -155,7 +155,7 @@ impl Run {
         }
     }
 
-    /// Returns whether it works: neither ended nor waiting for a person.
+    /// Returns whether the run is active: neither ended nor waiting for a person.
     #[must_use]
     pub fn is_active(&self) -> bool {
         self.word() == "running"
@@ -167,7 +167,7 @@ impl Run {
         self.steps.iter().all(|step| step.state == StepState::Ready && step.attempts == 0)
     }
 
-    /// Returns whether nothing is left to do about a step.
+    /// Returns whether a step needs nothing more.
     pub(super) fn is_over(&self, at: usize) -> bool {
         let continues =
             self.definition().and_then(|it| it.steps.get(at)).is_some_and(|it| it.on_failure == OnFailure::Continue);
@@ -178,26 +178,26 @@ impl Run {
         }
     }
 
-    /// Returns whether a failed step has attempts left; what was refused isn't tried again.
+    /// Returns whether a failed step has attempts left; a refused step isn't tried again.
     pub(super) fn has_retry(&self, at: usize) -> bool {
         let most = self.definition().and_then(|it| it.steps.get(at)).map_or(0, |it| it.retry.0);
         self.steps[at].attempts <= most && !self.steps[at].is_denied
     }
 
-    /// The ids of steps that failed and were left.
+    /// The ids of the steps that failed without ending the run.
     pub(super) fn failed_ids(&self) -> Vec<&str> {
         let steps = self.definition().map(|it| it.steps.as_slice()).unwrap_or_default();
         let failed = steps.iter().zip(&self.steps).filter(|(_, state)| state.state == StepState::Failed);
         failed.map(|(step, _)| step.id.as_str()).collect()
     }
 
-    /// Takes an event; its time is in Unix milliseconds.
+    /// Applies an event; its time is in Unix milliseconds.
     pub fn apply(&mut self, time: i64, event: &Event) {
         let is_raise = matches!(event, Event::Raised { .. });
         if self.end.is_some() && !is_raise {
             return;
         }
-        // The time between two processes isn't work.
+        // The time between two processes doesn't count as work.
         if !matches!(event, Event::Entered { .. }) {
             self.active_ms = self.active_ms_at(time);
         }
@@ -236,7 +236,7 @@ impl Run {
             }
             Event::Halted { call } => {
                 if let Some(at) = self.position(&call.step) {
-                    // It didn't run: the attempt counts when it does.
+                    // It didn't run: the attempt is counted when it does.
                     let step = &mut self.steps[at];
                     (step.state, step.attempts) = (StepState::Ready, step.attempts.saturating_sub(1));
                     let prompt = format!("Step {} needs your consent", call.step);
@@ -259,13 +259,13 @@ impl Run {
         }
     }
 
-    /// The time of work until `now`.
+    /// The time of work until `now`, in milliseconds.
     #[must_use]
     pub fn active_ms_at(&self, now: i64) -> u64 {
         work_ms(self.active_ms, self.last_time.filter(|_| self.is_active()), now)
     }
 
-    /// Takes a result over; its step is over from the beginning.
+    /// Takes over a result of an earlier run; its step is over from the beginning.
     fn take_over(&mut self, time: i64, result: &EarlierResult) {
         let Some(at) = self.definition().and_then(|it| it.position(&result.step)) else { return };
         let step = &mut self.steps[at];
@@ -274,7 +274,7 @@ impl Run {
             EarlierEnd::Failed => StepState::Failed,
             EarlierEnd::Skipped => StepState::Skipped,
         };
-        // The attempts were the earlier run's.
+        // The attempts belong to the earlier run.
         (step.attempts, step.begun_ms, step.ended_ms) = (u32::MAX, time, time);
         (step.output, step.metadata) = (result.output.clone(), result.metadata.clone());
         step.error.clone_from(&result.error);
@@ -300,7 +300,7 @@ impl Run {
         let step = &mut self.steps[at];
         match event {
             Event::Begun { risk, tool, args_hash, files, .. } => {
-                // Going on with a run is no new attempt.
+                // Continuing a run isn't a new attempt.
                 let more = u32::from(step.inner.is_none());
                 (step.state, step.begun_ms, step.attempts) = (StepState::Begun, time, step.attempts + more);
                 (step.call, step.files) = ((risk.clone(), tool.clone(), args_hash.clone()), files.clone());
@@ -324,7 +324,7 @@ impl Run {
                     (false, true) => StepState::Stopped,
                     (false, false) => StepState::Failed,
                 };
-                // What failed for want of a value has none the next time either.
+                // A step that failed because a value is missing would fail again.
                 step.attempts = u32::MAX;
                 step.ended_ms = time;
                 step.error.clone_from(error);
@@ -355,7 +355,7 @@ impl Run {
         }
     }
 
-    /// A process takes the run up: a call that was on its way may have ended or not.
+    /// Handles a new process that takes over the run: a call that was in progress may have ended or not.
     fn enter(&mut self, conversation: Option<i64>) {
         self.conversation = self.conversation.or(conversation);
         let Some(definition) = &self.definition else { return };
@@ -363,9 +363,9 @@ impl Run {
             if step.state == StepState::Begun {
                 step.state = match &defined.act {
                     act if act.is_call() => StepState::Cut,
-                    // Time has passed meanwhile.
+                    // The wait continued meanwhile.
                     Act::Wait { .. } => StepState::Begun,
-                    // A model only looks.
+                    // A model only reads.
                     _ => StepState::Ready,
                 };
             }
@@ -396,11 +396,11 @@ impl Run {
         step.error = format!("a person said no{why}");
     }
 
-    /// Goes through stored events and compares each decision with the one that is made today; returns the number of
-    /// decisions that were compared.
+    /// Goes through stored events and compares each decision with the one that would be made today; returns the number of
+    /// decisions compared.
     ///
     /// # Errors
-    /// The number of the event whose decision would be another one today, and both.
+    /// The number of the event whose decision would be different today, and both decisions.
     pub fn replay<'e>(id: i64, events: impl IntoIterator<Item = (i64, i64, &'e Event)>) -> Result<usize, Box<Differs>> {
         let mut run = Self { id, ..Self::default() };
         let mut compared = 0;
@@ -418,13 +418,13 @@ impl Run {
     }
 }
 
-/// A decision that would be another one today.
+/// A decision that would be different today.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Differs {
     /// The number of the event.
     pub seq: i64,
     /// The event.
     pub stored: Event,
-    /// The effect of today.
+    /// The effect that would be chosen today.
     pub today: Effect,
 }

@@ -1,4 +1,4 @@
-//! Values by reference: where a value of a step comes from, and the tests that compare one. A value is never put into a text.
+//! Values by reference: the source of a step's value, and the tests that compare one. A value is never inserted into a text.
 
 use std::fmt;
 
@@ -8,10 +8,10 @@ use super::Run;
 
 /// The ending of a key whose value is a source.
 const FROM: &str = "_from";
-/// Levels of arguments that are searched for sources.
+/// Limit on the levels of arguments that are searched for sources.
 const DEPTH_MAX: usize = 16;
 
-/// Source of a value.
+/// The source of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
     /// The output of a step.
@@ -31,13 +31,13 @@ pub enum Source {
 }
 
 impl Source {
-    /// Reads one.
+    /// Reads a source.
     ///
     /// # Errors
     /// It isn't a source.
     pub fn parse(text: &str) -> Result<Self, String> {
         let parts: Vec<&str> = text.split('.').collect();
-        // Anything else is a comparison or a text that got here by mistake.
+        // Anything else is a comparison, or a text that is here by mistake.
         let is_plain = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '$' | '@' | ':');
         if parts.iter().any(|part| part.is_empty() || !part.chars().all(is_plain)) {
             return Err(format!("{text:?} is no source of a value"));
@@ -56,7 +56,7 @@ impl Source {
         })
     }
 
-    /// The step that it needs.
+    /// The step that it depends on.
     #[must_use]
     pub fn step(&self) -> Option<&str> {
         match self {
@@ -65,10 +65,10 @@ impl Source {
         }
     }
 
-    /// The value in a run.
+    /// Returns the value in a run.
     ///
     /// # Errors
-    /// There is none.
+    /// There is no such value.
     pub fn value(&self, run: &Run) -> Result<Value, String> {
         let missing = |what: &str| format!("{self} has no value: {what}");
         match self {
@@ -120,17 +120,17 @@ fn at(value: &Value, fields: &[String]) -> Option<Value> {
     Some(found.clone())
 }
 
-/// A comparison, or whether a step succeeded.
+/// A comparison, or a test whether a step succeeded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Test {
-    /// The value is true, or a text that isn't empty; or the opposite.
+    /// The value is true, or a text that isn't empty; with `false`, the opposite.
     Is(Source, bool),
-    /// The value equals the text; or it doesn't.
+    /// The value equals the text; with `false`, it doesn't.
     Equals(Source, String, bool),
 }
 
 impl Test {
-    /// Reads one: `SOURCE`, `!SOURCE`, `SOURCE == "TEXT"` or `SOURCE != "TEXT"`.
+    /// Reads a test: `SOURCE`, `!SOURCE`, `SOURCE == "TEXT"` or `SOURCE != "TEXT"`.
     ///
     /// # Errors
     /// It is none of these.
@@ -148,7 +148,7 @@ impl Test {
         }
     }
 
-    /// The source that it looks at.
+    /// The source that it compares.
     #[must_use]
     pub fn source(&self) -> &Source {
         match self {
@@ -175,7 +175,7 @@ impl Test {
     }
 }
 
-/// The sources in arguments, each with the text that it was read from.
+/// The sources in arguments, each with its text.
 pub(super) fn sources_in(args: &Value) -> Vec<(String, Result<Source, String>)> {
     let mut found = Vec::new();
     collect(args, DEPTH_MAX, &mut found);
@@ -201,7 +201,7 @@ fn collect(args: &Value, depth: usize, found: &mut Vec<(String, Result<Source, S
     }
 }
 
-/// Arguments with the values in the places of their sources.
+/// Arguments with sources replaced by their values.
 pub(super) fn resolved(args: &Value, run: &Run) -> Result<Value, String> {
     Ok(match args {
         Value::Object(fields) => {
@@ -223,7 +223,7 @@ pub(super) fn resolved(args: &Value, run: &Run) -> Result<Value, String> {
     })
 }
 
-/// The names of the arguments at the top, with those of sources as the values that they set.
+/// The names of the arguments at the top; a source counts under the name of the argument that it sets.
 #[must_use]
 pub fn argument_names(args: &Value) -> Vec<&str> {
     let names = args.as_object().into_iter().flat_map(Map::keys);
