@@ -1,9 +1,9 @@
-//! The place where a command in an answer ends, line by line: quotes, substitutions, comments and here-documents of the shell. Not a
+//! The end of a command in an answer, found line by line: quotes, substitutions, comments and here-documents of the shell. Not a
 //! parser: the shell decides whether the command makes sense.
 
 use std::collections::VecDeque;
 
-/// A here-document whose body is still to be read.
+/// A here-document whose body has yet to be read.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Document {
     delimiter: String,
@@ -42,7 +42,7 @@ pub struct Scan {
 }
 
 impl Scan {
-    /// Takes a line outside the bodies of here-documents; `true` if a backslash at its end continues it.
+    /// Reads a line outside the bodies of here-documents; `true` if a backslash at its end continues it.
     pub fn line(&mut self, line: &str) -> bool {
         let chars: Vec<char> = line.chars().collect();
         let mut at = 0;
@@ -81,24 +81,24 @@ impl Scan {
         false
     }
 
-    /// Takes the next here-document whose body follows.
+    /// Returns the next here-document whose body follows.
     pub fn next_document(&mut self) -> Option<Document> {
         self.documents.pop_front()
     }
 
-    /// Returns whether a quote is open, into which the line's end falls: bodies begin only after it.
+    /// Returns whether the line ends within an open quote: bodies begin only after the quote.
     #[must_use]
     pub fn in_quotes(&self) -> bool {
         matches!(self.stack.last(), Some(Frame::Single | Frame::Ansi | Frame::Double | Frame::Brace))
     }
 
-    /// Returns whether there was a here-document, so that the command spans lines.
+    /// Returns whether there was a here-document, which makes the command span lines.
     #[must_use]
     pub fn had_document(&self) -> bool {
         self.had_document
     }
 
-    /// Returns whether nothing is open any more.
+    /// Returns whether nothing is open.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.stack.is_empty() && self.documents.is_empty()
@@ -123,7 +123,7 @@ impl Scan {
             ')' if depth > 0 => self.stack[top] = Frame::Arithmetic(depth - 1),
             ')' => {
                 self.stack.pop();
-                // One bracket alone: it was a subshell in a substitution after all; its outer bracket is still open.
+                // Only one bracket: it was a subshell in a substitution; its outer bracket is still open.
                 if chars.get(at + 1) == Some(&')') {
                     return at + 2;
                 }
@@ -147,7 +147,7 @@ impl Scan {
                 self.stack.push(Frame::Paren);
                 at + 1
             }
-            // Unbalanced, it ends a pattern of `case`.
+            // An unbalanced bracket ends a pattern of `case`.
             ')' => {
                 if self.stack.last() == Some(&Frame::Paren) {
                     self.stack.pop();
@@ -160,7 +160,7 @@ impl Scan {
         }
     }
 
-    /// Opens or closes a quotation or substitution; returns the place after it.
+    /// Opens or closes a quotation or substitution; returns the position after it.
     fn quote_or_substitution(&mut self, chars: &[char], at: usize) -> Option<usize> {
         let (frame, length) = match (chars[at], chars.get(at + 1), chars.get(at + 2)) {
             ('\'', ..) => (Frame::Single, 1),
@@ -174,7 +174,7 @@ impl Scan {
             ('$', Some('('), Some('(')) => (Frame::Arithmetic(0), 3),
             ('$', Some('('), _) => (Frame::Paren, 2),
             ('$', Some('{'), _) => (Frame::Brace, 2),
-            // `$#`, `$$`: no comment begins there.
+            // `$#`, `$$`: these don't begin a comment.
             ('$', Some('#' | '$'), _) => return Some(at + 2),
             _ => return None,
         };
@@ -216,7 +216,7 @@ impl Scan {
             at += 1;
         }
         if let Some(mark) = quote {
-            // The delimiter itself is not closed on this line: the command can't be whole.
+            // The delimiter itself is not closed on this line: the command is incomplete.
             self.stack.push(if mark == '"' { Frame::Double } else { Frame::Single });
         }
         if is_word {

@@ -1,6 +1,6 @@
-//! The definitions of a text, with signatures, and the names that it uses: an outline, read off its tree.
+//! The definitions of a text, with signatures, and the names that it uses: an outline, read from its syntax tree.
 //!
-//! Owns the list of each grammar's nodes that are definitions. Definitions within a function are omitted.
+//! Owns each grammar's list of nodes that are definitions. Definitions within a function are omitted.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -10,11 +10,11 @@ use tree_sitter::{Node, TreeCursor};
 use super::Language;
 use super::parse::{Deadline, PARSE_MS_MAX, parse};
 
-/// Characters of a signature.
+/// Limit on a signature, in characters.
 const SIGNATURE_CHARS_MAX: usize = 160;
-/// Bytes of a name that counts.
+/// Limit on a name, in bytes; longer ones don't count.
 const NAME_BYTES_MAX: usize = 100;
-/// Nodes between two looks at the clock.
+/// Number of nodes between two checks of the clock.
 const NODES_A_LOOK: usize = 1024;
 
 /// The kind of a definition.
@@ -41,7 +41,7 @@ pub struct Definition {
     pub lines: (usize, usize),
     /// Its beginning, in one line, without its body.
     pub signature: String,
-    /// In how many other definitions it lies.
+    /// Number of definitions that surround it.
     pub depth: usize,
     /// The definition around it: a type, a module.
     pub within: Option<String>,
@@ -52,7 +52,7 @@ pub struct Definition {
 pub struct Outline {
     /// Its definitions, in order.
     pub definitions: Vec<Definition>,
-    /// Names that it uses, and how often; those that it merely defines aren't among them. In order of the alphabet.
+    /// Names that it uses, each with the number of uses, without names that it only defines. In alphabetical order.
     pub references: Vec<(String, u32)>,
 }
 
@@ -78,12 +78,12 @@ struct Reader<'t> {
     around: Vec<Scope>,
 }
 
-/// A surrounding node that matters for the nodes in it.
+/// A surrounding node that matters for its descendants.
 struct Scope {
     end: usize,
-    /// Its content isn't reported.
+    /// `true` if its contents aren't reported.
     is_closed: bool,
-    /// The name that it defines; a block of methods defines none.
+    /// The name that it defines; `None` for a block of methods.
     name: Option<String>,
 }
 
@@ -126,7 +126,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// Records a node if it is a definition; returns the place of its name.
+    /// Records a node if it is a definition; returns the position of its name.
     fn define(&mut self, node: Node<'t>) -> Option<Range<usize>> {
         let what = what(self.language, node)?;
         let is_told = !self.around.iter().any(|scope| scope.is_closed);
@@ -168,7 +168,7 @@ enum What {
     Around,
 }
 
-/// Kinds of nodes that are definitions, in the grammars that have them.
+/// Kinds of nodes that are definitions, in the grammars that contain them.
 const FUNCTIONS: &[&str] = &[
     "function_item",
     "function_signature_item",
@@ -218,11 +218,11 @@ fn what(language: Language, node: Node<'_>) -> Option<What> {
         (_, "impl_item") => What::Around,
         // `mod name;` only refers to another file.
         (_, "mod_item") if !body() => return None,
-        // A use of the type, if it has no body.
+        // Without a body it is a use of the type.
         (_, "struct_specifier" | "class_specifier" | "union_specifier" | "enum_specifier") if body() => {
             What::Is(Kind::Type)
         }
-        // A prototype.
+        // A function prototype.
         (Language::C | Language::Cpp, "declaration" | "field_declaration") if declares_function(node) => {
             What::Is(Kind::Function)
         }
@@ -264,12 +264,12 @@ fn what(language: Language, node: Node<'_>) -> Option<What> {
     Some(what)
 }
 
-/// Returns whether a declaration of C is that of a function.
+/// Returns whether a C declaration is that of a function.
 fn declares_function(node: Node<'_>) -> bool {
     let mut at = node.child_by_field_name("declarator");
     while let Some(inner) = at {
         if inner.kind() == "function_declarator" {
-            // Not a pointer to one: `int (*f)(void)`.
+            // Not a pointer to a function: `int (*f)(void)`.
             return inner.child_by_field_name("declarator").is_some_and(|it| it.kind() != "parenthesized_declarator");
         }
         at = inner.child_by_field_name("declarator");
@@ -277,7 +277,7 @@ fn declares_function(node: Node<'_>) -> bool {
     false
 }
 
-/// Returns the node that holds a definition's name.
+/// Returns the node with a definition's name.
 fn name_of(language: Language, node: Node<'_>, what: What) -> Option<Node<'_>> {
     if what == What::Around {
         let mut name = node.child_by_field_name("type")?;

@@ -1,7 +1,7 @@
-//! Colours of a text: the class of each part, read off the leaves of its tree.
+//! Colours of a text: the class of each part, read from the leaves of its syntax tree.
 //!
-//! No queries: grammars name their nodes alike, so that one table serves all of them, broken code keeps the colours of
-//! its words, and nothing has to be compiled first.
+//! No queries: grammars name their nodes alike, so that one table serves all of them, broken code still has the colours of its
+//! words, and nothing has to be compiled first.
 
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -16,7 +16,7 @@ use super::parse::{Deadline, PARSE_MS_MAX, parse};
 pub enum Paint {
     /// A comment.
     Comment,
-    /// A text within the text, a character, a regular expression.
+    /// A string, a character, a regular expression.
     String,
     /// An escape within a string.
     Escape,
@@ -24,9 +24,9 @@ pub enum Paint {
     Number,
     /// A value that the language or a convention names: `true`, `None`, `LIMIT`.
     Constant,
-    /// A word of the language.
+    /// A keyword of the language.
     Keyword,
-    /// A function, at its definition and its calls; a macro; a command of the shell.
+    /// A function, at its definition and its calls; a macro; a shell command.
     Function,
     /// A type, a class, a trait.
     Type,
@@ -36,7 +36,7 @@ pub enum Paint {
     Variable,
 }
 
-/// Nodes between two looks at the clock.
+/// Number of nodes between two checks of the clock.
 const NODES_A_LOOK: usize = 1024;
 
 /// Returns the parts of a text that have a colour: in order, without overlaps, each at character boundaries. `None` for
@@ -52,7 +52,7 @@ pub fn highlight(language: Language, text: &str) -> Vec<(Range<usize>, Paint)> {
 /// The effect of a kind of node on the colours below it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Class {
-    /// Nothing; its leaves speak for themselves.
+    /// None; its leaves have their own colours.
     Inner,
     /// The whole node has one colour; its children aren't examined.
     Whole(Paint),
@@ -128,7 +128,7 @@ fn first_child(cursor: &mut TreeCursor<'_>, from: usize) -> bool {
     }
 }
 
-/// Goes to the next node that isn't within this one.
+/// Goes to the next node that isn't a descendant of this one.
 fn next(cursor: &mut TreeCursor<'_>, around: &mut Vec<Around<'_>>, painter: &mut Painter<'_>) -> bool {
     while !cursor.goto_next_sibling() {
         let Some(parent) = around.pop() else { return false };
@@ -138,7 +138,7 @@ fn next(cursor: &mut TreeCursor<'_>, around: &mut Vec<Around<'_>>, painter: &mut
     true
 }
 
-/// A node around the one that is looked at.
+/// A node around the current one.
 struct Around<'a> {
     kind: &'a str,
     field: Option<&'a str>,
@@ -159,7 +159,7 @@ struct Painter<'a> {
 impl Painter<'_> {
     fn leaf(&mut self, node: Node<'_>, paint: Paint) {
         self.fill(node.start_byte());
-        // Some grammars count the end of its line as a part of a comment.
+        // Some grammars include the line end in a comment.
         let text = self.text.get(node.byte_range()).unwrap_or_default();
         self.add(node.start_byte() + text.trim_end_matches(['\r', '\n']).len(), Some(paint));
     }
@@ -195,14 +195,14 @@ impl Painter<'_> {
 }
 
 fn class(language: Language, classes: &[Class], node: Node<'_>) -> Class {
-    // Kinds beyond the table are the engine's own, such as a text that couldn't be read.
+    // Kinds beyond the table are the parser's own, such as unreadable text.
     classes
         .get(usize::from(node.kind_id()))
         .copied()
         .unwrap_or_else(|| class_of(language, node.kind(), node.is_named()))
 }
 
-/// Returns the classes of a grammar's kinds, by their numbers; made at their first use.
+/// Returns the classes of a grammar's kinds, by number; computed at the first use.
 fn classes(language: Language) -> &'static [Class] {
     static CLASSES: [OnceLock<Vec<Class>>; 11] = [const { OnceLock::new() }; 11];
     CLASSES[language as usize].get_or_init(|| {
@@ -261,13 +261,13 @@ const KINDS: &[(&str, Class)] = &[
 
 fn class_of(language: Language, kind: &str, named: bool) -> Class {
     if !named {
-        // A token that is a word is one of the language's.
+        // A token that is a word is a keyword of the language.
         let word = kind.strip_prefix(['#', '@']).unwrap_or(kind).trim_end_matches('!');
         let is_word = word.bytes().all(|byte| byte.is_ascii_alphabetic() || b"_- ".contains(&byte));
         let begins = word.starts_with(|c: char| c.is_ascii_alphabetic());
         return if is_word && begins { Class::Whole(Paint::Keyword) } else { Class::Inner };
     }
-    // In these grammars the statement is its word.
+    // In these grammars the statement consists of its keyword.
     let is_word = matches!(language, Language::Lua | Language::Python)
         && matches!(kind, "break_statement" | "continue_statement" | "pass_statement");
     if is_word {
@@ -277,7 +277,7 @@ fn class_of(language: Language, kind: &str, named: bool) -> Class {
     row.map_or(Class::Inner, |(_, class)| *class)
 }
 
-/// Parents whose last name is the called one.
+/// Parents whose last name is the called function.
 const PATHS: &[&str] = &[
     "member_expression",
     "field_expression",
@@ -292,9 +292,9 @@ const PATHS: &[&str] = &[
     "generic_function",
     "parenthesized_expression",
 ];
-/// Fields of a path that hold its last name.
+/// Fields of a path that contain its last name.
 const LAST: &[&str] = &["property", "field", "name", "attribute", "method", "function"];
-/// Parents and their fields that hold the name of a function.
+/// Parents and their fields that contain the name of a function.
 const FUNCTIONS: &[(&str, &str)] = &[
     ("call_expression", "function"),
     ("call", "function"),
@@ -317,7 +317,7 @@ const FUNCTIONS: &[(&str, &str)] = &[
     ("function_declarator", "declarator"),
     ("preproc_function_def", "name"),
 ];
-/// Parents whose field `name` is a type's.
+/// Parents whose field `name` is that of a type.
 const TYPES: &[&str] = &[
     "class_definition",
     "class_declaration",
@@ -376,7 +376,7 @@ mod tests {
     use super::super::TEXT_BYTES_MAX;
     use super::*;
 
-    /// Each coloured part with a letter in front.
+    /// Each coloured part with the letter of its colour in front.
     fn shown(language: &str, text: &str) -> String {
         let language = Language::of_name(language).expect("a language");
         let letter = |paint: Paint| match paint {

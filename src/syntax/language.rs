@@ -1,11 +1,11 @@
-//! The languages: their grammars, the ends of their files' names, their names after a fence.
+//! The languages: their grammars, their file name extensions, and their names after a fence.
 
 use std::path::Path;
 
 /// A language with a grammar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Language {
-    /// Bash, and what other shells share with it.
+    /// Bash, and the syntax that other shells share with it.
     Bash,
     /// C.
     C,
@@ -29,7 +29,7 @@ pub enum Language {
     Tsx,
 }
 
-/// A language: its name, the ends of its files' names, and its other names after a fence, all in lower case.
+/// A language: its name, its file name extensions, and its other names after a fence, all in lower case.
 struct Row {
     language: Language,
     name: &'static str,
@@ -50,7 +50,7 @@ const fn row(
 const ROWS: &[Row] = &[
     row(Language::Bash, "bash", &["sh", "bash", "ksh", "bats"], &["shell", "zsh", "shellscript"]),
     row(Language::C, "c", &["c"], &[]),
-    // A header may be either's; C++ reads nearly all of C.
+    // A header may be of either language; C++ reads nearly all of C.
     row(Language::Cpp, "cpp", &["cc", "cpp", "cxx", "h", "hh", "hpp", "hxx", "inl"], &["c++", "cplusplus"]),
     row(Language::Go, "go", &["go"], &["golang"]),
     row(Language::Java, "java", &["java"], &[]),
@@ -61,7 +61,7 @@ const ROWS: &[Row] = &[
     row(Language::TypeScript, "typescript", &["ts", "cts", "mts"], &[]),
     row(Language::Tsx, "tsx", &["tsx"], &[]),
 ];
-/// Files of shells that have no end.
+/// Shell files without an extension.
 const SHELL_FILES: &[&str] = &[".bashrc", ".bash_profile", ".bash_aliases", ".profile", ".zshrc", "PKGBUILD"];
 
 impl Language {
@@ -81,8 +81,8 @@ impl Language {
         ROWS.iter().find(|row| row.ends.contains(&end.as_str())).map(|row| row.language)
     }
 
-    /// Returns the language of a name: the text after a fence (`rust,ignore` and `{.python}` too), an alias, the end of
-    /// a file's name.
+    /// Returns the language of a name: the text after a fence (including `rust,ignore` and `{.python}`), an alias, or a file name
+    /// extension.
     #[must_use]
     pub fn of_name(name: &str) -> Option<Self> {
         let name = name.trim_start_matches(|c: char| c.is_whitespace() || "{.".contains(c));

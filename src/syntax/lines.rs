@@ -1,4 +1,4 @@
-//! Colours of a text that arrives line by line: each line is coloured on its arrival, by all the text before it.
+//! Colours of a text that arrives line by line: each line is coloured when it arrives, using all the text before it.
 
 use std::ops::Range;
 
@@ -11,17 +11,17 @@ use super::{Language, Paint};
 
 /// Limit for a text that arrives line by line; later lines have no colours.
 pub const STREAMED_BYTES_MAX: usize = 128 * 1024;
-/// Time limit for one line in milliseconds; if one takes longer, the later lines have no colours.
+/// Time limit for one line in milliseconds; after a line that takes longer, further lines have no colours.
 const LINE_MS_MAX: u64 = 50;
 
-/// Colours a text as its lines come.
+/// Colours a text as its lines arrive.
 pub struct Lines {
     language: Language,
-    /// The lines that have come, then what closes all that is open at their end.
+    /// The lines so far, followed by closers for everything that is open at their end.
     text: String,
-    /// Bytes of the lines.
+    /// The length of the lines, in bytes.
     bytes: usize,
-    /// Their number.
+    /// The number of lines.
     count: usize,
     open: Open,
     tree: Option<Tree>,
@@ -29,7 +29,7 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// Begins a text.
+    /// Starts a text.
     #[must_use]
     pub fn new(language: Language) -> Self {
         Self {
@@ -43,8 +43,7 @@ impl Lines {
         }
     }
 
-    /// Takes the next line, without its end; returns its parts that have a colour, as [`highlight`](super::highlight)
-    /// does.
+    /// Adds the next line, without its end; returns its coloured parts, as [`highlight`](super::highlight) does.
     pub fn push(&mut self, line: &str) -> Vec<(Range<usize>, Paint)> {
         if self.is_over || self.bytes + line.len() > STREAMED_BYTES_MAX {
             self.is_over = true;
@@ -110,7 +109,7 @@ mod tests {
         all
     }
 
-    /// Each byte's colour, so that parts cut by the end of a line don't matter.
+    /// Each byte's colour, so that parts split at line ends don't matter.
     fn by_byte(text: &str, parts: Vec<(Range<usize>, Paint)>) -> Vec<Option<Paint>> {
         let mut paints = vec![None; text.len()];
         for (range, paint) in parts {
@@ -138,7 +137,7 @@ mod tests {
             let differ: Vec<usize> = (0..text.len())
                 .filter(|&at| text.as_bytes()[at] != b'\n' && !text[at..].starts_with(' ') && whole[at] != lines[at])
                 .collect();
-            // A later line can still change the meaning of a name; nearly all names are clear at once.
+            // A later line can still change the meaning of a name, but nearly all names are clear immediately.
             assert!(
                 differ.len() * 100 <= text.len(),
                 "{language:?}: {} of {}: {:?}",

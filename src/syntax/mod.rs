@@ -1,5 +1,5 @@
-//! Ten languages by their tree-sitter grammars: the language of a file or a fence, colours of a text, definitions in
-//! it. And the place where a command in an answer ends.
+//! Ten languages by their tree-sitter grammars: the language of a file or a fence, the colours of a text, and the definitions in
+//! it. Also the end of a command in an answer.
 //!
 //! Must not know a text's origin or a colour's look. Pure, but for one clock: a parse that takes too long is abandoned,
 //! and a text that is too long isn't parsed. Nothing is set up before its first use.

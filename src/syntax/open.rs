@@ -1,9 +1,9 @@
-//! The constructs that are still open at the end of a text: brackets, strings, comments, blocks of words. A text that
-//! is being written is parsed with these closed, so that its lines have the colours they will have when it is whole.
+//! The constructs that are still open at the end of a text: brackets, strings, comments, blocks of words. An unfinished text is
+//! parsed with these closed, so that its lines have the same colours as in the finished text.
 
 use super::Language;
 
-/// Brackets and blocks that are remembered; deeper ones stay open.
+/// Limit on the brackets and blocks that are remembered; deeper ones stay open.
 const DEPTH_MAX: usize = 200;
 
 /// Reads a text line by line. It knows only as much of each language as is needed to find open constructs.
@@ -17,7 +17,7 @@ pub(super) struct Open {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Within {
     Code,
-    /// A string or a comment: what ends it, whether a backslash escapes, whether it ends with its line.
+    /// A string or a comment: its end, whether a backslash escapes, whether it ends with its line.
     Span {
         end: String,
         escapes: bool,
@@ -62,7 +62,7 @@ fn rules(language: Language) -> &'static [Rule] {
     }
 }
 
-/// Words that open a block and the ones that close it.
+/// Words that open a block, with the words that close it.
 fn blocks(language: Language) -> &'static [(&'static str, &'static str)] {
     match language {
         Language::Bash => &[("if", "fi"), ("do", "done"), ("case", "esac")],
@@ -76,7 +76,7 @@ impl Open {
         Self { language, closers: Vec::new(), within: Within::Code }
     }
 
-    /// Takes a line without its end.
+    /// Reads a line without its end.
     pub(super) fn line(&mut self, line: &str) {
         if let Within::Document(end) = &self.within {
             if line.trim_start_matches('\t') == end {
@@ -132,7 +132,7 @@ impl Open {
             }
         }
         if self.language == Language::Rust && c == '\'' {
-            // A character, not a lifetime: a sign inside it opens nothing.
+            // A character, not a lifetime: a bracket or quote inside it opens nothing.
             let inner = rest[1..].strip_prefix('\\').unwrap_or(&rest[1..]);
             let inner = &inner[inner.chars().next().map_or(0, char::len_utf8)..];
             return if inner.starts_with('\'') { rest.len() - inner.len() + 1 } else { 1 };
@@ -168,14 +168,14 @@ impl Open {
         }
     }
 
-    /// Closes the matching construct, and unclosed ones within.
+    /// Closes the matching construct, and unclosed ones within it.
     fn close(&mut self, closer: &str) {
         if let Some(at) = self.closers.iter().rposition(|known| *known == closer) {
             self.closers.truncate(at);
         }
     }
 
-    /// Returns the closing signs of everything that is open.
+    /// Returns the closing text for everything that is open.
     pub(super) fn end(&self) -> String {
         let mut text = match &self.within {
             Within::Code => String::new(),

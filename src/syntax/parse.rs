@@ -1,4 +1,4 @@
-//! A parse that ends: the text is short enough, and the time is looked at all along.
+//! A parse that always ends: the length of the text is limited, and the time is checked throughout.
 
 use std::borrow::Cow;
 use std::ops::ControlFlow;
@@ -8,12 +8,12 @@ use tree_sitter::{ParseOptions, Parser, Tree};
 
 use super::Language;
 
-/// Limit for a text that is parsed. A source of 10,000 lines has half of it.
+/// Limit for a text that is parsed, in bytes. A source of 10,000 lines has half of it.
 pub const TEXT_BYTES_MAX: usize = 1024 * 1024;
-/// Milliseconds that a text may take, from parse to result. The longest text takes a third of it on a machine at rest.
+/// Time limit for a text in milliseconds, from parse to result. The longest text takes a third of it on an idle machine.
 pub const PARSE_MS_MAX: u64 = 500;
 
-/// End of the time for a text.
+/// The deadline for a text.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Deadline(Instant);
 
@@ -29,8 +29,8 @@ impl Deadline {
     }
 }
 
-/// Parses a text, with the tree of its earlier version, updated for the difference, if there is one; `None` if the text
-/// is too long or the time is over.
+/// Parses a text, with the updated syntax tree of its earlier version, if there is one; `None` if the text is too long or the
+/// time is over.
 pub(super) fn parse(language: Language, text: &str, before: Option<&Tree>, deadline: Deadline) -> Option<Tree> {
     if text.len() > TEXT_BYTES_MAX {
         return None;
@@ -45,8 +45,9 @@ pub(super) fn parse(language: Language, text: &str, before: Option<&Tree>, deadl
     parser.parse_with_options(&mut |at, _| bytes.get(at..).unwrap_or_default(), before, Some(options))
 }
 
-/// A text as a grammar may read it, byte for byte as long. Bash's scanner asks C's `isdigit` about any character, which is
-/// answered from a table of 384: another script reads far outside it, and the process ends. Such characters are parts of words.
+/// A text in a form that a grammar may read, of the same length in bytes. Bash's scanner calls C's `isdigit` with any character,
+/// which is looked up in a table of 384: another script reads far outside it, and the process crashes. Such characters are parts
+/// of words.
 fn readable(language: Language, text: &str) -> Cow<'_, [u8]> {
     if language != Language::Bash || text.is_ascii() {
         return text.as_bytes().into();
@@ -58,7 +59,7 @@ fn readable(language: Language, text: &str) -> Cow<'_, [u8]> {
 mod tests {
     use super::*;
 
-    /// As it was, the last of these ended the process.
+    /// The last of these texts, unchanged, crashed the process.
     #[test]
     fn bash_is_parsed_with_any_text_after_a_brace() {
         for text in ["echo {1..3}", "echo {\u{e9}", "echo {1..\u{1f600}}", "echo {\u{10ffff}", "echo {1..\u{10ffff}"] {
