@@ -1,8 +1,8 @@
 //! A JSON Schema for an answer: read once, then values are checked against it. Pure.
 //!
-//! A subset of draft 2020-12. Checked: [`KEYWORDS`], with `$ref` to places of the same schema. Annotations
-//! ([`ANNOTATIONS`], `format` among them) are read over, as the draft has it. Any other keyword is an error, for a value
-//! must not pass for checked where a part of its schema was ignored.
+//! A subset of draft 2020-12. Checked: [`KEYWORDS`], with `$ref` to places of the same schema. Annotations ([`ANNOTATIONS`],
+//! including `format`) are ignored, as the draft specifies. Any other keyword is an error, because a value must not count as
+//! checked if a part of its schema was ignored.
 
 use std::cell::Cell;
 use std::fmt::{self, Display, Formatter};
@@ -45,7 +45,7 @@ pub const KEYWORDS: [&str; 32] = [
     "dependentRequired",
 ];
 
-/// Keywords that say nothing about which values are valid.
+/// Keywords that don't affect which values are valid.
 pub const ANNOTATIONS: [&str; 11] = [
     "$comment",
     "$id",
@@ -60,20 +60,20 @@ pub const ANNOTATIONS: [&str; 11] = [
     "writeOnly",
 ];
 
-/// Nesting of schemas, and length of a chain of references: beyond it, the schema or the value is refused.
+/// Limit on the nesting of schemas and the length of a chain of references; beyond it, the schema or the value is refused.
 const DEPTH_MAX: usize = 64;
 /// Limit for the problems reported about one value.
 const PROBLEMS_MAX: usize = 8;
-/// Most schemas held against values in one check: two references in an `anyOf` could else double the work at each step.
+/// Limit on the schemas that one check applies: otherwise two references in an `anyOf` could double the work at each step.
 const STEPS_MAX: usize = 4_000_000;
 /// Limit for a schema from outside, in bytes.
 const FOREIGN_BYTES_MAX: usize = 256 << 10;
-/// Items that are held against each other for `uniqueItems`, each against each.
+/// Limit on the items that `uniqueItems` compares with each other.
 const UNIQUE_ITEMS_MAX: usize = 4_000;
 /// Names of the types.
 const TYPES: [&str; 7] = ["array", "boolean", "integer", "null", "number", "object", "string"];
 
-/// A schema that can be held against values.
+/// A schema against which values can be checked.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Schema {
     root: Value,
@@ -100,7 +100,7 @@ impl Schema {
         Self::new(without_unknown(root, 0))
     }
 
-    /// The schema as it was written.
+    /// The schema in its original form.
     #[must_use]
     pub fn as_value(&self) -> &Value {
         &self.root
@@ -116,10 +116,10 @@ impl Schema {
         problems
     }
 
-    /// Reads an answer, one JSON value, bare or in a block of code of its own; returns its text as it was written.
+    /// Reads an answer, one JSON value, bare or as the only content of a code block; returns its text unchanged.
     ///
     /// # Errors
-    /// That it is none, or what is wrong with the value.
+    /// The answer isn't a JSON value, or the problems of the value.
     pub fn read<'a>(&self, answer: &'a str) -> Result<&'a str, Vec<String>> {
         let text = unfenced(answer);
         let value = serde_json::from_str(text)
@@ -135,7 +135,7 @@ struct Check<'s> {
     steps_left: Cell<usize>,
 }
 
-/// The place of a value within the one that is checked: written out only where a problem is named.
+/// The position of a value within the checked one; written out only when a problem is reported.
 #[derive(Clone, Copy)]
 enum Place<'p> {
     /// The value that is checked.
@@ -299,7 +299,7 @@ impl Check<'_> {
     }
 }
 
-/// The answer without a block of code around it.
+/// The answer without a code block around it.
 fn unfenced(answer: &str) -> &str {
     let answer = answer.trim();
     let inner = answer.strip_prefix("```").and_then(|rest| rest.strip_suffix("```"));
@@ -356,7 +356,7 @@ fn is_of_type(value: &Value, name: &str) -> bool {
     }
 }
 
-/// Returns whether two values are equal; a number is its amount, however it is written.
+/// Returns whether two values are equal; numbers are compared by amount, however they are written.
 fn same(left: &Value, right: &Value) -> bool {
     match (left, right) {
         (Value::Number(a), Value::Number(b)) => a == b || (a.is_f64() != b.is_f64() && a.as_f64() == b.as_f64()),
@@ -404,13 +404,13 @@ fn check_count(
     }
 }
 
-/// Finds the place that a reference within the schema names.
+/// Finds the target of a reference within the schema.
 fn find<'a>(root: &'a Value, place: &str) -> Option<&'a Value> {
     let place = place.strip_prefix('#')?;
     if place.contains(['%', '~']) {
         return root.pointer(&place.replace("%25", "%"));
     }
-    // A place without escapes is found without a copy of its names.
+    // A reference without escapes is resolved without copying its names.
     let mut names = place.split('/');
     if !names.next()?.is_empty() {
         return None;
@@ -421,7 +421,7 @@ fn find<'a>(root: &'a Value, place: &str) -> Option<&'a Value> {
     })
 }
 
-/// Looks whether a schema can be used as it is written.
+/// Checks that a schema is usable.
 fn check_schema(root: &Value, schema: &Value, at: &str, depth: usize) -> Result<(), String> {
     let keywords = match schema {
         Value::Bool(_) => return Ok(()),
@@ -489,7 +489,7 @@ fn check_schema(root: &Value, schema: &Value, at: &str, depth: usize) -> Result<
     Ok(())
 }
 
-/// A schema without the keywords that aren't known here, at any depth that is read.
+/// A schema without the unknown keywords, at any depth that is read.
 fn without_unknown(schema: &Value, depth: usize) -> Value {
     let Value::Object(keywords) = schema else { return schema.clone() };
     if depth > DEPTH_MAX {
@@ -663,7 +663,7 @@ mod tests {
             if let Ok(read) = schema.read(&text) {
                 prop_assert!(text.contains(read) && serde_json::from_str::<Value>(read).is_ok_and(|it| it.is_array()), "{}", read);
             }
-            // Each list and each reference is a step deeper.
+            // Each list and each reference adds a level.
             let is_read = schema.read(&format!("{}{}", "[".repeat(depth), "]".repeat(depth))).is_ok();
             prop_assert!(is_read || !(1..DEPTH_MAX / 2).contains(&depth), "{}", depth);
             prop_assert!(!is_read || depth <= DEPTH_MAX, "{}", depth);
