@@ -12,9 +12,9 @@ use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
 
 /// The variable that names a file of certificates.
 const FILE: &str = "SSL_CERT_FILE";
-/// The variable that names directories of them, with `:` between.
+/// The variable that names directories of certificates, separated by `:`.
 const DIRECTORIES: &str = "SSL_CERT_DIR";
-/// Files of a directory that are read: the usual lists have some 300, each under two names.
+/// Limit on the files of a directory that are read: the usual lists have some 300, each under two names.
 const FILES_MAX: usize = 2000;
 
 /// The trusted authorities; by default Mozilla's list, which is built in.
@@ -26,7 +26,7 @@ pub struct Authorities {
 }
 
 impl Authorities {
-    /// Takes what the environment names; read is it only when a server on https is asked.
+    /// Uses the authorities that the environment names; they are read only when a server on https is contacted.
     #[must_use]
     pub fn of(environment: &BTreeMap<OsString, OsString>) -> Self {
         let named = |name: &str| environment.get(OsStr::new(name)).filter(|value| !value.is_empty());
@@ -36,7 +36,7 @@ impl Authorities {
         }
     }
 
-    /// Takes those of one file, which the setting `name` names.
+    /// Uses the authorities in one file, which the setting `name` names.
     #[must_use]
     pub fn in_file(name: &'static str, path: PathBuf) -> Self {
         Self { file: Some((name, path)), directories: Vec::new() }
@@ -87,7 +87,7 @@ impl Authorities {
         }
         for directory in &self.directories {
             let wrong = |why: String| format!("{DIRECTORIES} names {}: {why}", directory.display());
-            // A directory may hold other files too.
+            // A directory may contain other files too.
             let files = files_of(directory).map_err(wrong)?;
             found.extend(files.iter().flat_map(|path| certificates(path).unwrap_or_default()));
         }
@@ -110,13 +110,13 @@ fn certificates(path: &Path) -> Result<Vec<Certificate<'static>>, String> {
 fn files_of(directory: &Path) -> Result<Vec<PathBuf>, String> {
     let entries = std::fs::read_dir(directory).map_err(|error| error.to_string())?;
     let mut files: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).take(FILES_MAX).collect();
-    // The same order on every machine.
+    // Sorted, so that the order is the same on every machine.
     files.sort();
     Ok(files)
 }
 
-/// Explains a problem with a server's certificate, and what to do next; `None` if `why`, the TLS library's own words,
-/// is about something else.
+/// Explains a problem with a server's certificate, with the next step; `None` if `why`, the TLS library's own words, is about
+/// something else.
 #[must_use]
 pub fn certificate_problem(why: &str) -> Option<(String, &'static str)> {
     let has = |words: &[&str]| words.iter().any(|word| why.contains(word));

@@ -1,4 +1,4 @@
-//! The clipboard of the desktop, by the program that is there for it.
+//! The desktop's clipboard, through the program that provides it.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -11,7 +11,7 @@ use super::notify::start;
 /// Time limit for a program, since the user is waiting.
 const PROGRAM_TIME: Duration = Duration::from_secs(1);
 
-/// Programs, with the variable that says that there is a desktop for them; none needs one on macOS.
+/// Programs, each with the variable that indicates its desktop; on macOS none is needed.
 const PROGRAMS: [(&str, &[&str], Option<&str>); 3] = [
     ("wl-copy", &[], Some("WAYLAND_DISPLAY")),
     ("xclip", &["-selection", "clipboard"], Some("DISPLAY")),
@@ -28,7 +28,7 @@ pub fn copy_to_clipboard(text: &str, env: &BTreeMap<OsString, OsString>) -> Opti
 }
 
 fn give(program: &str, arguments: &[&str], text: &str, env: &BTreeMap<OsString, OsString>) -> bool {
-    // They stay in the background to serve the text, and must not hold our terminal.
+    // These programs stay in the background to serve the text, and must not hold our terminal.
     let Ok(mut child) = start(program, arguments, env) else { return false };
     let (done, ended) = channel();
     let text = text.to_owned();

@@ -1,5 +1,5 @@
-//! A private copy of a text for another program to change: in a directory of its own that only its owner enters, gone with
-//! its value.
+//! A private copy of a text for another program to change: in a separate directory that only its owner can enter, removed when
+//! the value is dropped.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -12,9 +12,9 @@ use ring::rand::{SecureRandom, SystemRandom};
 
 use crate::base::hex;
 
-/// Longest text that is read back, in bytes.
+/// Limit on the text that is read back, in bytes.
 const BYTES_MAX: u64 = 64 * 1024 * 1024;
-/// Longest name, in bytes.
+/// Limit on the name, in bytes.
 const NAME_BYTES_MAX: usize = 100;
 
 /// The copy.
@@ -25,7 +25,7 @@ pub struct PrivateCopy {
 }
 
 impl PrivateCopy {
-    /// Makes one that is called as the file is, so that an editor knows its language.
+    /// Makes a copy that is named like the file, so that an editor recognises its language.
     ///
     /// # Errors
     /// The directory or the file can't be made.
@@ -47,10 +47,10 @@ impl PrivateCopy {
         &self.path
     }
 
-    /// Its present content.
+    /// Reads its current content.
     ///
     /// # Errors
-    /// It has gone, is too long or can't be read.
+    /// The file is gone, is too long or can't be read.
     pub fn read(&self) -> io::Result<Vec<u8>> {
         let mut content = Vec::new();
         File::open(&self.path)?.take(BYTES_MAX + 1).read_to_end(&mut content)?;
@@ -63,12 +63,12 @@ impl PrivateCopy {
 
 impl Drop for PrivateCopy {
     fn drop(&mut self) {
-        // With what an editor has left beside it.
+        // This includes any files that an editor has left beside it.
         let _ = std::fs::remove_dir_all(&self.directory);
     }
 }
 
-/// The last part of a path, of signs that mean nothing to any program, and no option.
+/// The last part of a path, reduced to characters that are harmless to any program, and never an option.
 fn name(path: &str) -> String {
     let last = path.rsplit('/').next().unwrap_or_default();
     let plain = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_') { c } else { '_' };

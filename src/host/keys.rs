@@ -22,19 +22,19 @@ pub const KEY_BYTES_MAX: usize = 16 * 1024;
 pub const KEY_COMMAND_TIME: Duration = Duration::from_secs(10);
 /// Interval at which a wait for a silent program checks whether the person has stopped it.
 const LOOK_MS: u16 = 50;
-/// The same for the end of a program whose output has ended: most end at once.
+/// The same interval for the end of a program whose output has ended: most end at once.
 const END_LOOK_MS: u16 = 2;
-/// The permissions of everybody but the owner.
+/// The permissions of everyone but the owner.
 const OTHERS: u32 = 0o077;
 
 /// Reads the key in a file: its first line, which must not be empty.
 ///
 /// # Errors
-/// The problem, in words that follow the path: it isn't there, others can read it, it is another user's, it is empty.
+/// The problem, in words that follow the path: the file doesn't exist, others can read it, it is another user's, it is empty.
 pub fn key_from_file(path: &Path) -> Result<String, String> {
     let open = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path);
     let file = open.map_err(|error| error.to_string())?;
-    // The metadata are those of the open file, so that it can't be replaced in between.
+    // The metadata are those of the open file, so that it can't be replaced after the check.
     let data = file.metadata().map_err(|error| error.to_string())?;
     if !data.is_file() {
         return Err("it is not a plain file".into());
@@ -50,7 +50,7 @@ pub fn key_from_file(path: &Path) -> Result<String, String> {
     first_line(&bytes)
 }
 
-/// Runs a program without a terminal and gives the first line that it prints. `is_stopped` ends it early.
+/// Runs a program without a terminal and returns the first line that it prints. `is_stopped` ends it early.
 ///
 /// # Errors
 /// The error, in words that follow the program's name. Its output is never repeated.
@@ -83,7 +83,7 @@ pub fn key_from_command(
     };
     let read = read_output(&mut child, &may_go_on).and_then(|bytes| Ok((bytes, ended(&mut child, &may_go_on)?)));
     if read.is_err() {
-        // The whole group: a script's own children hold the pipe, too. It may have ended by itself.
+        // The whole group, because a script's own children hold the pipe, too. The group may have ended already.
         let _ = killpg(Pid::from_raw(i32::try_from(child.id()).unwrap_or(i32::MAX)), Signal::SIGKILL);
         let _ = child.wait();
     }

@@ -1,5 +1,5 @@
-//! The door to everything outside that has no room of its own: environment, clock, host name, sources of keys, TLS
-//! authorities, connections, the desktop's clipboard, a private copy for an editor, programs that hear of events.
+//! The door to everything outside that has no room of its own: environment, clock, host name, sources of keys, TLS authorities,
+//! connections, the desktop's clipboard, a private copy for an editor, programs that are notified of events.
 
 mod authorities;
 mod clipboard;
@@ -23,7 +23,8 @@ pub use keys::{KEY_BYTES_MAX, KEY_COMMAND_TIME, key_from_command, key_from_file}
 pub use notify::notify;
 pub use wire::{Hangup, Wire};
 
-/// Returns the environment as a value, without a `HOME` that doesn't exist: it may be mounted later, and nothing of ours makes it.
+/// Returns the environment as a value, without a `HOME` that doesn't exist: it may be mounted later, and ReedClaw must not create
+/// it.
 #[must_use]
 pub fn environment() -> BTreeMap<OsString, OsString> {
     let mut all: BTreeMap<_, _> = std::env::vars_os().collect();
@@ -46,7 +47,7 @@ pub fn now_unix_ns() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
 }
 
-/// Returns the time since the machine was started, the time included in which it was suspended.
+/// Returns the time since the machine was started, including the time in which it was suspended.
 #[must_use]
 pub fn boot_time() -> Duration {
     clock_gettime(ClockId::Boottime).try_into().unwrap_or_default()
@@ -59,8 +60,8 @@ pub fn host_name() -> Option<String> {
     Some(name).filter(|name| !name.is_empty())
 }
 
-/// Returns an id of the network in which the addresses of this machine alone are meant: equal for two processes if each finds the
-/// other's listener at `127.0.0.1`.
+/// Returns an id of the network in which loopback addresses are valid: equal for two processes if each finds the other's listener
+/// at `127.0.0.1`.
 #[must_use]
 pub fn loopback() -> Option<String> {
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
@@ -68,7 +69,7 @@ pub fn loopback() -> Option<String> {
     Some(format!("{} {}", boot.trim(), network.display()))
 }
 
-/// Longest program that is read whole, in bytes.
+/// Limit on a program that is read completely, in bytes.
 const PROGRAM_BYTES_MAX: u64 = 512 * 1024 * 1024;
 
 /// Reads a program's file; `None` if it can't be read or is too long.
@@ -78,13 +79,13 @@ pub fn read_program(path: &Path) -> Option<Vec<u8>> {
     is_short.then(|| std::fs::read(path).ok()).flatten()
 }
 
-/// Longest text file that is read whole, in bytes.
+/// Limit on a text file that is read completely, in bytes.
 const TEXT_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
 /// Reads a plain file of text.
 ///
 /// # Errors
-/// In words, why it can't be read: it isn't there, isn't a plain file, is too long, is no UTF-8.
+/// The reason in words: the file doesn't exist, isn't a plain file, is too long, or isn't UTF-8.
 pub fn read_text(path: &Path) -> Result<String, String> {
     let data = std::fs::metadata(path).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => "there is no such file".to_owned(),

@@ -1,4 +1,4 @@
-//! Runs a program of the person's config that hears of an event. It must not know which event.
+//! Runs a program of the person's config to notify it of an event. It must not know which event.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 
-/// Time limit of such a program.
+/// Time limit for such a program.
 const TIME: Duration = Duration::from_secs(10);
-/// Interval at which is looked whether it has ended.
+/// Interval for checking whether it has ended.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Runs a program without a terminal, with `input` as its standard input; what it prints is dropped. Does nothing if `words` is
+/// Runs a program without a terminal, with `input` as its standard input; its output is dropped. Does nothing if `words` is
 /// empty.
 ///
 /// # Errors
@@ -45,7 +45,7 @@ fn notify_within(
     let mut child = start(program, arguments, env).map_err(|error| format!("{program}: {error}"))?;
     if let Some(mut pipe) = child.stdin.take() {
         let input = input.to_owned();
-        // A program that doesn't read it may have ended, or reads nothing until it is killed.
+        // A program that doesn't read its input may have ended, or not read until it is killed.
         std::thread::spawn(move || pipe.write_all(input.as_bytes()));
     }
     ended(&mut child, time).map_err(|why| format!("{program}: {why}"))

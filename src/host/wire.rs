@@ -41,7 +41,7 @@ impl Wire {
         Ok(Self(Kind::Unix(UnixStream::connect(path)?)))
     }
 
-    /// Connects to a port of a machine, trying each of its addresses for this time.
+    /// Connects to a port of a machine; `wait` is the time limit for each of its addresses.
     ///
     /// # Errors
     /// The name has no address, or nothing answers at any of them.
@@ -58,8 +58,8 @@ impl Wire {
         Ok(Self(Kind::Plain(socket)))
     }
 
-    /// Encrypts what follows, and checks that the server's certificate is for `host`: on a connection that is encrypted already, as
-    /// that to a proxy may be, once more. The bounds of waiting should be set before.
+    /// Encrypts everything that follows, and checks that the server's certificate is for `host`. A connection that is already
+    /// encrypted, such as one to a proxy, is encrypted twice. The time limits should be set before.
     ///
     /// # Errors
     /// The certificate isn't good, in plain words, or the server doesn't encrypt.
@@ -76,7 +76,7 @@ impl Wire {
         Ok(Self(Kind::Encrypted(Box::new(StreamOwned::new(session, self)))))
     }
 
-    /// Bounds the wait for bytes, and for the other side to take some.
+    /// Sets the time limits for reading and for writing.
     ///
     /// # Errors
     /// The connection is gone.
@@ -108,7 +108,7 @@ impl Wire {
 }
 
 impl Hangup {
-    /// Ends the connection: whoever reads from it gets its end.
+    /// Ends the connection: readers get the end of the stream.
     pub fn end(&self) {
         let _ = match &self.0 {
             Socket::Unix(socket) => socket.shutdown(Shutdown::Both),
