@@ -7,7 +7,7 @@ use serde_json::Value;
 /// The largest integer that a double holds without loss.
 const INTEGER_MAX: u64 = 1 << 53;
 
-/// Reason why a value has no canonical text.
+/// The reason why a value has no canonical text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CanonicalError {
     /// An integer that a double can't hold.
@@ -18,7 +18,7 @@ pub enum CanonicalError {
     Deep(usize),
 }
 
-/// Writes a value in its canonical form; `depth_max` bounds arrays and objects in each other.
+/// Writes a value in its canonical form; `depth_max` limits the nesting of arrays and objects.
 ///
 /// # Errors
 /// An integer would change as a double, or the value is too deep.
@@ -36,7 +36,7 @@ fn write(value: &Value, depth_max: usize, left: usize, text: &mut String) -> Res
             (Some(whole), _) if whole <= INTEGER_MAX => push_display(text, whole),
             (_, Some(whole)) if whole.unsigned_abs() <= INTEGER_MAX => push_display(text, whole),
             (None, None) => text.push_str(&double(number.as_f64().unwrap_or_default())),
-            // A larger one is fine if its double is written with the very same digits.
+            // A larger one is allowed if its double is written with exactly the same digits.
             _ => {
                 let written = double(number.as_f64().unwrap_or_default());
                 if written != number.to_string() {
@@ -60,7 +60,7 @@ fn write(value: &Value, depth_max: usize, left: usize, text: &mut String) -> Res
         Value::Object(fields) => {
             let left = left.checked_sub(1).ok_or(CanonicalError::Deep(depth_max))?;
             let mut sorted: Vec<_> = fields.iter().collect();
-            // By UTF-16 units, as the standard has it; that differs from bytes only beyond the basic plane.
+            // The standard sorts by UTF-16 units; that differs from bytes only beyond the basic plane.
             if !sorted.iter().all(|(name, _)| name.is_ascii()) {
                 sorted.sort_by(|(one, _), (other, _)| one.encode_utf16().cmp(other.encode_utf16()));
             } else if !sorted.is_sorted_by_key(|(name, _)| *name) {
@@ -117,7 +117,7 @@ fn double(number: f64) -> String {
         return "0".to_owned();
     }
     let sign = if number < 0.0 { "-" } else { "" };
-    // Rust's shortest digits that read back as the same number are those of ECMAScript.
+    // Rust prints the shortest digits that read back as the same number, as ECMAScript does.
     let shortest = format!("{:e}", number.abs());
     let (mantissa, exponent) = shortest.split_once('e').unwrap_or((&shortest, "0"));
     let digits: String = mantissa.chars().filter(char::is_ascii_digit).collect();

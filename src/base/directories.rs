@@ -1,5 +1,5 @@
-//! The directories for a user's files, as the XDG specification names them: an absolute value of the variable, else the usual
-//! place in the home directory.
+//! The directories for a user's files, as the XDG specification defines them: the variable's value if it is absolute, otherwise
+//! the default in the home directory.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -19,7 +19,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The variable, and the usual place in the home directory.
+    /// The variable, and the default below the home directory.
     #[must_use]
     pub fn names(self) -> (&'static str, &'static str) {
         match self {
@@ -37,7 +37,7 @@ pub fn absolute(env: &BTreeMap<OsString, OsString>, name: &str) -> Option<PathBu
     env.get(OsStr::new(name)).map(PathBuf::from).filter(|path| path.is_absolute())
 }
 
-/// The directory for files of a kind; none without a home.
+/// The directory for files of a kind; `None` without a home.
 #[must_use]
 pub fn of(env: &BTreeMap<OsString, OsString>, kind: Kind) -> Option<PathBuf> {
     let (variable, usual) = kind.names();

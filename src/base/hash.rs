@@ -4,7 +4,7 @@ use sha2::{Digest, Sha256};
 
 use super::hex;
 
-/// A hash that is made piece by piece.
+/// A hash that is computed piece by piece.
 #[derive(Clone, Debug, Default)]
 pub struct Hasher(Sha256);
 
@@ -20,7 +20,7 @@ impl Hasher {
         self.0.update(piece);
     }
 
-    /// Ends it, as 64 hexadecimal digits.
+    /// Finishes the hash, as 64 hexadecimal digits.
     #[must_use]
     pub fn finish_hex(self) -> String {
         hex::encode(&self.0.finalize())
@@ -39,7 +39,7 @@ pub fn sha256_hex(bytes: &[u8]) -> String {
     hex::encode(&sha256(bytes))
 }
 
-/// The name under which the state directory stores something about a path: half of the path's hash, 32 digits.
+/// The name under which the state directory stores data about a path: half of the path's hash, 32 digits.
 #[must_use]
 pub fn path_name(path: &std::path::Path) -> String {
     hex::encode(&sha256(path.as_os_str().as_encoded_bytes())[..16])

@@ -1,4 +1,4 @@
-//! Every fixed limit of the program, each with its unit, its reason and what a user sees when it is reached.
+//! Fixed limits of the program, each with its unit, its reason and the effect of reaching it.
 
 /// Longest marker body that the scanner holds back; a longer one is ordinary output. A path of 4,096 bytes in
 /// hexadecimal is 8,192.

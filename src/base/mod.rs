@@ -1,6 +1,6 @@
-//! Tools for every room: limits, hashes, hexadecimal text, base64, percent codes, canonical JSON, deceptive characters, names that
-//! file systems take for one, times as text, directories of a user, programs on `PATH`, the entries of git's index. Knows nothing of
-//! the rest.
+//! Tools for every room: limits, hashes, hexadecimal text, base64, percent codes, canonical JSON, deceptive characters, names
+//! that file systems treat as equal, times as text, a user's directories, programs on `PATH`, the entries of git's index. Knows
+//! nothing of the rest.
 
 pub mod base64;
 pub mod canonical;

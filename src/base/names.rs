@@ -1,11 +1,11 @@
-//! Names of files that some file systems take for one: those that differ only in case, or in the Unicode form of a letter. Pure.
+//! File names that some file systems treat as equal: those that differ only in case, or in the Unicode form of a letter. Pure.
 
 use unicode_normalization::UnicodeNormalization as _;
 
-/// The form that all names have in common which macOS or Windows may take for one; a name that isn't UTF-8 has none.
+/// The common form of all names that macOS or Windows may treat as equal; a name that isn't UTF-8 has none.
 #[must_use]
 pub fn folded(name: &[u8]) -> Option<String> {
-    // A letter with its accent apart becomes one letter first, so that it has one small form.
+    // A letter with a separate accent becomes one letter first, so that it has only one lower-case form.
     std::str::from_utf8(name).ok().map(|name| name.nfc().flat_map(char::to_lowercase).nfc().collect())
 }
 

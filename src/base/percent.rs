@@ -1,6 +1,6 @@
 //! Percent codes in addresses and forms (RFC 3986, section 2.1).
 
-/// Writes bytes as a part of an address: letters, digits, `-`, `.`, `_`, `~` and those in `also` stay.
+/// Writes bytes as a part of an address: letters, digits, `-`, `.`, `_`, `~` and the characters in `also` aren't escaped.
 #[must_use]
 pub fn encode(bytes: impl AsRef<[u8]>, also: &str) -> String {
     use std::fmt::Write as _;

@@ -1,4 +1,4 @@
-//! Programs among files: whether a file can be run, and the search in the directories of `PATH`. It looks at files and opens
+//! Programs among files: whether a file is executable, and the search in the directories of `PATH`. It looks at files and opens
 //! none.
 
 use std::fs::Metadata;
@@ -29,8 +29,8 @@ pub fn find_program(name: &str, path: &str, cwd: &Path) -> Option<PathBuf> {
     path.split(':').map(|directory| cwd.join(directory).join(name)).find(|file| is_program(file))
 }
 
-/// `PATH` of a model's commands: that of the person's live shell, which may have entered an environment since. Its parts
-/// share it.
+/// The `PATH` of a model's commands: that of the person's live shell, which may have entered an environment since. Clones share
+/// it.
 #[derive(Clone, Debug)]
 pub struct SearchPath(Arc<Paths>);
 
@@ -41,26 +41,26 @@ struct Paths {
 }
 
 impl SearchPath {
-    /// Begins with that of the session's start.
+    /// Starts with the `PATH` of the session's start.
     #[must_use]
     pub fn new(first: String) -> Self {
         Self(Arc::new(Paths { first, live: Mutex::new(None) }))
     }
 
-    /// Takes over that of the live shell.
+    /// Takes over the `PATH` of the live shell.
     pub fn follow(&self, live: Option<&str>) {
         *self.0.live.lock() = live.map(str::to_owned);
     }
 
-    /// Returns the one that counts. Without anything that holds a program it is the first: a directory that the model can
-    /// change may have come since, with a program by the name of one that only looks.
+    /// Returns the `PATH` in force. If nothing confines the program (`is_held` is false), it is that of the session's start: a
+    /// directory that the model can change may have been added since, with a program that has the name of a harmless one.
     #[must_use]
     pub fn text(&self, is_held: bool) -> String {
         let live = self.0.live.lock();
         live.as_ref().filter(|_| is_held).unwrap_or(&self.0.first).clone()
     }
 
-    /// Returns that of the live shell, if it is known.
+    /// Returns the `PATH` of the live shell, if known.
     #[must_use]
     pub fn live(&self) -> Option<String> {
         self.0.live.lock().clone()

@@ -1,8 +1,8 @@
-//! Text that several rooms need alike: characters that deceive (those that show nothing, letters that look like Latin ones),
-//! and a number with its noun. Pure.
+//! Text functions for several rooms: deceptive characters (invisible ones, and letters that look like Latin ones), and a number
+//! with its noun. Pure.
 
-/// Returns whether a character has no picture of its own and can hide something: formats, fillers, joiners, selectors,
-/// tags, direction marks. Controls (C0, DEL, C1) and white space are not counted here.
+/// Returns whether a character is invisible and can hide something: formats, fillers, joiners, selectors, tags, direction marks.
+/// Controls (C0, DEL, C1) and white space are not included.
 #[must_use]
 pub fn is_invisible(c: char) -> bool {
     matches!(c,
@@ -12,23 +12,23 @@ pub fn is_invisible(c: char) -> bool {
         | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// Returns whether no command and no path needs a character that hides what it is: a control, or one without a picture of its own. The
-/// selectors that follow an emoji hide nothing.
+/// Returns whether a character can hide a command's or path's meaning and is needed in neither: a control, or an invisible
+/// character. The selectors that follow an emoji hide nothing.
 #[must_use]
 pub fn is_odd(c: char) -> bool {
     let is_plain = matches!(c, ' '..='~' | '\n' | '\r' | '\t' | '\u{fe0e}' | '\u{fe0f}');
     !is_plain && (c.is_control() || is_invisible(c))
 }
 
-/// Returns whether a character can be part of a joined emoji: a superset by blocks, as the exact table moves with each Unicode
-/// version.
+/// Returns whether a character can be part of a joined emoji: a superset by blocks, because the exact table changes with each
+/// Unicode version.
 #[must_use]
 pub fn is_emoji(c: char) -> bool {
     matches!(c, '\u{2190}'..='\u{21ff}' | '\u{2300}'..='\u{23ff}' | '\u{2600}'..='\u{27bf}' | '\u{2b00}'..='\u{2bff}'
         | '\u{1f000}'..='\u{1faff}')
 }
 
-/// Returns whether a variation selector (U+FE0E, U+FE0F) changes how this character looks.
+/// Returns whether a variation selector (U+FE0E, U+FE0F) changes the appearance of this character.
 #[must_use]
 pub fn has_emoji_variant(c: char) -> bool {
     is_emoji(c)
@@ -66,14 +66,14 @@ pub fn look_alikes(line: &str) -> Vec<usize> {
     found
 }
 
-/// Returns whether a word is the name of a variable of a shell: letters, digits and `_`, no digit first.
+/// Returns whether a word is a valid name of a shell variable: letters, digits and `_`, not beginning with a digit.
 #[must_use]
 pub fn is_variable(word: &str) -> bool {
     word.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
-/// Returns a number with its noun, in the plural unless it is one.
+/// Returns a number with its noun, in the plural unless the number is one.
 #[must_use]
 pub fn counted(number: usize, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
@@ -86,7 +86,7 @@ pub fn shorten(text: &str, chars_max: usize) -> String {
         .chars()
         .take(chars_max)
         .flat_map(|c| {
-            // `escape_debug` knows what is printable; quotes and backslashes are, in a message.
+            // `escape_debug` knows which characters are printable; quotes and backslashes are printable in a message.
             let is_plain = matches!(c, '"' | '\'' | '\\');
             let escaped = (!is_plain).then(|| c.escape_debug());
             is_plain.then_some(c).into_iter().chain(escaped.into_iter().flatten())
@@ -98,7 +98,7 @@ pub fn shorten(text: &str, chars_max: usize) -> String {
     short
 }
 
-/// A name for a line of ours: control characters, and those that hide something, are spelled out.
+/// A name for a line of ReedClaw's: control characters, and those that hide something, are escaped.
 #[must_use]
 pub fn spelled_out(name: &str) -> String {
     let mut text = String::with_capacity(name.len());
@@ -112,20 +112,21 @@ pub fn spelled_out(name: &str) -> String {
     text
 }
 
-/// A path in a sentence of ours: in quotation marks if it holds more than a plain name does, since it could look like our words.
+/// A path for a sentence of ReedClaw's: in quotation marks if it has more than the characters of a plain name, because it could
+/// look like our words.
 #[must_use]
 pub fn in_sentence(path: &str) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || "/._-+@~=,".contains(c);
     if path.chars().all(is_plain) { path.to_owned() } else { format!("{path:?}") }
 }
 
-/// A text with each run of blanks and line ends as one blank.
+/// A text with each run of blanks and line ends replaced by one blank.
 #[must_use]
 pub fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// A time that has passed, in the largest unit that fits.
+/// An elapsed time, in the largest unit that fits.
 #[must_use]
 pub fn age(milliseconds: i64) -> String {
     let minutes = milliseconds.max(0) / 60_000;
@@ -137,8 +138,8 @@ pub fn age(milliseconds: i64) -> String {
     }
 }
 
-/// Splits a text at blanks. Words in quotes are one, without the quotes; a quote that doesn't begin a word, or isn't closed at
-/// the end of one, is text.
+/// Splits a text at blanks. A quoted part is one word, without the quotes; a quote that doesn't begin a word, or isn't closed at
+/// the end of one, is ordinary text.
 #[must_use]
 pub fn quoted_words(text: &str) -> Vec<&str> {
     let mut words = Vec::new();

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 /// Returns a time (Unix milliseconds) as `2026-11-21T12:19:44Z`.
 #[must_use]
 pub fn utc(time_ms: i64) -> String {
-    // Whole seconds, rounded down; jiff would cut towards 1970.
+    // Whole seconds, rounded down; jiff would round towards 1970.
     let second = Timestamp::from_second(time_ms.div_euclid(1_000)).unwrap_or(Timestamp::MAX);
     format!("{second:.0}")
 }
@@ -16,7 +16,7 @@ pub fn utc_ms(time_ms: i64) -> String {
     format!("{:.3}", Timestamp::from_millisecond(time_ms).unwrap_or(Timestamp::MAX))
 }
 
-/// Returns the time of work in milliseconds: `so_far`, and from `since` until `now`.
+/// Returns the time of work in milliseconds: `so_far`, plus the time from `since` until `now`.
 #[must_use]
 pub fn work_ms(so_far: u64, since: Option<i64>, now: i64) -> u64 {
     so_far + since.map_or(0, |since| u64::try_from(now - since).unwrap_or(0))

@@ -1,27 +1,27 @@
-//! Git's index as bytes (gitformat-index(5), versions 2 to 4): its entries in order. A command may have written it, so nothing that
-//! it says is believed: time and memory are in proportion to its length, whatever numbers are in it.
+//! Git's index as bytes (gitformat-index(5), versions 2 to 4): its entries in order. A command may have written it, so it isn't
+//! trusted: time and memory are proportional to its length, whatever numbers are in it.
 
-/// Bytes before the entries: the signature, the version and their number.
+/// Number of bytes before the entries: the signature, the version and the number of entries.
 const HEAD_BYTES: usize = 12;
-/// Bytes of an entry before the name of its content.
+/// Number of bytes of an entry before its object id.
 const STAT_BYTES: usize = 40;
 /// Flag: two more bytes of flags follow.
 const EXTENDED: u16 = 0x4000;
-/// Flags that say something about the entry; the others are the length of its path, and [`EXTENDED`].
+/// Flags with a meaning for the entry; the others are the length of its path, and [`EXTENDED`].
 const MEANT: u16 = 0xb000;
-/// The extension of an index whose entries lie in another file as well.
+/// The extension of an index some of whose entries are in another file.
 const SPLIT: &[u8] = b"link";
 /// The extension with the trees that git has made of directories.
 const TREES: &[u8] = b"TREE";
-/// Longest path of such a directory, in bytes: no system has a longer one, and many would take long.
+/// Limit on the path of such a directory, in bytes: no system allows a longer one, and many long ones would take much time.
 const TREE_PATH_BYTES_MAX: usize = 4096;
 
 /// An entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry<'a> {
-    /// Its path. It may be longer than any that exists.
+    /// Its path, which may be longer than any path that exists.
     pub path: &'a [u8],
-    /// The name of its content.
+    /// The id of its object.
     pub id: &'a [u8],
     /// The numbers of the file, as git read them.
     pub stat: Stat,
@@ -31,7 +31,7 @@ pub struct Entry<'a> {
     pub flags: [u16; 2],
 }
 
-/// The numbers of a file: the low 32 bits of each.
+/// The numbers of a file, each reduced to its low 32 bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stat {
     /// The last change of anything about it: seconds and nanoseconds.
@@ -40,7 +40,7 @@ pub struct Stat {
     pub modified: [u32; 2],
     /// Its inode.
     pub inode: u32,
-    /// Its bytes.
+    /// Its length in bytes.
     pub size: u32,
 }
 
@@ -48,7 +48,7 @@ pub struct Stat {
 pub struct Entries<'a> {
     index: &'a [u8],
     id_bytes: usize,
-    /// Paths are shortened by what they have in common with the one before.
+    /// `true` if each path omits the prefix that it shares with the previous one.
     is_packed: bool,
     left: u32,
     at: usize,
@@ -56,7 +56,7 @@ pub struct Entries<'a> {
 }
 
 impl<'a> Entries<'a> {
-    /// Begins with the first one; `None` if it is no index. The names of contents have `id_bytes` bytes.
+    /// Starts at the first entry; `None` if the bytes aren't an index. Object ids have `id_bytes` bytes.
     #[must_use]
     pub fn of(index: &'a [u8], id_bytes: usize) -> Option<Self> {
         let version = number(index, 4).filter(|version| index.starts_with(b"DIRC") && (2..=4).contains(version))?;
@@ -64,8 +64,7 @@ impl<'a> Entries<'a> {
         Some(Self { index, id_bytes, is_packed: version == 4, left, at: HEAD_BYTES, path: Vec::new() })
     }
 
-    /// Reads the next one; `None` after the last one, and where it is damaged.
-    /// The path of a packed one lies in this reader.
+    /// Reads the next entry; `None` after the last one, and at damaged data. The path of a packed entry is stored in this reader.
     pub fn next_entry(&mut self) -> Option<Entry<'_>> {
         let left = self.left.checked_sub(1)?;
         let (index, at) = (self.index, self.at);
@@ -80,7 +79,7 @@ impl<'a> Entries<'a> {
         let length = memchr::memchr(0, rest)?;
         self.path.truncate(common);
         self.path.extend_from_slice(&rest[..length]);
-        // Without a packed path there are one to eight zeros after it, up to a multiple of eight.
+        // An unpacked path is followed by one to eight zeros, up to a multiple of eight.
         self.at = if self.is_packed { path_at + length + 1 } else { at + ((path_at - at + length) / 8 + 1) * 8 };
         self.left = left;
         let field = |place: usize| number(index, at + place * 4);
@@ -98,14 +97,14 @@ impl<'a> Entries<'a> {
         })
     }
 
-    /// Returns whether all entries were read, and the index has them all: another file may hold some.
+    /// Returns whether all entries were read, and the index is complete: another file may contain some.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.extensions().is_some_and(|all| all.iter().all(|(name, _)| *name != SPLIT)) && self.left == 0
     }
 
-    /// Reads, after the last entry, the names of the trees that git has made of whole directories, by their paths. A directory of
-    /// which an entry was changed since isn't among them.
+    /// Reads, after the last entry, the names of the trees that git has made of whole directories, by their paths. A directory
+    /// with an entry that was changed since then isn't included.
     #[must_use]
     pub fn cached_trees(&self) -> Vec<(Vec<u8>, &'a [u8])> {
         let found = self.extensions().filter(|_| self.left == 0).unwrap_or_default();
@@ -113,7 +112,7 @@ impl<'a> Entries<'a> {
         content.and_then(|content| trees_of(content, self.id_bytes)).unwrap_or_default()
     }
 
-    /// The extensions after the entries, each with its name; `None` if they don't reach to the end.
+    /// The extensions after the entries, each with its name; `None` if they don't extend to the end.
     fn extensions(&self) -> Option<Vec<(&'a [u8], &'a [u8])>> {
         let rest = self.index.get(self.at..self.index.len().checked_sub(self.id_bytes)?)?;
         let (mut at, mut all) = (0, Vec::new());
@@ -126,11 +125,11 @@ impl<'a> Entries<'a> {
     }
 }
 
-/// Reads the extension with trees: of each its name, the numbers of its entries and subtrees, its object if it is valid, then its
-/// subtrees.
+/// Reads the extension with trees: for each tree its name, the numbers of its entries and subtrees, its object if it is valid,
+/// then its subtrees.
 fn trees_of(content: &[u8], id_bytes: usize) -> Option<Vec<(Vec<u8>, &[u8])>> {
     let (mut all, mut rest) = (Vec::new(), content);
-    // The paths of the trees that are open, each with the number of subtrees that it still has.
+    // The paths of the open trees, each with the number of subtrees that are still to come.
     let mut open: Vec<(Vec<u8>, usize)> = Vec::new();
     while !rest.is_empty() {
         let end = memchr::memchr(0, rest)?;
@@ -169,7 +168,7 @@ fn short(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_be_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
 }
 
-/// Reads a number of seven bits a byte, as packs have it, and goes on to what follows.
+/// Reads a number with seven bits per byte, as in packs, and advances past it.
 fn packed_number(bytes: &[u8], at: &mut usize) -> Option<usize> {
     let mut number = 0_usize;
     loop {

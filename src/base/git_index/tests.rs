@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// An index in each version, with two paths that begin alike.
+/// An index of each version, with two paths that have a common prefix.
 fn index_of(version: u8, id_bytes: usize) -> Vec<u8> {
     let mut index = [b"DIRC\0\0\0", &[version][..], b"\0\0\0\x02"].concat();
     for (path, dropped) in [("deep/er/one", 0), ("deep/er/two", 3_u8)] {
@@ -54,14 +54,14 @@ fn a_split_or_shortened_index_is_not_whole() {
     let at = split.len() - 30;
     split[at..at + 4].copy_from_slice(SPLIT);
     assert!(!paths(&split, 20).1);
-    // One that is cut after its entries differs from a whole one by its checksum alone.
+    // An index that is cut after its entries differs from a complete one only in its checksum.
     let end = whole.len() - 10;
     for length in (0..whole.len()).filter(|length| *length != end) {
         assert!(!paths(&whole[..length], 20).1, "{length}");
     }
 }
 
-/// Each byte of each version, with values that make numbers large; and pieces that are gone.
+/// Changes each byte of each version to values that make numbers large, and removes pieces.
 #[test]
 fn damaged_indices_are_read_without_harm() {
     for version in 2..=4 {
@@ -97,7 +97,7 @@ fn trees_of_directories_are_read_with_their_paths() {
     for length in 1..whole.len() {
         assert_eq!(trees_of(&whole[..length], 20), None, "{length}");
     }
-    // Thousands of directories in each other would make paths that take long.
+    // Thousands of nested directories would make paths that take much time.
     let deep = record("name", -1, 1).repeat(100_000);
     assert_eq!(trees_of(&deep, 20), None);
 }
