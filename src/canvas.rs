@@ -1,4 +1,4 @@
-//! A board of atoms as a pure fold: a state and operations give the next state, the same on every machine. It knows neither
+//! A board of atoms as a pure fold: a state and operations produce the next state, the same on every machine. It knows neither
 //! users nor storage.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,17 +10,17 @@ use crate::base::canonical::canonical;
 use crate::base::hash;
 use crate::schema::Schema;
 
-/// Atoms of a canvas.
+/// Limit on the atoms of a canvas.
 pub const ATOMS_MAX: usize = 20_000;
-/// Bytes of an atom in canonical form.
+/// Limit on an atom in canonical form, in bytes.
 pub const ATOM_BYTES_MAX: usize = 64 * 1024;
-/// Operations of a command.
+/// Limit on the operations of a command.
 pub const OPS_MAX: usize = 200;
-/// Parts of a path.
+/// Limit on the parts of a path.
 const PATH_DEPTH_MAX: usize = 8;
-/// Arrays and objects in each other.
+/// Limit on the nesting of arrays and objects.
 const DEPTH_MAX: usize = 32;
-/// Bytes of an id or type.
+/// Limit on an id or type, in bytes.
 const NAME_BYTES_MAX: usize = 128;
 
 /// An atom.
@@ -28,13 +28,13 @@ const NAME_BYTES_MAX: usize = 128;
 pub struct Atom {
     /// Its type.
     pub kind: String,
-    /// The atom that it lies in.
+    /// The atom that contains it.
     pub parent: Option<String>,
     /// Its place among the atoms of its parent: text, compared by bytes.
     pub order: String,
     /// Its properties.
     pub props: Map<String, Value>,
-    /// Its canonical form, once it was asked for: a change of the atom takes it away.
+    /// Its canonical form, once requested; a change of the atom discards it.
     text: OnceLock<String>,
 }
 
@@ -47,7 +47,7 @@ impl PartialEq for Atom {
 impl Atom {
     /// Its canonical form, by its id.
     fn text(&self, id: &str) -> &str {
-        // Values that were folded in have one.
+        // Values that were folded in have a canonical form.
         self.text.get_or_init(|| atom_text(id, self).unwrap_or_default())
     }
 }
@@ -57,7 +57,7 @@ impl Atom {
 pub struct State {
     /// The revision.
     pub rev: i64,
-    /// The atoms, by id. States share those that are the same, so that the next state of a large board is cheap.
+    /// The atoms, by id. States share unchanged atoms, so that the next state of a large board is cheap.
     pub atoms: BTreeMap<Arc<str>, Arc<Atom>>,
 }
 
@@ -78,7 +78,7 @@ impl State {
         self.atoms.iter().map(|(id, atom)| atom_value(id, atom)).collect()
     }
 
-    /// The same as canonical JSON. Only atoms that have changed are written anew.
+    /// The atoms as canonical JSON. Only changed atoms are written again.
     #[must_use]
     pub fn atoms_text(&self) -> String {
         let texts: Vec<&str> = self.atoms.iter().map(|(id, atom)| atom.text(id)).collect();
@@ -99,7 +99,7 @@ impl State {
     /// SHA-256 of the canonical form of revision and atoms.
     #[must_use]
     pub fn hash(&self) -> String {
-        // The canonical form of the whole is that of its parts, so that only changed atoms are written anew.
+        // The canonical form of the whole consists of the forms of its parts, so that only changed atoms are written again.
         let mut hasher = hash::Hasher::new();
         hasher.update(b"{\"atoms\":[");
         for (number, (id, atom)) in self.atoms.iter().enumerate() {
@@ -112,7 +112,7 @@ impl State {
         hasher.finish_hex()
     }
 
-    /// The atom of this name, to change it.
+    /// Returns the atom with this id, to change it.
     fn change(&mut self, id: &str) -> Result<&mut Atom, String> {
         let atom = self.atoms.get_mut(id).ok_or_else(|| format!("there is no atom {id}"))?;
         let atom = Arc::make_mut(atom);
@@ -121,18 +121,19 @@ impl State {
     }
 }
 
-/// The types of atoms whose properties have a schema, which the console serves, too.
+/// The types of atoms whose properties have a schema; the console uses these schemas, too.
 static KINDS: LazyLock<Vec<(&str, Schema)>> = LazyLock::new(|| {
     let texts = [("note", include_str!("web/atoms/note.json")), ("link", include_str!("web/atoms/link.json"))];
     let read = |text: &str| Schema::new(serde_json::from_str(text).ok()?).ok();
     texts.into_iter().filter_map(|(kind, text)| Some((kind, read(text)?))).collect()
 });
 
-/// Checks the properties of the atoms that operations have changed, in the state after them, by the schemas of their types. A type
-/// without a schema may have any properties. It is no part of [`fold`]: what a log has stays as it is.
+/// Checks the properties of the atoms that operations have changed, in the state after them, against the schemas of their types.
+/// A type without a schema may have any properties. It is not part of [`fold`], so that the contents of an existing log stay
+/// valid.
 ///
 /// # Errors
-/// The first operation after which an atom isn't as the schema of its type has it.
+/// The first operation that leaves an atom which violates the schema of its type.
 pub fn check_kinds(next: &State, ops: &[Value]) -> Result<(), OpError> {
     for (index, op) in ops.iter().enumerate() {
         let id = op["id"].as_str().or_else(|| op["atom"]["id"].as_str()).unwrap_or_default();
@@ -156,8 +157,8 @@ pub fn fold(state: &State, ops: &[Value]) -> Result<State, OpError> {
     Ok(next)
 }
 
-/// The same in place, for a caller that needs no state before: the whole board isn't copied for each command. After an error the state
-/// is of no use.
+/// Applies the operations in place, for a caller that doesn't need the previous state: the whole board isn't copied for each
+/// command. After an error the state is unusable.
 ///
 /// # Errors
 /// The first operation that can't be applied.
@@ -172,7 +173,7 @@ pub fn fold_in(state: &mut State, ops: &[Value]) -> Result<(), OpError> {
     Ok(())
 }
 
-/// Returns the places that a command changes, as pairs of an atom and a path; an atom alone stands for all of it.
+/// Returns the places that a command changes, as pairs of an atom and a path; an atom without a path means the whole atom.
 #[must_use]
 pub fn touched(ops: &[Value]) -> BTreeSet<(String, String)> {
     let mut all = BTreeSet::new();
@@ -187,8 +188,7 @@ pub fn touched(ops: &[Value]) -> BTreeSet<(String, String)> {
     all
 }
 
-/// Returns whether two sets of touched places have none in common, counting a place and what lies within it as the
-/// same.
+/// Returns whether two sets of touched places are disjoint; a place overlaps everything within it.
 #[must_use]
 pub fn is_disjoint(one: &BTreeSet<(String, String)>, other: &BTreeSet<(String, String)>) -> bool {
     let within = |path: &str, of: &str| {
@@ -337,7 +337,7 @@ fn shift(state: &mut State, fields: &Map<String, Value>) -> Result<(), String> {
         Some(parent) => Some(parent.as_str().ok_or("parent is no id")?.to_owned()),
     };
     let order = fields.get("order").and_then(Value::as_str).filter(|order| is_name(order)).ok_or("order is missing")?;
-    // An atom can't lie within itself.
+    // An atom can't contain itself.
     let mut above = parent.clone();
     let mut steps = 0;
     while let Some(name) = above {
@@ -353,7 +353,7 @@ fn shift(state: &mut State, fields: &Map<String, Value>) -> Result<(), String> {
     Ok(())
 }
 
-/// Removes an atom with all that lies in it.
+/// Removes an atom with everything in it.
 fn delete(state: &mut State, id: &str) -> Result<(), String> {
     if state.atoms.remove(id).is_none() {
         return Err(format!("there is no atom {id}"));
