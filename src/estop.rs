@@ -1,8 +1,7 @@
-//! The emergency stop: a file in the state directory. As long as it is there no tool starts, and what runs is
-//! cancelled.
+//! The emergency stop: a file in the state directory. As long as it exists, no tool starts, and running ones are cancelled.
 //!
-//! It owns that file and the thread that looks for it. It must not know what is cancelled, or why. In doubt it means
-//! stopped: a file that can't be examined, a link, a directory, a state directory of another user.
+//! It owns that file and the thread that watches for it. It must not know what is cancelled, or why. If in doubt, tools are
+//! stopped: for a file that can't be examined, a link, a directory, a state directory of another user.
 //!
 //! ```
 //! # let dir = tempfile::tempdir()?;
@@ -14,7 +13,7 @@
 //! estop.stop()?;
 //! assert!(receiver.recv()?.why.contains("emergency stop"));
 //! drop(watch);
-//! estop.clear()?; // only where a person said so
+//! estop.clear()?; // only at a person's request
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
@@ -34,11 +33,11 @@ use crate::proto::Failure;
 
 /// The name of the file in the state directory.
 pub const FILE_NAME: &str = "ESTOP";
-/// Interval of a watcher. A stop must reach running calls within 500 ms; a look costs some microseconds.
+/// Interval of a watcher's checks. A stop must reach running calls within 500 ms; a check costs some microseconds.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// Bytes of the file that are read, to tell since when it is there.
+/// Limit on the bytes of the file that are read to report the time of the stop.
 const NOTE_BYTES_MAX: u64 = 200;
-/// Write permission of everybody: with it on the state directory anybody could clear a stop.
+/// Write permission for everyone: with it on the state directory anyone could clear a stop.
 const EVERYBODY_WRITES: u32 = 0o002;
 
 /// The emergency stop of a state directory.
@@ -47,11 +46,11 @@ pub struct Estop {
     directory: PathBuf,
 }
 
-/// Tools are stopped.
+/// The error that tools are stopped.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{why}")]
 pub struct Stopped {
-    /// The reason, and the place where it is seen; one line.
+    /// The reason, and the file or directory that shows it; one line.
     pub why: String,
 }
 
@@ -62,30 +61,30 @@ impl From<Stopped> for Failure {
 }
 
 impl Estop {
-    /// The stop of this state directory, which need not be there.
+    /// Returns the stop of this state directory, which doesn't have to exist.
     #[must_use]
     pub fn new(state: PathBuf) -> Self {
         Self { directory: state }
     }
 
-    /// The file.
+    /// Returns the path of the file.
     #[must_use]
     pub fn path(&self) -> PathBuf {
         self.directory.join(FILE_NAME)
     }
 
-    /// Returns whether tools may run.
+    /// Checks that tools may run.
     ///
     /// # Errors
-    /// They may not, and why.
+    /// They may not; the error has the reason.
     pub fn check(&self) -> Result<(), Stopped> {
         let odd =
             |path: &Path, what: &str| Err(Stopped { why: format!("tools are stopped: {} {what}", path.display()) });
         match self.directory.metadata() {
             Err(problem) if problem.kind() == io::ErrorKind::NotFound => match self.directory.symlink_metadata() {
-                // A directory that was never made holds no stop.
+                // A directory that was never made contains no stop.
                 Err(_) => return Ok(()),
-                // It was made just now, maybe by a stop.
+                // It has just been made, perhaps by a stop.
                 Ok(data) if data.is_dir() => return self.check(),
                 Ok(_) => return odd(&self.directory, &format!("can't be looked at: {problem}")),
             },
@@ -110,7 +109,7 @@ impl Estop {
         }
     }
 
-    /// Since when tools are stopped, and by what, as the file says; `None` if it says neither.
+    /// The time and origin of the stop, as the file records them; `None` unless it records both.
     #[must_use]
     pub fn noted(&self) -> Option<(String, String)> {
         let line = note(&self.path());
@@ -126,17 +125,17 @@ impl Estop {
         DirBuilder::new().recursive(true).mode(0o700).create(&self.directory)?;
         let path = self.path();
         let mut file = match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
-            // Whatever is there stops already.
+            // Anything at this path stops tools already.
             Err(problem) if problem.kind() == io::ErrorKind::AlreadyExists => return Ok(()),
             file => file?,
         };
-        // Only the file's presence counts; its text is for a person.
+        // Only the file's existence counts; its text is for a person.
         let now = time::utc(host::now_unix_ms());
         let _ = writeln!(file, "since {now}, by process {}", std::process::id()).and_then(|()| file.sync_all());
         File::open(&self.directory)?.sync_all()
     }
 
-    /// Lets tools run again. Only where a person at a terminal said so.
+    /// Lets tools run again. Only for the request of a person at a terminal.
     ///
     /// # Errors
     /// The file can't be removed.
@@ -148,12 +147,12 @@ impl Estop {
         }
     }
 
-    /// Calls `cancel` once when tools are stopped, within 500 ms, on a thread of its own. Dropping what it gives ends the
+    /// Calls `cancel` once when tools are stopped, within 500 ms, on a separate thread. Dropping the returned value ends the
     /// watch; `cancel` isn't called after that.
     pub fn watch(&self, cancel: impl FnOnce(&Stopped) + Send + 'static) -> Watch {
         let (end, ended) = mpsc::channel::<()>();
         let estop = self.clone();
-        // Shared, because without a thread there would be no watcher, and that means stopped.
+        // Shared, because without a thread there would be no watcher, which counts as stopped.
         let cancel = Arc::new(Mutex::new(Some(cancel)));
         let handle = Arc::clone(&cancel);
         let look = move || {
@@ -176,7 +175,7 @@ impl Estop {
     }
 }
 
-/// Calls what hasn't been called yet.
+/// Calls `cancel` if it hasn't been called.
 fn call(cancel: &Mutex<Option<impl FnOnce(&Stopped)>>, stopped: &Stopped) {
     let cancel = cancel.lock().take();
     if let Some(cancel) = cancel {
@@ -184,7 +183,7 @@ fn call(cancel: &Mutex<Option<impl FnOnce(&Stopped)>>, stopped: &Stopped) {
     }
 }
 
-/// Since when and by whom, as the file says.
+/// The time and origin of the stop, as the file records them.
 fn note(path: &Path) -> String {
     let mut text = String::new();
     let opened = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path);
@@ -193,7 +192,7 @@ fn note(path: &Path) -> String {
     if read.is_ok() && !line.is_empty() { format!(", {line}") } else { String::new() }
 }
 
-/// A watch that goes on until this is dropped.
+/// A watch that continues until this is dropped.
 #[derive(Debug)]
 pub struct Watch {
     end: Option<mpsc::Sender<()>>,
@@ -275,7 +274,7 @@ mod tests {
 
     #[test]
     fn a_state_directory_of_another_user_means_stopped() {
-        // Root owns `/`; as root, some directory of another user has to be made.
+        // Root owns `/`; a test that runs as root has to make a directory of another user.
         let dir = tempfile::tempdir().unwrap();
         let directory = if nix::unistd::geteuid().is_root() {
             std::os::unix::fs::chown(dir.path(), Some(65_534), None).unwrap();
@@ -294,15 +293,15 @@ mod tests {
         assert_eq!(receiver.recv_timeout(LOOK_EVERY * 3), Err(RecvTimeoutError::Timeout));
         estop.stop().unwrap();
         assert!(receiver.recv().is_ok());
-        // Within 500 ms, if the machine lets the thread look when it wants to.
+        // Within 500 ms, if the machine runs the thread on time.
         assert!(LOOK_EVERY * 2 <= Duration::from_millis(500), "{LOOK_EVERY:?}");
         drop(watch);
-        // Stopped before it begins: at once.
+        // Stopped before the watch begins: called at once.
         let (sender, receiver) = mpsc::channel();
         let watch = estop.watch(move |_| sender.send(()).unwrap());
         receiver.recv().unwrap();
         drop(watch);
-        // Ended before a stop: never.
+        // Ended before a stop: never called.
         estop.clear().unwrap();
         let (sender, receiver) = mpsc::channel::<()>();
         drop(estop.watch(move |_| sender.send(()).unwrap()));
