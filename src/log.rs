@@ -1,16 +1,15 @@
-//! The log: events with a few plain fields, in a file of the state directory and, without a session, on standard error.
-//! It owns that file, and the form of such a file for others. It must not know its callers.
+//! The log: events with a few plain fields, in a file of the state directory and, without a session, on standard error. It owns
+//! that file, and the format of such files for other rooms. It must not know its callers.
 //!
-//! Other rooms write events with the macros of `tracing`; this room is the layer that collects them. It writes an
-//! event's fields: names, numbers, ReedClaw's own paths, and the message of an error, which may repeat a line of a
-//! server. Text of a person or a model, arguments, contents and keys never go into a field, and events of libraries are
-//! ignored. No file is opened before the first event that counts, and none at all without [`init`]. A log that can't be
-//! written causes no error.
+//! Other rooms write events with the macros of `tracing`; this room is the layer that collects them. It writes an event's fields:
+//! names, numbers, ReedClaw's own paths, and the message of an error, which may repeat a line of a server. Text of a person or a
+//! model, arguments, contents and keys never go into a field, and events of libraries are ignored. No file is opened before the
+//! first event that counts, and none at all without [`init`]. If the log can't be written, that causes no error.
 //!
-//! An event also has the fields of the spans that it happens in, such as the ids of a run.
+//! An event also has the fields of the spans in which it occurs, such as the ids of a run.
 //!
-//! Three fields have a meaning: `event` is the event's name, `shown = true` marks what the user sees in other words
-//! anyway (standard error then has it only if the log was asked for), and a field of bytes is JSON.
+//! Three fields have a meaning: `event` is the event's name, `shown = true` marks an event that the user sees in other words
+//! anyway (standard error then shows it only if the log was requested), and a field of bytes is JSON.
 //!
 //! ```
 //! tracing::info!(event = "receipt_written", tool = "time", ms = 3, shown = true);
@@ -35,23 +34,23 @@ use crate::base::time::utc;
 
 /// The name of the file in the state directory; the previous one ends in `.1`.
 pub const FILE_NAME: &str = "reedclaw.log";
-/// The words for levels, as `REEDCLAW_LOG_LEVEL` has them.
+/// The words for levels, as `REEDCLAW_LOG_LEVEL` uses them.
 pub const LEVELS: [&str; 4] = ["error", "warn", "info", "debug"];
-/// Bytes of the file after which a new one is started.
+/// Size of the file in bytes after which a new one is started.
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
-/// Characters of a field; a path has room.
+/// Limit on a field in characters; a path fits.
 const FIELD_CHARS_MAX: usize = 300;
 
-/// The places of events, and the selection of them.
+/// The outputs for events, and their selection.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// The directory of the file; without it none is written.
+    /// The directory of the file; without it no file is written.
     pub directory: Option<PathBuf>,
     /// `true` if standard error is free for events.
     pub to_stderr: bool,
     /// The value of `REEDCLAW_LOG`: `json` for JSON lines on standard error, from `info` on.
     pub form: Option<String>,
-    /// The value of `REEDCLAW_LOG_LEVEL`: the least level that counts, or `off`. By default the file has `info`, standard
+    /// The value of `REEDCLAW_LOG_LEVEL`: the lowest level that is written, or `off`. By default the file gets `info`, standard
     /// error `warn`.
     pub level: Option<String>,
     /// Returns the time, in Unix milliseconds.
@@ -69,14 +68,14 @@ struct Log {
     file_level: LevelFilter,
     stderr_level: LevelFilter,
     is_json: bool,
-    /// The user asked for the log, so standard error also has what was shown already.
+    /// `true` if the user requested the log, so that standard error also gets events that were shown already.
     is_wanted: bool,
     file: Mutex<Option<Bounded>>,
     stderr: Mutex<Box<dyn Write + Send>>,
 }
 
-/// A private file of lines that is bounded: when it has grown long a new one is begun, and the previous one ends in `.1`. It isn't
-/// made before its first line.
+/// A private file of lines with limited size: when it has grown too long, a new one is started, and the previous one ends in
+/// `.1`. It isn't made before its first line.
 #[derive(Debug)]
 pub struct Bounded {
     path: PathBuf,
@@ -92,13 +91,13 @@ struct Open {
 }
 
 impl Bounded {
-    /// The file at a path, which is followed by the next one after so many bytes.
+    /// Describes the file at a path, which is replaced by the next one after `bytes_max` bytes.
     #[must_use]
     pub fn new(path: PathBuf, bytes_max: u64) -> Self {
         Self { path, bytes_max, open: None }
     }
 
-    /// Puts lines at the end of the file, and begins a new one where it has grown long. After a failure the next line tries again.
+    /// Appends lines to the file, and starts a new one if it has grown too long. After a failure the next line tries again.
     ///
     /// # Errors
     /// The file can't be written, or isn't a plain one.
@@ -129,10 +128,10 @@ impl Log {
         let Options { directory, to_stderr, form, level, clock } = options;
         let is_wanted = form.is_some() || level.is_some();
         let level = level.as_deref().filter(|word| *word == "off" || LEVELS.contains(word));
-        // The words are those of tracing.
+        // These are tracing's own words.
         let level: Option<LevelFilter> = level.and_then(|word| word.parse().ok());
         let is_json = form.as_deref() == Some("json");
-        // A reader of JSON wants all events, not the warnings alone.
+        // A program that reads JSON wants all events, not only the warnings.
         let on_stderr = level.unwrap_or(if is_json { LevelFilter::INFO } else { LevelFilter::WARN });
         Self {
             clock,
@@ -163,7 +162,7 @@ impl Log {
 }
 
 impl<S: Subscriber + for<'span> LookupSpan<'span>> Layer<S> for Log {
-    /// Accepts ReedClaw's own events and spans alone: a library may put a server's words into its own.
+    /// Accepts only ReedClaw's own events and spans: a library may include a server's words in its own.
     fn enabled(&self, metadata: &Metadata<'_>, _: Context<'_, S>) -> bool {
         let is_ours = metadata.target().split("::").next() == Some("reedclaw");
         is_ours && *metadata.level() <= self.file_level.max(self.stderr_level)
@@ -180,7 +179,7 @@ impl<S: Subscriber + for<'span> LookupSpan<'span>> Layer<S> for Log {
         span.extensions_mut().insert(fields);
     }
 
-    /// Writes an event with its own fields and those of the spans that it happens in.
+    /// Writes an event with its own fields and those of the spans in which it occurs.
     fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
         let mut fields = Fields::default();
         event.record(&mut fields);
@@ -253,7 +252,7 @@ fn as_json(now: i64, level: Level, fields: &Fields) -> String {
 fn as_text(level: Level, fields: &Fields) -> String {
     let mut line = format!("reedclaw: {}: {}", word(level), fields.event);
     for (name, value) in &fields.rest {
-        // A text in JSON's form moves no cursor.
+        // A text in JSON form contains no control characters that move the cursor.
         line.push_str(&format!(" {name}={value}"));
     }
     line + "\n"
@@ -272,7 +271,7 @@ fn open_file(path: &Path, bytes_max: u64) -> io::Result<Open> {
     if let Some(directory) = path.parent() {
         DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
     }
-    // Another process may have begun a new one meanwhile; then this looks at that.
+    // Another process may have started a new file meanwhile; then this checks the new one.
     if path.symlink_metadata().is_ok_and(|data| data.is_file() && data.len() >= bytes_max) {
         let mut previous = path.as_os_str().to_owned();
         previous.push(".1");
@@ -316,7 +315,7 @@ mod tests {
         Options { directory, to_stderr: true, form: owned(form), level: owned(level), clock: None }
     }
 
-    /// Returns what standard error has after the events.
+    /// Returns the text on standard error after the events.
     fn logged(options: Options, events: impl FnOnce()) -> String {
         let written = Written::default();
         let log = Log::new(options, Box::new(written.clone()));
