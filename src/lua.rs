@@ -1,5 +1,5 @@
-//! The sandbox that a config and a tool of a repository run in: Luau without files, processes or network, with bounds on
-//! memory and time. It must not know settings, nor what a tool is given.
+//! The sandbox in which a config and a repository's tools run: Luau without files, processes or network, with limits on memory
+//! and time. It must not know settings, nor a tool's arguments.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -17,29 +17,29 @@ use crate::base::text::shorten;
 /// The environment, as a value.
 type Env = BTreeMap<OsString, OsString>;
 
-/// Memory of a config. The largest honest one needs some hundred KiB; this still loads at once.
+/// Memory limit for a config. The largest honest one needs some hundred KiB; this much still loads at once.
 pub const MEMORY_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// Time limit for loading a config. It runs before the first prompt, for which people wait.
 pub const LOAD_TIME: TimeLimit = TimeLimit { cpu: Duration::from_millis(50), wall: Duration::from_secs(2) };
 /// Time limit for one call of a hook, which delays the drawing after a key.
 pub const HOOK_TIME: TimeLimit = TimeLimit { cpu: Duration::from_millis(5), wall: Duration::from_millis(250) };
-/// Longest product of text and word in a plain search, which Luau can't interrupt: about 50 ms at worst.
+/// Limit on the product of the lengths of text and word in a plain search, which Luau can't interrupt: about 50 ms at worst.
 const SEARCH_COST_MAX: usize = 64 * 1024 * 1024;
-/// Longest message of Lua's that is shown, in characters.
+/// Limit on the part of Lua's message that is shown, in characters.
 const MESSAGE_CHARS_MAX: usize = 200;
 /// The script's name in Lua's messages; the caller knows its true name.
 const CHUNK: &str = "config";
 
-/// Memory of a tool of a repository.
+/// Memory limit for a tool of a repository.
 pub const TOOL_MEMORY_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Time limit for one call of such a tool.
 pub const TOOL_TIME: TimeLimit = TimeLimit { cpu: Duration::from_secs(5), wall: Duration::from_secs(30) };
-/// Time limit for reading what such a tool says of itself.
+/// Time limit for reading such a tool's description of itself.
 pub const TOOL_LOAD_TIME: TimeLimit = TimeLimit { cpu: Duration::from_millis(250), wall: Duration::from_secs(5) };
-/// The seed of a tool's random numbers: the same call on the same files has the same outcome.
+/// The seed of a tool's random numbers: the same call on the same files has the same result.
 const SEED: u32 = 1;
 
-/// A text as a string of Lua: everything but plain ASCII as decimal escapes.
+/// A text as a Lua string literal: everything but plain ASCII as decimal escapes.
 #[must_use]
 pub fn quoted(text: &str) -> String {
     let mut quoted = String::from('"');
@@ -57,7 +57,7 @@ pub fn quoted(text: &str) -> String {
     quoted
 }
 
-/// Names of the base library that could reach outside, look inside or print.
+/// Names of the base library that could reach outside, inspect the interpreter or print.
 const CLOSED: &[&str] =
     &["print", "require", "loadstring", "collectgarbage", "getfenv", "setfenv", "newproxy", "dofile", "loadfile"];
 
@@ -66,11 +66,11 @@ const CLOSED: &[&str] =
 pub struct TimeLimit {
     /// Processor time.
     pub cpu: Duration,
-    /// The clock on the wall, more generous, so that a busy machine doesn't take the config away.
+    /// Wall-clock time, more generous, so that a busy machine doesn't prevent the config from loading.
     pub wall: Duration,
 }
 
-/// Reason why a config didn't run.
+/// The reason why a script didn't run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunError {
     /// The line, counted from 1, if Lua reports one.
@@ -79,7 +79,7 @@ pub struct RunError {
     pub message: String,
 }
 
-/// One sandboxed interpreter. It is dropped after the load, unless its functions are hooks.
+/// A sandboxed interpreter. It is dropped after the load, unless its functions are hooks.
 pub struct Sandbox {
     lua: Lua,
     memory_bytes_max: usize,
@@ -100,7 +100,7 @@ impl Sandbox {
 
     /// Builds an interpreter for a tool of a repository: it has neither a clock nor an environment, and its random numbers are
     /// the same in every run. `require` reads the tool's own modules: it gets a name and returns the text.
-    /// `more` makes further global values.
+    /// `more` adds further global values.
     ///
     /// # Errors
     /// The interpreter can't be made.
@@ -178,15 +178,15 @@ impl Sandbox {
     /// Runs a script of the user's within the limits and returns its first value.
     ///
     /// # Errors
-    /// The script's own, or a limit.
+    /// The script's own error, or a limit.
     pub fn run(&self, text: &str) -> Result<Value, RunError> {
         self.within(LOAD_TIME, || self.run_unbounded(text))
     }
 
-    /// Runs something of the user's within a limit of time.
+    /// Runs a piece of the user's code within a time limit.
     ///
     /// # Errors
-    /// The script's own, or a limit.
+    /// The code's own error, or a limit.
     pub fn within<T>(&self, limit: TimeLimit, work: impl FnOnce() -> mlua::Result<T>) -> Result<T, RunError> {
         let started = Instant::now();
         let cpu_started = cpu_time();
@@ -198,7 +198,7 @@ impl Sandbox {
                 over = cpu_time().saturating_sub(cpu_started) > limit.cpu || started.elapsed() > limit.wall;
                 expired.store(over, Ordering::Relaxed);
             }
-            // Once it has expired every step fails, so that a `pcall` gains one step and no more.
+            // Once the time has expired every step fails, so that a `pcall` gains one step and no more.
             if !over {
                 return Ok(VmState::Continue);
             }
@@ -208,7 +208,7 @@ impl Sandbox {
         let result = work();
         self.lua.remove_interrupt();
         let expired = has_expired.load(Ordering::Relaxed).then_some(limit);
-        // A script that caught the end of its time was interrupted somewhere: its result can't be trusted.
+        // If a script caught the timeout, it was interrupted somewhere: its result can't be trusted.
         match (result, expired) {
             (Ok(value), None) => Ok(value),
             (Ok(_), Some(limit)) => Err(RunError { line: None, message: out_of_time(limit) }),
@@ -219,32 +219,32 @@ impl Sandbox {
     /// Evaluates the text of a tool; the caller bounds it by [`Sandbox::within`].
     ///
     /// # Errors
-    /// The script's own.
+    /// The script's own error.
     pub fn evaluate(&self, text: &str) -> mlua::Result<Value> {
         self.run_unbounded(text)
     }
 
-    /// The interpreter, to make the arguments of a hook.
+    /// Returns the interpreter, to make the arguments of a hook.
     #[must_use]
     pub fn lua(&self) -> &Lua {
         &self.lua
     }
 
-    /// Runs the built-in defaults, which need no limit on time: they must load on the busiest machine.
+    /// Runs the built-in defaults, without a time limit: they must load even on the busiest machine.
     ///
     /// # Errors
-    /// The script's own.
+    /// The script's own error.
     pub fn run_trusted(&self, text: &str) -> Result<Value, RunError> {
         self.run_unbounded(text).map_err(|error| explain(&error, None))
     }
 
     fn run_unbounded(&self, text: &str) -> mlua::Result<Value> {
-        // `=` keeps the name as it is in messages; text mode, since forged bytecode can break the interpreter.
+        // `=` leaves the name unchanged in messages; text mode, since forged bytecode can break the interpreter.
         self.lua.load(text).set_name(format!("={CHUNK}")).set_mode(ChunkMode::Text).eval::<Value>()
     }
 }
 
-/// Wraps the two searches that run in one step however long they take.
+/// Limits the two searches that run in one step however long they take.
 fn bound_searches(lua: &Lua, globals: &Table, place: &'static str) -> mlua::Result<()> {
     let string: Table = globals.raw_get("string")?;
     for name in ["find", "split"] {
@@ -278,7 +278,7 @@ fn out_of_time(limit: TimeLimit) -> String {
     format!("did not end within {} ms (an endless loop?)", limit.cpu.as_millis())
 }
 
-/// Puts an error of Lua's in words: its first line, without the chunk's name, which the file's own replaces.
+/// Describes a Lua error: its first line, without the chunk's name, which the caller replaces by the file's name.
 fn explain(error: &Error, expired: Option<TimeLimit>) -> RunError {
     explain_within(error, expired, MEMORY_BYTES_MAX)
 }
