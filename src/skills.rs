@@ -1,6 +1,6 @@
-//! Skills and prompt templates: Markdown files that begin with `name: value` lines, in directories of the user and of a
-//! project. It reads them and describes a project's files exactly, so that a person can trust that very text. It must
-//! not know who trusts what, nor how a model learns of them.
+//! Skills and prompt templates: Markdown files that begin with `name: value` lines, in directories of the user and of a project.
+//! It reads them and describes a project's files exactly, so that a person can trust exactly that text. It must not know who
+//! trusts them, nor how a model learns of them.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -9,28 +9,28 @@ use crate::base::hash::sha256_hex;
 use crate::base::text::{is_invisible, quoted_words};
 use crate::files::open_plain;
 
-/// Files that are read of one kind of place; more are left out, and said.
+/// Limit on the files that are read of each kind of place; further ones are left out and reported.
 const FILES_MAX: usize = 100;
-/// Bytes of one file: more is no text to send with a question.
+/// Limit on one file in bytes: a longer text is unsuitable for sending with a question.
 const FILE_BYTES_MAX: u64 = 64 * 1024;
-/// Characters of a description, which every question carries.
+/// Limit on a description, which every question carries, in characters.
 const DESCRIPTION_CHARS_MAX: usize = 500;
-/// Bytes of a name.
+/// Limit on a name, in bytes.
 const NAME_BYTES_MAX: usize = 64;
 
-/// Directories of skills and templates. The first directory that has a name wins.
+/// Directories of skills and templates. If several directories contain a name, the first one counts.
 #[derive(Clone, Debug, Default)]
 pub struct Places {
-    /// Directories with a directory for each skill, which has `SKILL.md` in it.
+    /// Directories that contain a directory with a `SKILL.md` for each skill.
     pub skills: Vec<PathBuf>,
-    /// Directories of templates, a Markdown file each.
+    /// Directories of templates, each a Markdown file.
     pub templates: Vec<PathBuf>,
-    /// The directory that nothing may lead out of: a project's. The user's own may link anywhere.
+    /// A project's directory, outside of which no link may lead. The user's own skills may link anywhere.
     pub within: Option<PathBuf>,
 }
 
 impl Places {
-    /// The user's own, beside what other programs have.
+    /// The user's own directories, together with those of other programs.
     #[must_use]
     pub fn of_user(config: Option<&Path>, home: Option<&Path>) -> Self {
         let mut places = Self::default();
@@ -45,7 +45,7 @@ impl Places {
         places
     }
 
-    /// A project's.
+    /// A project's directories.
     #[must_use]
     pub fn of_project(root: &Path) -> Self {
         let at = |names: [&str; 3]| names.iter().map(|name| root.join(name)).collect();
@@ -79,18 +79,19 @@ pub struct Found {
     pub skills: Vec<Text>,
     /// Templates, by name.
     pub templates: Vec<Text>,
-    /// Files that can't be used, and why.
+    /// Files that can't be used, with the reasons.
     pub problems: Vec<String>,
 }
 
 impl Found {
-    /// Returns whether there is nothing.
+    /// Returns whether there are no skills and no templates.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.skills.is_empty() && self.templates.is_empty()
     }
 
-    /// The text for trust: a line with hash and path for each file. Trust in this text is trust in exactly those files.
+    /// The text that a person trusts: a line with hash and path for each file. Trust in this text is trust in exactly those
+    /// files.
     #[must_use]
     pub fn manifest(&self) -> String {
         let all = self.skills.iter().chain(&self.templates);
@@ -98,7 +99,7 @@ impl Found {
     }
 }
 
-/// Reads what the places have.
+/// Reads the contents of the directories.
 #[must_use]
 pub fn read(places: &Places) -> Found {
     let mut found = Found::default();
@@ -119,8 +120,8 @@ pub fn read(places: &Places) -> Found {
     found
 }
 
-/// Puts arguments into a template: `$ARGUMENTS` or `$@` are all of them, `$1` to `$9` single ones. If the template
-/// names none, they follow its text. Words in quotes are one argument.
+/// Inserts arguments into a template: `$ARGUMENTS` or `$@` are all of them, `$1` to `$9` single ones. If the template contains
+/// none of these, the arguments follow its text. A quoted part is one argument.
 #[must_use]
 pub fn filled(body: &str, arguments: &str) -> String {
     let words = quoted_words(arguments);
@@ -151,7 +152,7 @@ pub fn filled(body: &str, arguments: &str) -> String {
     out
 }
 
-/// The files of directories, with the names that they have without a head.
+/// The files of directories, with the names that apply if a file has no head.
 fn files(
     directories: &[PathBuf],
     problems: &mut Vec<String>,
@@ -207,7 +208,7 @@ fn text_of(name: &str, path: &Path, within: Option<&Path>) -> Result<Text, Strin
     Ok(Text { name, description, body: body.trim().to_owned(), path: path.to_owned(), hash })
 }
 
-/// The head's names and values, and the text below it. A value may be in quotes or go on in indented lines.
+/// The head's names and values, and the text below it. A value may be in quotes or continue in indented lines.
 fn parts(text: &str) -> (Vec<(String, String)>, &str) {
     let Some(rest) = text.strip_prefix("---\n") else { return (Vec::new(), text) };
     let Some(end) = rest.find("\n---") else { return (Vec::new(), text) };
