@@ -1,10 +1,10 @@
 //! ReedClaw: a conversational login shell.
 //!
-//! The rooms of the house, by floor (see `ARCHITECTURE.md`). Imports go down only and rooms of one
-//! floor don't see each other; `tests/it/tidy` holds it.
+//! The rooms, by floor (see `ARCHITECTURE.md`). Imports go down only, and rooms of one floor don't see each other;
+//! `tests/it/tidy` checks it.
 //!
-//! Doors: what opens files, processes, the environment or the clock (`clippy.toml`) is allowed where such a room is
-//! declared below, with what it opens; so is printing, which is `console`'s and, without a session, `cli`'s.
+//! Doors: a room that opens files, processes, the environment or the clock is exempted from that rule of `clippy.toml` at its
+//! declaration below, with the things that it opens; so is printing, which is `console`'s and, without a session, `cli`'s.
 #![deny(unsafe_code)]
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests open what they need"))]

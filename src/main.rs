@@ -1,4 +1,4 @@
-//! The executable: looks at `argv` before anything else, and becomes the backing shell wherever that is meant.
+//! The executable: looks at `argv` before anything else, and becomes the backing shell if `argv` calls for it.
 
 use std::ffi::OsString;
 use std::io::IsTerminal;
@@ -8,8 +8,8 @@ use reedclaw::cli::{self, backing, dispatch};
 
 cli::before_runtimes!(become_shell_at_once);
 
-/// Becomes the backing shell for `-c`, which editors, tmux and ssh run all day, before the runtimes of the languages
-/// inside are set up. Returns if that isn't meant, or if the config may name another shell: then `main` does it.
+/// Becomes the backing shell for `-c`, which editors, tmux and ssh run all day, before the runtimes of the embedded languages are
+/// set up. Returns if the arguments don't call for it, or if the config may name another shell: then `main` does it.
 fn become_shell_at_once() {
     let arguments: Vec<OsString> = std::env::args_os().collect();
     if arguments.get(1).is_none_or(|word| word != "-c") || cli::may_name_shell() {
