@@ -1,5 +1,5 @@
-//! Measures what runs for each key, line or byte, without a terminal: `cargo bench --bench micro [NAME] [--json]`.
-//! Run by `cargo test --bench micro` it does each thing once and measures nothing. It must not judge the figures.
+//! Measures the work for each key, line or byte, without a terminal: `cargo bench --bench micro [NAME] [--json]`. Under `cargo
+//! test --bench micro` it does each thing once and measures nothing. It must not judge the figures.
 
 #![allow(
     clippy::disallowed_methods,
@@ -45,11 +45,11 @@ use reedclaw::tools::{Found, Limits, Memory, Place, Registry, Replies, Spill, Wo
 use serde_json::{Value, json};
 use timing::{percentile, times};
 
-/// How a run was asked for.
+/// The options of a run.
 struct Plan {
-    /// Only what contains this in its name.
+    /// Only measurements with this text in their names.
     only: Option<String>,
-    /// One turn of each, as `cargo test` wants.
+    /// One turn of each, for `cargo test`.
     once: bool,
     json: bool,
 }
@@ -68,12 +68,12 @@ impl Plan {
         plan
     }
 
-    /// Whether one of these measurements was asked for, so that what they need is made.
+    /// Returns whether one of these measurements was requested, so that its data must be prepared.
     fn wants(&self, names: &[&str]) -> bool {
         self.only.as_ref().is_none_or(|only| names.iter().any(|name| name.contains(only.as_str())))
     }
 
-    /// Measures `work` about `turns` times and tells the distribution; `work_bytes` gives a rate as well.
+    /// Measures `work` about `turns` times and prints the distribution; `work_bytes` adds a rate.
     fn measure(&self, name: &str, turns: usize, work_bytes: usize, work: impl FnMut(usize)) {
         if self.only.as_ref().is_some_and(|only| !name.contains(only.as_str())) {
             return;
@@ -121,7 +121,8 @@ fn main() {
     team(&plan);
 }
 
-/// The six gates over a tenant's facts, and a board of as many atoms as it may have: one more operation, and all of it anew.
+/// The six gates over a tenant's facts, and a board with the maximum number of atoms: one more operation, and rebuilding all of
+/// it.
 fn team(plan: &Plan) {
     let wish = Wish {
         action: "file_write".into(),
@@ -176,8 +177,8 @@ fn team(plan: &Plan) {
     });
 }
 
-/// Two texts of 10,000 lines, every fiftieth other: compared, cut into hunks and drawn as far as a screen goes; beside
-/// `git diff`, from its start to its end, and drawn as a whole.
+/// Two texts of 10,000 lines, every fiftieth one different: compared, split into hunks and drawn up to a screenful; beside it
+/// `git diff`, from its start to its end, and drawn completely.
 fn differences(plan: &Plan) {
     let line = |number: usize| format!("    let value_{number} = state_{}(value, {number});\n", number * 7 % 1009);
     let other = |number: usize| match number % 50 {
@@ -220,7 +221,7 @@ fn differences(plan: &Plan) {
     let _ = std::fs::remove_dir_all(top);
 }
 
-/// A program that does nothing, started and waited for, on each tier that works here.
+/// A program that does nothing, started and awaited, on each tier that works here.
 fn sandbox(plan: &Plan) {
     let workspace = std::env::temp_dir().join(format!("reedclaw-sandbox-{}", std::process::id()));
     if std::fs::create_dir_all(&workspace).is_err() {
@@ -246,8 +247,8 @@ fn sandbox(plan: &Plan) {
     project(plan);
 }
 
-/// A command on a copy of its workspace, from its start to the list of what it changed, beside plain bash; and what many
-/// changes cost to collect and to make real.
+/// A command on a copy of its workspace, from its start to the list of its changes, compared with plain bash; and the cost of
+/// collecting and applying many changes.
 fn copies(plan: &Plan, workspace: &std::path::Path, place: &SandboxPlace) {
     let helper = env!("CARGO_BIN_EXE_reedclaw").into();
     let Ok(sandbox) = Sandbox::of_tier(Mode::Prefer, Tier::Overlay, helper, place) else { return };
@@ -286,14 +287,14 @@ fn copies(plan: &Plan, workspace: &std::path::Path, place: &SandboxPlace) {
         for number in 0..files {
             let path = workspace.join(format!("d{}/f{number}", number / 100));
             let made = path.parent().is_some_and(|parent| std::fs::create_dir_all(parent).is_ok());
-            // Those that differ are as hard to pack as sources.
+            // The contents that differ are as hard to pack as sources.
             let text = match kind {
                 "" => vec![b'x'; 4096],
                 _ => [format!("{number:06}").as_bytes(), &include_bytes!("micro.rs")[number..][..4090]].concat(),
             };
             assert!(made && std::fs::write(path, text).is_ok());
         }
-        // The directory was made anew for each number of files.
+        // The directory is made again for each number of files.
         let layers = Layers::open([workspace]).expect("the workspace opens");
         let script = bash("for f in d*/f*; do printf y >>\"$f\"; done");
         let layer = run(&script.each_ref().map(String::as_str));
@@ -337,8 +338,8 @@ fn beside_plain(plan: &Plan, workspace: &std::path::Path, words: &[String; 5], o
     plan.measure("wall: 5000 new files on a copy", 20, 0, |_| on_copy(&words));
 }
 
-/// What undo costs around a command of a model: in a tree without git and in a repository, of 50 files of 2 KB a directory.
-/// The repository's first look takes git's index at its word where time is up, which `compared` doesn't let it.
+/// The cost of undo around a model's command: in a tree without git and in a repository, with 50 files of 2 KB per directory.
+/// When its time is up, the repository's first look trusts git's index, which `compared` doesn't allow.
 fn undo(plan: &Plan) {
     for (files, is_tracked) in [(10_000, false), (10_000, true), (100_000, false), (100_000, true)] {
         let kind = if is_tracked { ", in git" } else { "" };
@@ -400,7 +401,7 @@ fn undo(plan: &Plan) {
     }
 }
 
-/// Makes a repository of a directory, all in one pack, with an index as old as if the files had long been there.
+/// Makes a directory a repository, with everything in one pack, and with an index as old as if the files had long been there.
 fn packed_repository(workspace: &std::path::Path) -> bool {
     let git = |words: &[&str]| {
         let mut git = std::process::Command::new("git");
@@ -430,8 +431,8 @@ impl Memory for Nobody {
     }
 }
 
-/// A batch of 200 edits in 50 files of 400 lines: understood and shown as a difference; then, with a yes, looked at once
-/// more and applied, onto the disk.
+/// A batch of 200 edits in 50 files of 400 lines: parsed and shown as a difference; then, after an approval, checked once more
+/// and applied to the disk.
 fn edits(plan: &Plan) {
     const FILES: usize = 50;
     let top = std::env::temp_dir().join(format!("reedclaw-edits-{}", std::process::id()));
@@ -462,7 +463,7 @@ fn edits(plan: &Plan) {
     });
     let spill = Spill::new(&top);
     let place = Place { tree: &root, spill: &spill };
-    // From state to state, so that each turn finds what the one before has left.
+    // From state to state, so that each turn finds the result of the previous one.
     let arguments = |turn: usize| {
         let edit = |number: usize| {
             let (file, line) = (number % FILES, 37 + 90 * (number / FILES));
@@ -505,14 +506,14 @@ fn edits(plan: &Plan) {
     let _ = std::fs::remove_dir_all(top);
 }
 
-/// What a question in this very repository carries.
+/// The facts that a question in this very repository carries.
 fn project(plan: &Plan) {
     let env = ["PATH", "HOME"].into_iter().filter_map(|name| Some((name.into(), std::env::var_os(name)?))).collect();
     let git = project::GitOptions { env, jail: Arc::new(|command, _| Ok(command)) };
     let wait = Duration::from_secs(60);
     let forbidden = Vec::new();
     let options = project::Options { tokens_max: 2000, wait, state_wait: wait, kept_in: None, forbidden, git };
-    // Another repository, a giant one, where it is named.
+    // Another, very large repository, if the variable names one.
     let here = std::env::var_os("REEDCLAW_BENCH_TREE").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
     let here = PathBuf::from(here);
     plan.measure("project: seen for the first time", 50, 0, |_| {
@@ -522,7 +523,7 @@ fn project(plan: &Plan) {
     plan.measure("project: unchanged", 50, 0, |_| {
         black_box(surroundings.notes(&here, &options));
     });
-    // Git's state takes as long as git needs: what is ours is seen without it.
+    // Git's state takes as long as git needs: our own share is measured without it.
     let env = vec![("PATH".into(), "/nonexistent".into())];
     let git = project::GitOptions { env, ..options.git.clone() };
     let kept = std::env::temp_dir().join(format!("reedclaw-cards-{}", std::process::id()));
@@ -556,7 +557,7 @@ fn redact(plan: &Plan) {
     });
 }
 
-/// Appends by one process, each with the last line read anew under the lock; an anchor, and with it the disk, every 64.
+/// Appends by one process, each after reading the last line again under the lock; an anchor, which also syncs the disk, every 64.
 fn receipts(plan: &Plan) {
     let directory = std::env::temp_dir().join(format!("reedclaw-receipts-{}", std::process::id()));
     let options = LogOptions::new(directory.join("receipts.jsonl"), directory.clone());
@@ -620,7 +621,7 @@ fn route(plan: &Plan) {
     plan.measure("route: one line", 120_000, 0, |turn| {
         black_box(decide(LINES[turn % LINES.len()], &context));
     });
-    // All kinds of lines, each once in a turn, as the session's router meets them: the caches are its own to fill.
+    // All kinds of lines, once per turn, as the session's router meets them: it has to fill its caches itself.
     let table = include_str!("../src/route/hard_lines.tsv");
     let lines: Vec<&str> = table.lines().filter_map(|row| row.split('\t').nth(2)).collect();
     plan.measure("route: the hard lines", 100 * lines.len(), 0, |turn| {
@@ -632,13 +633,13 @@ fn route(plan: &Plan) {
     });
 }
 
-/// Judging commands: each line of both tables in turn, and scripts of 4 KiB put together from them.
+/// Judging commands: each line of both tables in turn, and scripts of 4 KiB composed of them.
 fn policy(plan: &Plan) {
     let rules = Rules { autonomy: Autonomy::Full, ..Rules::new("/home/u/proj", "/home/u") };
     let context = policy::Context::new(&rules);
     let table = |text: &'static str| {
         let lines = text.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
-        // In front of each line stands the verdict that it had when the tables were frozen.
+        // Each line begins with the verdict that it had when the tables were frozen.
         lines.filter_map(|line| line.split_once('\t')).map(|(_, line)| line.replace('␤', "\n")).collect::<Vec<String>>()
     };
     let benign = table(include_str!("../tests/data/policy/benign.txt"));
@@ -716,7 +717,7 @@ fn config(plan: &Plan) {
     let _ = std::fs::remove_dir_all(directory);
 }
 
-/// A history of a million lines in memory; the file adds the system's page cache, not work of ours.
+/// A history of a million lines in memory; the file would add only the system's page cache.
 fn history(plan: &Plan) {
     const ROWS: [&str; 2] = ["history: prefix in 1,000,000 rows", "history: prefix in one session of them"];
     if plan.only.as_ref().is_some_and(|only| !ROWS.iter().any(|name| name.contains(only.as_str()))) {
@@ -749,8 +750,8 @@ fn history(plan: &Plan) {
     });
 }
 
-/// Full-text search over a million turns (two million messages) in a file, 44 words a turn; a word's rank decides how often
-/// it comes, roughly as in a language.
+/// Full-text search over a million turns (two million messages) in a file, 44 words per turn; a word's rank decides its
+/// frequency, roughly as in a natural language.
 fn recall(plan: &Plan) {
     const QUERIES: [(&str, [&str; 3]); 6] = [
         ("recall: one rare word", ["w19000", "w18123", "w15007"]),
@@ -772,7 +773,7 @@ fn recall(plan: &Plan) {
         for _ in 0..count {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             let part = (random >> 40) as f64 / f64::from(1 << 24);
-            // 20,000 words; the commonest is every tenth or so.
+            // 20,000 words; the most frequent one is about every tenth word.
             text.push_str(&format!("w{} ", (20_000_f64.powf(part) - 1.0) as u32));
         }
         text

@@ -1,6 +1,6 @@
-//! Measures procedures without a process of their own: `cargo bench --bench sop [--json]`. Reading 200 files, one step of the engine,
-//! one event on the disk, the next times of 500 schedules. `benches/service.py` measures the executable. Run by `cargo test --bench
-//! sop` it does each thing once.
+//! Measures procedures without a separate process: `cargo bench --bench sop [--json]`. Reading 200 files, one step of the engine,
+//! one event on the disk, the next times of 500 schedules. `benches/service.py` measures the executable. Under `cargo test
+//! --bench sop` it does each thing once.
 
 #![allow(clippy::disallowed_methods, clippy::print_stdout, reason = "a bench opens its own files and prints")]
 
@@ -18,7 +18,7 @@ use reedclaw::store::{NewRun, Store};
 
 use timing::{percentile, times};
 
-/// Runs `work` some times and prints the distribution; once and silently unless it is a bench.
+/// Runs `work` some times and prints the distribution; outside of a bench, it runs it once and prints nothing.
 fn measure(name: &str, turns: usize, work: impl FnMut(usize)) {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let has = |word: &str| words.iter().any(|it| it == word);
@@ -36,7 +36,7 @@ fn measure(name: &str, turns: usize, work: impl FnMut(usize)) {
     }
 }
 
-/// A procedure of so many steps, each of which lets no time pass.
+/// A procedure with `steps` steps, each of which waits for no time.
 fn text(name: &str, steps: usize) -> String {
     let step = |number: usize| format!("[[steps]]\nid = \"s{number}\"\nkind = \"wait\"\nseconds = 0\n");
     let steps: String = (0..steps).map(step).collect();
@@ -62,7 +62,7 @@ fn main() {
     let began = Event::Began { text, sha256, place, inputs, trigger, taken: Vec::new(), most: None };
     let mut run = Run::of(1, [(now, &began)]);
     let spent = Spent { now, ..Spent::default() };
-    // Alternately a step begins, and is over.
+    // A step begins and ends alternately.
     measure("an engine's decision, and its event", 200, |turn| {
         let effect = run.next(&spent);
         let decision = effect.decision(&run, &spent);
@@ -95,7 +95,8 @@ fn main() {
     let _ = std::fs::remove_dir_all(top);
 }
 
-/// The counts for `reedclaw metrics` over a million receipts: their writer counts along; without its file all are read.
+/// The counts for `reedclaw metrics` over a million receipts: their writer updates the counts; without its file all receipts are
+/// read.
 fn counts(top: &Path) {
     let options = Options::new(top.join("receipts.jsonl"), top.to_owned());
     let log = Log::open(options.clone()).expect("a log");

@@ -1,9 +1,9 @@
-//! Sessions on git in a repository of 100,000 files, without the start of a program: what each step of a turn costs, beside
-//! the ways of other tools in the same run: a worktree in which all changes are added and committed, and a shadow repository
+//! Sessions on git in a repository of 100,000 files, without starting a program: the cost of each step of a turn, compared with
+//! the methods of other tools in the same run: a worktree in which all changes are added and committed, and a shadow repository
 //! that takes a snapshot of the checkout.
 //!
-//! `cargo bench --bench turns` measures; `--files N` makes another repository, `--json` prints an object a line. As a test it
-//! does each thing once in a small one. It writes some GB below the temporary directory.
+//! `cargo bench --bench turns` measures; `--files N` makes a repository of another size, `--json` prints one object per line. As
+//! a test it does each thing once in a small one. It writes some GB below the temporary directory.
 
 #![allow(clippy::disallowed_methods)]
 
@@ -24,9 +24,9 @@ use reedclaw::tree::{Bench, Did};
 
 use timing::{percentile, times};
 
-/// How a run was asked for.
+/// The options of a run.
 struct Plan {
-    /// A small repository, and each thing once.
+    /// A small repository, in which each thing is done once.
     once: bool,
     json: bool,
     files: usize,
@@ -54,7 +54,7 @@ impl Plan {
         if self.once { 2 } else { turns }
     }
 
-    /// Measures `work` some times.
+    /// Measures `work` several times.
     fn measure(&self, name: &str, turns: usize, work: impl FnMut(usize)) {
         let times = times(self.turns(turns), work);
         self.report(name, times);
@@ -81,7 +81,7 @@ fn git(at: &Path, words: &[&str]) {
     assert!(command.status().expect("git runs").success(), "git {words:?}");
 }
 
-/// A repository with one commit of small files, 100 a directory.
+/// A repository with one commit of small files, 100 per directory.
 fn make_repository(at: &Path, files: usize) {
     std::fs::create_dir_all(at).expect("a directory");
     git(at, &["init", "-q", "-b", "main"]);
@@ -125,7 +125,7 @@ fn said(question: &str) -> TurnReport {
     }
 }
 
-/// Changes a file of the draft as a call of a tool does; returns the time that it took with what is kept of it.
+/// Changes a file of the draft as a tool call does; returns the time, including that for storing the change.
 fn change(session: &Session, number: usize, text: &str) -> Duration {
     let path = place(number);
     let old = session.draft().read(&path, 1 << 20).expect("a file").bytes;
@@ -194,7 +194,7 @@ fn turns(plan: &Plan, sessions: &Sessions, program: &Program, at: &Path) {
     plan.measure("log of all turns", 10, |_| drop(session.view().log().expect("a log")));
 }
 
-/// The files for commands: of the first session of a commit, of the second, and after ten files changed.
+/// The files for commands: for the first session of a commit, for the second, and after changes to ten files.
 fn benches(plan: &Plan, sessions: &Sessions) {
     let ready_of = |session: &Session| {
         let bench = Bench::new(session.bench(), Some(session.shared_trees()), Arc::clone(session.draft()));
@@ -218,7 +218,7 @@ fn benches(plan: &Plan, sessions: &Sessions) {
         bench.ready().expect("ready");
         ready.push(began.elapsed());
         let paths: Vec<String> = (0..100).map(|file| place((round * 17 + file) % plan.files)).collect();
-        // A command's file is moved, so each path has its own.
+        // A command's file is moved, so each path needs its own.
         let made = |number: usize| {
             let source = sources.join(number.to_string());
             std::fs::write(&source, "by a command\n").expect("a file");
@@ -234,7 +234,7 @@ fn benches(plan: &Plan, sessions: &Sessions) {
     plan.report("100 changes of a command taken", taken);
 }
 
-/// What other tools do for the same: a worktree a session, a commit a turn; a snapshot of the checkout a turn.
+/// The same work as other tools do it: one worktree per session with a commit per turn; a snapshot of the checkout per turn.
 fn peers(plan: &Plan, place_of_all: &Path, at: &Path) {
     let tree = place_of_all.join("worktree");
     let tree_text = tree.display().to_string();

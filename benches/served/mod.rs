@@ -1,5 +1,6 @@
-//! Measures servers of tools in process: a call over a pipe and over HTTP beside the server alone, a thousand definitions fetched and
-//! compared with what was allowed, and what a call costs in the gate: policy and receipts, with the disk and without.
+//! Measures servers of tools in process: a call over a pipe and over HTTP compared with the server alone, a thousand definitions
+//! fetched and compared with the approved ones, and the cost of a call in the gate: policy and receipts, with and without the
+//! disk.
 
 use std::hint::black_box;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -24,7 +25,7 @@ use crate::Plan;
 /// A server of tools that answers as fast as Python can.
 const SERVER: &str = include_str!("../timing/server.py");
 
-/// All of it.
+/// Runs all measurements.
 pub fn measure(plan: &Plan) {
     calls(plan);
     calls_over_http(plan);
@@ -32,7 +33,7 @@ pub fn measure(plan: &Plan) {
     gate(plan);
 }
 
-/// A call of a server's tool over pipes, beside the server alone: the same message written to it and its answer read.
+/// A call of a server's tool over pipes, compared with the server alone: the same message written to it and its answer read.
 fn calls(plan: &Plan) {
     let name = "mcp: a call over a pipe";
     let has_python = Command::new("python3").arg("-c").arg("").status().is_ok_and(|it| it.success());
@@ -67,11 +68,11 @@ fn calls(plan: &Plan) {
         let reply = mcp.call(&order, &|| false, &mut Unasked);
         black_box(reply.expect("an answer"));
     });
-    // It ends when its input is closed.
+    // The server ends when its input is closed.
     mcp.close("echo");
 }
 
-/// A call of a tool over HTTP, beside the server alone: the same message posted to it and its answer read.
+/// A call of a tool over HTTP, compared with the server alone: the same message posted to it and its answer read.
 fn calls_over_http(plan: &Plan) {
     let (alone, name) = ("mcp: the server alone, HTTP", "mcp: a call over HTTP");
     if !plan.wants(&[alone, name]) {
@@ -100,7 +101,7 @@ fn calls_over_http(plan: &Plan) {
     });
 }
 
-/// Starts a server over HTTP with this list of tools, which lives as long as the program; returns its port.
+/// Starts a server over HTTP with this list of tools, which runs as long as the program; returns its port.
 fn serve(list: String) -> Option<u16> {
     let listener = TcpListener::bind("127.0.0.1:0").ok()?;
     let (port, list) = (listener.local_addr().ok()?.port(), Arc::<str>::from(list));
@@ -113,8 +114,8 @@ fn serve(list: String) -> Option<u16> {
     Some(port)
 }
 
-/// A server's list of tools over HTTP: fetched, read, stored for the next start, and compared with what a person allowed, whose file
-/// is read anew. Beside a list of one tool, which shows what the connection costs.
+/// A server's list of tools over HTTP: fetched, read, stored for the next start, and compared with a person's approvals, whose
+/// file is read again. A list of one tool, for comparison, shows the cost of the connection.
 fn definitions(plan: &Plan) {
     const TURNS: usize = 50;
     for (name, count) in [("mcp: one definition", 1), ("mcp: 1,000 definitions", 1000)] {
@@ -145,8 +146,8 @@ fn definitions(plan: &Plan) {
     }
 }
 
-/// Policy and receipts of a call from the model's wish to the recorded outcome, without the tool itself. A call of medium risk waits
-/// until its receipt is on the disk; in memory that costs nothing.
+/// Policy and receipts of a call from the model's request to the recorded outcome, without the tool itself. A call of medium risk
+/// waits until its receipt is on the disk; with files in memory that costs nothing.
 fn gate(plan: &Plan) {
     let action = |is_low: bool| match is_low {
         true => Action::Inert { name: "time".into() },
@@ -213,7 +214,7 @@ fn gate(plan: &Plan) {
     }
 }
 
-/// A directory whose files are in memory, if this machine has one.
+/// A directory with its files in memory, if this machine has one.
 fn memory() -> PathBuf {
     let memory = Path::new("/dev/shm");
     if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() }
@@ -244,7 +245,7 @@ fn client(servers: Vec<Server>, launch: reedclaw::mcp::Launch, state: Option<Pat
     Mcp::new(Options { servers, launch, end: Arc::new(|_: &[u32], _| true), web, halted: Arc::new(|| None), state })
 }
 
-/// The JSON of a list of so many tools, about a kilobyte each, as `mcp.py` has them.
+/// The JSON of a list of `count` tools, about a kilobyte each, as in `mcp.py`.
 fn list(count: usize) -> String {
     let words =
         "Finds the records of a project that fit a query, and returns them as a list with their numbers, titles and owners. "

@@ -1,4 +1,4 @@
-//! Times of repeated work, which all benches here share.
+//! Times of repeated work, shared by all benches here.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ pub fn times(turns: usize, mut work: impl FnMut(usize)) -> Vec<Duration> {
     times
 }
 
-/// The time that `percent` of these times, in ascending order, don't exceed.
+/// The time that `percent` of these times, which are in ascending order, don't exceed.
 pub fn percentile(times: &[Duration], percent: usize) -> Duration {
     times[(times.len() * percent / 100).min(times.len() - 1)]
 }
