@@ -1,7 +1,7 @@
-//! Compiles each grammar without its large tables, and writes these compressed beside it.
+//! Compiles each grammar without its large tables, and writes the tables, compressed, to a file beside it.
 //!
-//! The sources that tree-sitter generates have three large tables as C text. This program has the same grammars linked in, so it
-//! reads the tables from its own memory, and replaces their text by room for them.
+//! The sources that tree-sitter generates contain three large tables as C text. The same grammars are linked into this program,
+//! so it reads the tables from its own memory, and replaces their text by uninitialised space.
 
 #![allow(
     clippy::disallowed_methods,
@@ -31,12 +31,12 @@ const GRAMMARS: [Grammar; 11] = [
     Grammar("typescript", "tree-sitter-typescript", "typescript/src", tree_sitter_typescript::LANGUAGE_TYPESCRIPT),
 ];
 
-/// The beginnings of the tables' definitions; each ends with a line `};`. In this order they need no padding.
+/// The beginnings of the tables' definitions; each definition ends with a line `};`. In this order the tables need no padding.
 const ACTIONS: &str = "static const TSParseActionEntry ts_parse_actions[] = {\n";
 const DENSE: &str = "static const uint16_t ts_parse_table[LARGE_STATE_COUNT][SYMBOL_COUNT] = {\n";
 const SMALL: &str = "static const uint16_t ts_small_parse_table[] = {\n";
 
-/// The beginning of `TSLanguage`, of the versions below, in tree-sitter's `parser.h`.
+/// The beginning of `TSLanguage` in tree-sitter's `parser.h`, for the versions below.
 #[repr(C)]
 struct Language {
     version: u32,
@@ -90,8 +90,8 @@ impl Grammar {
     }
 }
 
-/// The packages of this build with the places of their sources, as JSON. Cargo names those of tests, too, and gets the ones that
-/// a build alone has not needed yet; nothing is requested if all are there.
+/// The packages of this build with the paths of their sources, as JSON. Cargo lists those of tests, too, and downloads those that
+/// a build alone has not needed yet; nothing is downloaded if all are present.
 fn packages() -> String {
     let variable = |name: &str| env::var(name).unwrap_or_else(|_| panic!("cargo sets {name}"));
     let metadata = |more: &[&str]| {
@@ -116,7 +116,7 @@ fn source_of(packages: &str, name: &str) -> PathBuf {
     Path::new(&path.replace("\\\\", "\\")).parent().expect("a directory").to_owned()
 }
 
-/// A grammar's code with room in place of its tables.
+/// A grammar's code with space in place of its tables.
 fn without_tables(text: &str, name: &str, actions: usize, small: usize) -> String {
     let room = format!(
         "struct {{\n  TSParseActionEntry actions[{actions}];\n  uint16_t dense[LARGE_STATE_COUNT][SYMBOL_COUNT];\n  \
@@ -130,14 +130,14 @@ fn without_tables(text: &str, name: &str, actions: usize, small: usize) -> Strin
     replaced(&text, ACTIONS, "")
 }
 
-/// A source in which a definition is replaced.
+/// A source with one definition replaced.
 fn replaced(text: &str, definition: &str, by: &str) -> String {
     let (before, rest) = text.split_once(definition).expect("a table as tree-sitter writes it");
     let (_, after) = rest.split_once("\n};\n").expect("the table's end");
     [before, by, "\n", after].concat()
 }
 
-/// The numbers of actions and of elements in the small table, and the bytes of all tables, as this processor has them.
+/// The number of actions and of elements in the small table, and the bytes of all tables, in this processor's byte order.
 fn tables(language: LanguageFn) -> (usize, usize, Vec<u8>) {
     // SAFETY: a grammar's function returns its `TSLanguage`, and the version says that it begins as `Language` does.
     let language = unsafe { &*language.into_raw()().cast::<Language>() };
@@ -178,7 +178,7 @@ fn tables(language: LanguageFn) -> (usize, usize, Vec<u8>) {
     (action_count, small_end, [actions.concat(), halves(dense), halves(small)].concat())
 }
 
-/// Tables as they are in the executable: their size, and the bytes compressed.
+/// Tables as they are stored in the executable: their size, and the compressed bytes.
 fn packed(tables: &[u8]) -> Vec<u8> {
     let mut packed = (tables.len() as u64).to_le_bytes().to_vec();
     let mut writer = flate2::write::DeflateEncoder::new(&mut packed, flate2::Compression::best());

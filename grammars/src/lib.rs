@@ -1,7 +1,7 @@
-//! Ten grammars of tree-sitter with their tables compressed: 9.7 MB become 0.8. The tables of a grammar are zeroes, which
-//! need no place in the executable, until the grammar is first asked for.
+//! Ten tree-sitter grammars with compressed tables: 9.7 MB become 0.8. The tables of a grammar are zeroes, which take no space in
+//! the executable, until the grammar is first used.
 //!
-//! `build.rs` takes the tables from the grammars' own crates and compiles their code without them.
+//! `build.rs` takes the tables from the grammars' own crates and compiles the grammars' code without them.
 
 use std::sync::Once;
 
@@ -54,11 +54,11 @@ grammars! {
     typescript tree_sitter_typescript reedclaw_typescript_tables;
 }
 
-/// Unpacks tables to their place.
+/// Unpacks tables to their address.
 ///
 /// # Safety
 ///
-/// At `place` are as many bytes as the first eight of `packed` say, and nothing else has a reference to them.
+/// `place` must point to as many bytes as the first eight of `packed` specify, and nothing else may have a reference to them.
 unsafe fn unpack(packed: &[u8], place: *mut u8) {
     let (size, packed) = packed.split_first_chunk().expect("a size");
     let size = usize::try_from(u64::from_le_bytes(*size)).expect("a size that fits into memory");
