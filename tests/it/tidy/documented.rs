@@ -1,6 +1,6 @@
-//! The hand-written documents agree with the program: the README has the two commands for a fresh machine, ARCHITECTURE.md
-//! has the table of rooms, docs/decisions has every dependency, links lead to files that are there, and tables are whole. What a user can
-//! set, type or pass is generated (see `generated`).
+//! The hand-written documents agree with the program: the README has the two commands for a fresh machine, ARCHITECTURE.md has
+//! the table of rooms, docs/decisions has every dependency, links lead to existing files, and tables are complete. Everything
+//! that a user can set, type or pass is generated (see `generated`).
 
 use std::fs;
 
@@ -39,13 +39,13 @@ fn code_block(section: &str) -> Vec<&str> {
 #[test]
 fn a_fresh_machine_needs_two_commands() {
     assert_eq!(code_block(section(&readme(), "Run it")), ["cargo run --release", "cargo test"]);
-    // The picture is there, too.
+    // The picture must exist, too.
     let readme = readme();
     let picture = readme.split_once("](").and_then(|(_, rest)| rest.split_once(')')).expect("a picture").0;
     assert!(root().join(picture).is_file(), "{picture}");
 }
 
-/// The documents that a newcomer reads first, each with the most lines that it may have.
+/// The documents that a newcomer reads first, each with its maximum number of lines.
 const SHORT: &[(&str, usize)] = &[("README.md", 240), ("ARCHITECTURE.md", 200)];
 
 #[test]
@@ -198,7 +198,7 @@ fn anchors(text: &str) -> Vec<String> {
     headings.map(slug).collect()
 }
 
-/// Rows of tables that have another number of cells than the table's head, or that stand there twice.
+/// Rows of tables that have another number of cells than the table's head, or that occur twice.
 fn torn_rows(text: &str) -> Vec<String> {
     let cells = |line: &str| line.replace("\\|", "").trim_end().trim_matches('|').split('|').count();
     let mut torn = Vec::new();
@@ -247,14 +247,14 @@ fn paths_of_rooms(text: &str) -> Vec<Vec<&str>> {
     paths.filter(|path| is_path(path) && ROOMS.iter().any(|room| room.name == path[0])).collect()
 }
 
-/// Commands of ours that a text names and that don't exist: in a hint, or in a document's code.
+/// Commands of ours that a text names although they don't exist: in a hint, or in a document's code.
 fn wrong_commands(name: &str, text: &str) -> Vec<String> {
     let commands = reedclaw::cli::command::definition();
     let is_word = |word: &&str| !word.is_empty() && word.bytes().all(|it| it.is_ascii_lowercase() || it == b'-');
     let mut wrong = Vec::new();
     for (_, rest) in text.match_indices("reedclaw ").map(|(at, it)| text[at..].split_at(it.len())) {
         let mut words = rest.split(|it: char| !(it.is_ascii_alphanumeric() || it == '-')).take(2).filter(is_word);
-        // Prose goes on in other words than a command.
+        // Prose continues with other words than a command does.
         let Some(first) = words.next().and_then(|word| commands.find_subcommand(word)) else { continue };
         let is_told = rest[first.get_name().len()..].starts_with(' ');
         let Some(second) = words.next().filter(|_| is_told && first.has_subcommands()) else { continue };

@@ -1,5 +1,5 @@
-//! The parts of the documents that are made from the program's own tables: settings, hooks, subcommands, keys, meta
-//! commands, tools. Such a part stands between two comments, so that the text around it is written by hand:
+//! The parts of the documents that are generated from the program's own tables: settings, hooks, subcommands, keys, meta
+//! commands, tools. Such a part is between two comments, so that the text around it can be written by hand:
 //!
 //! ```text
 //! <!-- BEGIN generated: keys -->
@@ -75,7 +75,7 @@ fn defaults() -> String {
     format!("# Generated from default.lua: REEDCLAW_WRITE_DOCS=1 cargo test --test it generated\n{lines}")
 }
 
-/// A document with another content between the comments of a part; `None` if they are missing.
+/// A document with new content between the comments of a part; `None` if the comments are missing.
 fn with_part(text: &str, name: &str, part: &str) -> Option<String> {
     let begin = format!("<!-- BEGIN generated: {name} -->\n");
     let (before, rest) = text.split_once(&begin)?;
@@ -204,7 +204,7 @@ pub(super) fn usage_after(command: &Command, words: &str) -> String {
     let mut usage = words.to_owned();
     for argument in command.get_positionals().filter(|argument| !argument.is_hide_set()) {
         let name = value(argument).unwrap_or_else(|| argument.get_id().to_string());
-        // Some say themselves what may be left out.
+        // Some arguments describe themselves which parts are optional.
         let is_plain = argument.is_required_set() || argument.get_id() == "words" || is_missed(command, &name);
         let _ = if is_plain { write!(usage, " {name}") } else { write!(usage, " [{name}]") };
     }
@@ -214,7 +214,8 @@ pub(super) fn usage_after(command: &Command, words: &str) -> String {
     usage
 }
 
-/// Returns whether a command without arguments fails for want of this one: one that only an option replaces is no optional one.
+/// Returns whether a command without arguments fails because this one is missing: an argument that only an option can replace is
+/// not optional.
 fn is_missed(command: &Command, name: &str) -> bool {
     let Err(error) = command.clone().try_get_matches_from([command.get_name()]) else { return false };
     let Some(ContextValue::Strings(missing)) = error.get(ContextKind::InvalidArg) else { return false };
@@ -241,7 +242,7 @@ fn rows(command: &Command, words: &str) -> String {
     text
 }
 
-/// How an argument is written: `-m MESSAGE`, `--message MESSAGE`; a positional one is its name alone.
+/// The notation of an argument: `-m MESSAGE`, `--message MESSAGE`; for a positional one, only its name.
 pub(super) fn spelling(argument: &Arg) -> String {
     let short = argument.get_short().map(|short| format!("-{short}"));
     let long = argument.get_long().map(|long| format!("--{long}"));

@@ -1,5 +1,5 @@
-//! The inside of rooms, read from the source: which file of a room uses which other, by paths and by methods of a shared
-//! type, and how a type's `impl` blocks spread over files. Must not know the limits that are held with it.
+//! The structure inside rooms, read from the source: which file of a room uses which other, by paths and by methods of a shared
+//! type, and how a type's `impl` blocks are distributed over files. Must not know the limits that are checked with it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -37,7 +37,7 @@ impl<'a> Inside<'a> {
         self.files[file].module().unwrap_or_default()
     }
 
-    /// The file that is this module, or the nearest one above it.
+    /// The file of this module, or of the nearest one above it.
     fn file_of(&self, path: &[&str]) -> Option<(usize, usize)> {
         (1..=path.len()).rev().find_map(|length| {
             (0..self.files.len()).find(|&file| self.module(file) == path[..length]).map(|file| (file, length))
@@ -50,7 +50,7 @@ impl<'a> Inside<'a> {
         for file in 0..self.files.len() {
             let module = self.module(file);
             for mut path in paths(&self.code[file], &module) {
-                // A name that a module shows from another is looked for there.
+                // A name that a module re-exports is looked up in the module that it comes from.
                 for _ in 0..4 {
                     let names: Vec<&str> = path.iter().map(String::as_str).collect();
                     let Some((target, length)) = self.file_of(&names) else { break };
@@ -68,7 +68,7 @@ impl<'a> Inside<'a> {
         }
     }
 
-    /// A file that calls a method which another file adds to a type uses that file.
+    /// Counts a call of a method that another file adds to a type as a use of that file.
     fn add_methods(&mut self) {
         let mut homes: BTreeMap<String, BTreeSet<usize>> = BTreeMap::new();
         let impls = self.impls();
@@ -82,7 +82,7 @@ impl<'a> Inside<'a> {
         for file in 0..self.files.len() {
             for pair in self.code[file].windows(3) {
                 if pair[0].text == "." && pair[2].text == "(" {
-                    // A name that several types or files have says nothing.
+                    // A name that several types or files have is ambiguous.
                     if let Some(home) = homes.get(&pair[1].text).filter(|home| home.len() == 1) {
                         self.uses[file].extend(home.iter().filter(|&&at| at != usize::MAX));
                     }
@@ -115,7 +115,7 @@ impl<'a> Inside<'a> {
         found
     }
 
-    /// The types whose `impl` blocks stand in files other than the one that defines them, with those files.
+    /// The types with `impl` blocks in files other than the one that defines them, with those files.
     pub fn spread(&self) -> BTreeMap<String, Vec<String>> {
         let mut found: BTreeMap<String, BTreeSet<usize>> = BTreeMap::new();
         for (name, file, _) in self.impls() {
@@ -130,7 +130,7 @@ impl<'a> Inside<'a> {
         found.into_iter().map(|(name, files)| (name, files.into_iter().map(path).collect())).collect()
     }
 
-    /// The files of the largest circle.
+    /// The files of the largest cycle.
     pub fn largest_circle(&self) -> Vec<String> {
         let count = self.uses.len();
         let reaches: Vec<Vec<bool>> = (0..count).map(|from| self.reached(from)).collect();
@@ -177,7 +177,7 @@ fn type_name(head: &[&str]) -> Option<String> {
     name
 }
 
-/// The paths of the crate that the code names outside of `pub use`, from the crate's root.
+/// The crate's paths that the code names outside of `pub use`, from the crate's root.
 fn paths(tokens: &[Token], module: &[&str]) -> Vec<Vec<String>> {
     let mut found = Vec::new();
     let mut at = 0;
@@ -205,7 +205,7 @@ fn paths(tokens: &[Token], module: &[&str]) -> Vec<Vec<String>> {
         }
         at += 1;
     }
-    // `child::name`, for the modules that this one declares.
+    // `child::name`, for the modules that this file declares.
     for declared in tokens.windows(3).filter(|words| words[0].text == "mod" && words[2].text == ";") {
         let child = &declared[1].text;
         for at in 0..tokens.len().saturating_sub(1) {
@@ -219,13 +219,13 @@ fn paths(tokens: &[Token], module: &[&str]) -> Vec<Vec<String>> {
     found
 }
 
-/// Returns whether the path at `at` stands in a `pub use`: showing a name isn't using it.
+/// Returns whether the path at `at` is in a `pub use`: re-exporting a name isn't using it.
 fn is_shown_use(tokens: &[Token], at: usize) -> bool {
     let Some(start) = at.checked_sub(1).filter(|&before| tokens[before].text == "use") else { return false };
     start > 0 && matches!(tokens[start - 1].text.as_str(), "pub" | ")")
 }
 
-/// Returns whether the path at `at` says who may see something, as in `pub(in crate::room)`.
+/// Returns whether the path at `at` belongs to a visibility, as in `pub(in crate::room)`.
 fn is_visibility(tokens: &[Token], at: usize) -> bool {
     at > 1 && tokens[at - 1].text == "in" && tokens[at - 2].text == "("
 }
@@ -258,11 +258,11 @@ fn tree(tokens: &[Token], at: usize, base: &[String], found: &mut Vec<Vec<String
     found.push(path);
 }
 
-/// The names that a module shows from others with `pub use`, and where they are.
+/// The names that a module re-exports with `pub use`, with their origins.
 fn shown(tokens: &[Token], module: &[&str]) -> BTreeMap<String, Vec<String>> {
     let mut found = BTreeMap::new();
     for at in 1..tokens.len() {
-        // A private `use` of a parent is seen by its children too.
+        // A parent's private `use` is visible to its children too.
         if tokens[at - 1].text != "use" {
             continue;
         }

@@ -148,14 +148,14 @@ fn entry(name: &str, help: &str, text: &mut String) {
     let _ = writeln!(text, ".TP\n\\fB{}\\fR\n{}", escaped(name), roff(help));
 }
 
-/// A text in which words between backticks are bold.
+/// A text with the words between backticks in bold.
 fn roff(text: &str) -> String {
     let mut line = String::new();
     for (number, span) in text.split('`').enumerate() {
         let _ =
             if number % 2 == 1 { write!(line, "\\fB{}\\fR", escaped(span)) } else { write!(line, "{}", escaped(span)) };
     }
-    // A line that begins like a request is text.
+    // A line that begins like a roff request is escaped.
     if line.starts_with(['.', '\'']) { format!("\\&{line}") } else { line }
 }
 

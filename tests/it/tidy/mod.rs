@@ -1,4 +1,4 @@
-//! The rules of the house, held over the source files: floors and imports, headers, sizes, `unsafe`, banned words.
+//! The rules of the project, checked against the source files: floors and imports, headers, sizes, `unsafe`, banned words.
 
 mod documented;
 mod generated;
@@ -15,18 +15,18 @@ use std::path::{Path, PathBuf};
 
 use source::{Token, code_only, find_words, functions, imports, lines_beside_tests, tokens, unreasoned_unsafe};
 
-/// The longest file, its test modules apart.
+/// Limit on a file's lines, not counting test modules.
 const FILE_LINES_MAX: usize = 800;
-/// The longest function.
+/// Limit on a function's lines.
 const FUNCTION_LINES_MAX: usize = 70;
 /// Files that may be longer, each with its reason.
 const LONG_FILES: &[(&str, &str)] = &[];
 /// Functions that may be longer, as `path::name`, each with its reason.
 const LONG_FUNCTIONS: &[(&str, &str)] = &[];
-/// The one file that may hold `unsafe`.
+/// The only file that may contain `unsafe`.
 const UNSAFE_FILE: &str = "src/shell/sys.rs";
 
-/// A room, the floor it is on, the rooms it may import beside itself, and why these.
+/// A room, its floor, the rooms that it may import besides itself, and the reason.
 struct Room {
     name: &'static str,
     floor: u8,
@@ -39,7 +39,7 @@ const fn room(name: &'static str, floor: u8, may_import: &'static [&'static str]
     Room { name, floor, may_import, why }
 }
 
-/// The house. A new room gets its row here in the commit that makes it.
+/// All rooms. A new room gets its row here in the commit that makes it.
 const ROOMS: &[Room] = &[
     room("base", 0, &[], "limits, ids and newtypes stand under everything"),
     room("bash", 1, &["base"], "pure: the grammar of a script; what its commands do is another room's"),
@@ -226,7 +226,7 @@ const ROOMS: &[Room] = &[
     ),
 ];
 
-/// What the executable may name: it looks at argv and goes to a room at once.
+/// The rooms that the executable may name: it looks at argv and enters a room at once.
 const EXECUTABLE_MAY_NAME: &[&str] = &["cli", "shell"];
 
 /// A file of the project.
@@ -419,7 +419,7 @@ fn banned(text: &str, tokens: &[Token]) -> Vec<String> {
     ] {
         found.extend(find_words(tokens, words).iter().map(|&at| format!("{} {}", tokens[at].line, words.concat())));
     }
-    // In two pieces, or this file would hold the word itself.
+    // In two pieces, because otherwise this file would contain the word itself.
     let unfinished = concat!("FIX", "ME");
     let lines = text.lines().enumerate().filter(|(_, line)| line.contains(unfinished));
     found.extend(lines.map(|(index, _)| format!("{} {unfinished}", index + 1)));

@@ -1,4 +1,4 @@
-//! The scanners of `tidy`, each shown a source that breaks its rule.
+//! The scanners of `tidy`, each tested with a source that breaks its rule.
 
 use super::source::{
     Function, Import, code_only, find_words, functions, imports, lines_beside_tests, tokens, unreasoned_unsafe,
@@ -103,7 +103,7 @@ fn test_modules_don_t_count_as_lines() {
 
 #[test]
 fn unsafe_without_a_reason_is_found() {
-    // `#` stands for the word, so that this file holds none.
+    // `#` replaces the word, so that this file doesn't contain it.
     for (source, lines) in [
         ("// SAFETY: it is open.\n# { f() };", vec![]),
         ("// SAFETY: it is open,\n// and ours.\nlet x =\n    # { f() };", vec![]),

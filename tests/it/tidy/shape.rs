@@ -1,7 +1,7 @@
-//! The shape of rooms inside: no large circles of files, no crowded folders, no type that is spread over many files.
+//! The shape of rooms inside: no large cycles of files, no crowded folders, no type that is spread over many files.
 //!
-//! Each list below names the places that break a rule today. A list may only shrink: the rule also fails when a place got
-//! better, so that its number is lowered.
+//! Each list below names the places that break a rule today. A list may only shrink: the rule also fails when a place has
+//! improved, so that its number gets lowered.
 
 use std::collections::BTreeMap;
 
@@ -9,14 +9,14 @@ use super::inside::Inside;
 use super::source::{code_only, tokens};
 use super::{ROOMS, SourceFile, files, hold};
 
-/// Files of a room that use each other in a circle, by paths or by methods that one adds to another's type.
+/// Limit on the files of a room that use each other in a cycle, by paths or by methods that one adds to another's type.
 const CIRCLE_FILES_MAX: usize = 5;
-/// Files in one folder, tests apart.
+/// Limit on the files in one folder, not counting tests.
 const FOLDER_FILES_MAX: usize = 12;
-/// Files, beside its own, in which a type has `impl` blocks.
+/// Limit on the files, besides its own, in which a type has `impl` blocks.
 const IMPL_FILES_MAX: usize = 2;
 
-/// Rooms with a larger circle.
+/// Rooms with a larger cycle.
 const CIRCLES: &[(&str, usize)] = &[];
 
 /// Folders with more files.
@@ -25,7 +25,7 @@ const FOLDERS: &[(&str, usize)] = &[];
 /// Types that are spread over more files, as `room::Type`.
 const SPREAD: &[(&str, usize)] = &[("store::Store", 11)];
 
-/// Compares what was counted with a limit and its exceptions.
+/// Compares the counts with a limit and its exceptions.
 fn problems(
     places: &BTreeMap<String, Vec<String>>,
     limit: usize,
@@ -109,7 +109,7 @@ fn a_circle_is_found_by_paths_and_by_methods() {
         source("src/x/mod.rs", "mod a; mod b; mod c; pub use a::A; pub struct Hub; impl Hub { fn own(&self) {} }");
     let a = source("src/x/a.rs", "use super::b::B; pub struct A; impl super::Hub { fn of_a(&self) {} }");
     let b = source("src/x/b.rs", "use super::c; pub struct B; impl super::Hub { fn of_b(&self) {} }");
-    // By the name that the front page shows, which is a's.
+    // Named as the front page re-exports it, it is a's.
     let c = source("src/x/c.rs", "fn f() -> super::A { super::A }");
     let apart = source("src/x/d.rs", "use super::A;");
     let files = [one, a, b, c, apart];

@@ -1,9 +1,9 @@
-//! Reading Rust source without a compiler: what is code and what is comment or string, its tokens, its functions, its
-//! imports. Must not know the rules that are held with it.
+//! Reading Rust source without a compiler: code, comments and strings, tokens, functions, imports. Must not know the rules that
+//! are checked with it.
 
 use std::ops::Range;
 
-/// Blanks comments and the insides of strings and characters, so that what is left is code. Every line stays where it is.
+/// Blanks comments and the insides of strings and characters, so that only code is left. No line moves.
 pub fn code_only(source: &str) -> String {
     let chars: Vec<char> = source.chars().collect();
     let mut code = String::with_capacity(source.len());
@@ -14,7 +14,7 @@ pub fn code_only(source: &str) -> String {
             code.push(chars[at]);
             at += 1;
         } else {
-            // A blank in place of a comment or string keeps the tokens around it apart.
+            // A blank in place of a comment or string separates the tokens around it.
             code.extend(chars[at..end].iter().map(|&c| if c == '\n' { '\n' } else { ' ' }));
             at = end;
         }
@@ -22,7 +22,7 @@ pub fn code_only(source: &str) -> String {
     code
 }
 
-/// Where the comment, string or character that begins at `at` ends, or `at` itself where none begins.
+/// Returns the end of the comment, string or character that begins at `at`, or `at` itself if none begins.
 fn skip_from(chars: &[char], at: usize, before: Option<char>) -> usize {
     let next = |offset: usize| chars.get(at + offset).copied();
     match (chars[at], next(1)) {
@@ -88,16 +88,16 @@ fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// A word or a single sign of the code.
+/// A word or a single symbol of the code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Token {
-    /// The word or sign.
+    /// The word or symbol.
     pub text: String,
     /// Its line, counted from 1.
     pub line: usize,
 }
 
-/// Cuts code into words and signs; `::` is one token.
+/// Splits code into words and symbols; `::` is one token.
 pub fn tokens(code: &str) -> Vec<Token> {
     let mut found: Vec<Token> = Vec::new();
     for (index, line) in code.lines().enumerate() {
@@ -137,7 +137,7 @@ fn matches_words(tokens: &[Token], at: usize, words: &[&str]) -> bool {
     words.iter().enumerate().all(|(offset, word)| tokens.get(at + offset).is_some_and(|token| token.text == *word))
 }
 
-/// Where the words stand one after the other, as indices of the first.
+/// Returns the places at which the words occur in sequence, as indices of the first word.
 pub fn find_words(tokens: &[Token], words: &[&str]) -> Vec<usize> {
     (0..tokens.len()).filter(|&at| matches_words(tokens, at, words)).collect()
 }
@@ -157,7 +157,7 @@ pub fn test_modules(tokens: &[Token]) -> Vec<Range<usize>> {
     found
 }
 
-/// How many lines of a file aren't in a test module.
+/// Returns the number of a file's lines that aren't in a test module.
 pub fn lines_beside_tests(source: &str, tokens: &[Token]) -> usize {
     let in_tests: usize =
         test_modules(tokens).iter().map(|range| tokens[range.end - 1].line + 1 - tokens[range.start].line).sum();
@@ -175,7 +175,7 @@ pub struct Function {
     pub lines: usize,
 }
 
-/// Every function with a body, nested ones too, that isn't in a test module.
+/// Every function with a body, including nested ones, outside of test modules.
 pub fn functions(tokens: &[Token]) -> Vec<Function> {
     let tests = test_modules(tokens);
     let mut found = Vec::new();
@@ -206,14 +206,14 @@ pub fn functions(tokens: &[Token]) -> Vec<Function> {
 /// A path as the code names it, from the root of the crate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Import {
-    /// The first name below the root (a room), or `*` where the whole root is meant.
+    /// The first name below the root (a room), or `*` for the whole root.
     pub room: String,
     /// Its line.
     pub line: usize,
 }
 
-/// Every path of the crate that a file names, in `use` and elsewhere. `module` is the file's own path below the root,
-/// such as `["shell", "scan"]`; `name` is what the crate is called from here (`crate`, and `reedclaw` in the executable).
+/// Every path of the crate that a file names, in `use` and elsewhere. `module` is the file's own path below the root, such as
+/// `["shell", "scan"]`; `name` is the crate's name in this file (`crate`, or `reedclaw` in the executable).
 pub fn imports(tokens: &[Token], module: &[&str], name: &str) -> Vec<Import> {
     let mut found = Vec::new();
     let mut inner_ends: Vec<usize> = Vec::new();
@@ -244,7 +244,7 @@ pub fn imports(tokens: &[Token], module: &[&str], name: &str) -> Vec<Import> {
     found
 }
 
-/// Reads what follows the root of the crate: `::room…`, `::{room…, room…}`, `::*`.
+/// Reads the names after the root of the crate: `::room…`, `::{room…, room…}`, `::*`.
 fn rooms_after(tokens: &[Token], separator: usize, line: usize, found: &mut Vec<Import>) {
     let Some(next) = tokens.get(separator + 1).filter(|_| matches_words(tokens, separator, &["::"])) else {
         // `use crate as name`: everything is reachable through it.
@@ -259,7 +259,7 @@ fn rooms_after(tokens: &[Token], separator: usize, line: usize, found: &mut Vec<
     let mut at = separator + 2;
     while at + 1 < end {
         found.push(Import { room: tokens[at].text.clone(), line: tokens[at].line });
-        // On to the comma of this level.
+        // Skips to the comma of this level.
         while at + 1 < end && tokens[at].text != "," {
             at = if tokens[at].text == "{" { behind_closing(tokens, at) } else { at + 1 };
         }
@@ -267,7 +267,7 @@ fn rooms_after(tokens: &[Token], separator: usize, line: usize, found: &mut Vec<
     }
 }
 
-/// The lines of `unsafe` that have no comment with the reason right above them. `lines` is the whole source.
+/// The lines of `unsafe` without a comment with the reason directly above. `lines` is the whole source.
 pub fn unreasoned_unsafe(source: &str, tokens: &[Token]) -> Vec<usize> {
     let lines: Vec<&str> = source.lines().collect();
     let is_reason = |line: &str| {
@@ -277,8 +277,8 @@ pub fn unreasoned_unsafe(source: &str, tokens: &[Token]) -> Vec<usize> {
     let mut found = Vec::new();
     for at in find_words(tokens, &["unsafe"]) {
         let line = tokens[at].line;
-        // Up through the statement that it is part of and the comment over that; a blank line or the end of another
-        // statement above the code ends the search.
+        // Goes up through the statement that contains it and the comment above that; a blank line or the end of another statement
+        // above the code ends the search.
         let mut above = lines[..line - 1].iter().rev().skip_while(|text| {
             let text = text.trim();
             !text.is_empty() && !text.starts_with("//") && !text.ends_with([';', '{', '}'])

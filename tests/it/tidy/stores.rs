@@ -1,5 +1,5 @@
-//! Faces and stores: a face prints the reports of `ops`. It doesn't question the database, the receipts or the steps itself, so that
-//! two faces can't gather the same thing in two ways.
+//! Faces and stores: a face prints the reports of `ops`. It doesn't query the database, the receipts or the steps itself, so that
+//! two faces can't gather the same data in two ways.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use super::inside::without_tests;
 use super::source::Token;
 use super::{SourceFile, files, hold};
 
-/// The rooms that speak with a person, a program or an editor.
+/// The rooms that communicate with a person, a program or an editor.
 const FACES: &[&str] = &["acp", "cli", "gateway", "repl", "serve"];
 
 /// Files of faces that use the database themselves, each with its reason.
@@ -21,7 +21,7 @@ const MAY_USE_STORE: &[(&str, &str)] = &[
     ("src/repl/run.rs", "the session reports a problem of the database, and closes it at its end"),
 ];
 
-/// Functions that open or read what only `ops` reports about, as the path's last two words.
+/// Functions that open or read data which only `ops` reports on, as the path's last two words.
 const OF_OPS: &[(&str, &str)] = &[
     ("app", "policy_rules"),
     ("app", "steps_failure"),
@@ -54,7 +54,7 @@ fn methods(files: &[SourceFile]) -> BTreeSet<String> {
     found
 }
 
-/// The methods of the database that code calls: `store.search(…)`, `repl.store().search(…)`, `lock_store().search(…)`.
+/// The database methods that code calls: `store.search(…)`, `repl.store().search(…)`, `lock_store().search(…)`.
 fn calls<'a>(words: &[&'a str], methods: &BTreeSet<String>) -> Vec<&'a str> {
     let mut found = Vec::new();
     for at in 0..words.len() {
@@ -74,7 +74,7 @@ fn calls<'a>(words: &[&'a str], methods: &BTreeSet<String>) -> Vec<&'a str> {
     found
 }
 
-/// The functions of [`OF_OPS`] that code names, by the room's module or in a `use` of its own.
+/// The functions of [`OF_OPS`] that code names, by the room's module or in a separate `use`.
 fn named(words: &[&str]) -> Vec<String> {
     let has = |path: &[&str]| words.windows(path.len()).any(|it| it == path);
     let is_named = |room: &str, function: &str| {

@@ -1,15 +1,15 @@
 //! Plain words in comments and names: a doc comment begins with a noun or a verb, a type is a noun, and a function is named for
-//! what it does or gives.
+//! its action or its result.
 
 use super::source::{Token, find_words};
 use super::{files, hold};
 
-/// First words of doc comments that make a riddle: the sentence begins before it has named its thing.
+/// First words of unclear doc comments: the sentence begins before it has named its subject.
 const RIDDLES: [&str; 13] =
     ["Has", "How", "Is", "It", "That", "They", "What", "When", "Where", "Whether", "Which", "Who", "Why"];
-/// Participles that say nothing about a type: a type is a noun of its field.
+/// Participles that reveal nothing about a type: a type is a noun of its field.
 const PARTICIPLES: [&str; 9] = ["Given", "Gone", "Heard", "Kept", "Made", "Meant", "Said", "Taken", "Told"];
-/// The same as names of functions: one is named for what it does or gives.
+/// Such words as names of functions: a function is named for its action or its result.
 const VAGUE: [&str; 7] = ["given", "kept", "made", "said", "stands", "taken", "told"];
 
 #[test]
@@ -33,7 +33,7 @@ fn vague_variables(tokens: &[Token]) -> Vec<(usize, &'static str)> {
             "|" if word(at + 2) == "|" => word(at + 1),
             _ => continue,
         };
-        // `made` is the word of a builder's loop in too many places to refuse it.
+        // `made` is the loop variable of a builder in too many places to forbid it.
         found.extend(VAGUE.into_iter().filter(|vague| *vague == name && name != "made").map(|it| (token.line, it)));
     }
     found
@@ -75,7 +75,7 @@ fn functions_are_named_for_what_they_give() {
     hold("a function's name says what it does or gives", &problems);
 }
 
-/// Returns the lines that begin a doc comment with a riddle: `line word`.
+/// Returns the lines that begin a doc comment with such a word: `line word`.
 fn riddles(text: &str) -> Vec<String> {
     first_words(text).filter(|(_, word)| RIDDLES.contains(word)).map(|(line, word)| format!("{line} {word}")).collect()
 }
