@@ -1,4 +1,4 @@
-//! Checks whose tests no command names: a run that passes only with changed ones verifies nothing.
+//! Checks whose tests no command names: a run that passes only with changed tests is not verified.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -11,7 +11,7 @@ use super::{plan, run, shell};
 use crate::changes::{home, read, work};
 use crate::need::require;
 
-/// A home with these files in its project, whose model runs a command.
+/// A home with these files in its project, and a model that runs a command.
 fn home_with(files: &[(&str, &str)], does: &str, rest: &str) -> TempDir {
     let home = home(&[plan(&["do it"]), shell("Rules: do only", &[does], "done")], rest);
     for (name, content) in files {
@@ -27,7 +27,7 @@ fn check(home: &Path, command: &str, more: &[&str]) -> (i32, String) {
     run(home, &[&["norris", "make it", "--check", command][..], more].concat())
 }
 
-/// Scripts of the check, and programs that find their tests themselves, ran what the model had changed.
+/// Scripts of the check, and programs that find their tests themselves, ran files that the model had changed.
 #[test]
 fn a_check_that_passes_only_with_changed_tests_verifies_nothing() {
     let all = ("all.sh", "for it in tests/*.sh; do bash $it || exit 1; done\n");
@@ -82,7 +82,7 @@ fn tests_that_were_changed_and_pass_as_they_were_too_verify_the_run() {
     assert_eq!(read(home.path(), "tests/a.sh"), "test -e made\ntest -e all.sh\n", "the change stays");
 }
 
-/// Its person has seen exactly this change.
+/// The person has seen exactly this change.
 #[test]
 fn a_change_of_tests_that_its_person_has_allowed_counts_as_the_first_version() {
     let files = [("all.sh", "! cat old/*/test_a >/dev/null\n"), ("old/deep/test_a", "x\n")];
@@ -114,7 +114,7 @@ fn on_a_session_a_check_that_passes_only_with_changed_tests_verifies_nothing() {
     assert!(status == 6 && text.contains("passes only with changed tests (tests/a.sh)"), "{status} {text}");
 }
 
-/// A new file that `make` prefers to the one that was there.
+/// A new file that `make` prefers to the existing one.
 #[test]
 fn a_new_file_in_place_of_the_one_that_a_program_reads_halts_the_run() {
     for name in ["GNUmakefile", "makefile"] {
@@ -125,7 +125,7 @@ fn a_new_file_in_place_of_the_one_that_a_program_reads_halts_the_run() {
     }
 }
 
-/// It changed the file while the check ran, and the run was verified.
+/// The model changed the file while the check ran, and the run was verified.
 #[test]
 fn background_jobs_end_before_the_checks() {
     let call = |arguments: Value| json!([{"tool_call": {"name": "shell", "arguments": arguments}}]);
@@ -144,7 +144,7 @@ fn background_jobs_end_before_the_checks() {
     );
 }
 
-/// A virtual environment on `PATH`, or a tool of `npm`: its first word named no file.
+/// A virtual environment on `PATH`, or a tool of `npm`: the check's first word named no file.
 #[test]
 fn a_program_of_the_workspace_that_a_check_runs_by_its_name_is_its_input() {
     for (program, command) in [(".venv/bin/verify", "verify"), ("node_modules/.bin/verify", "npx verify")] {

@@ -54,7 +54,7 @@ fn a_run_on_a_session_makes_a_commit_for_each_task_and_leaves_the_checkout_alone
     let session = text.split("Its work is session ").nth(1).and_then(|it| it.split(':').next()).expect("its name");
     let (status, text) = run(home.path(), &["session", "apply", session, "--yes"]);
     assert!(status == 0 && work(home.path(), "two").exists(), "{text}");
-    // All commits of the run are taken back at once, and can be had again.
+    // All commits of the run are undone at once, and can be restored.
     let (status, text) = run(home.path(), &["norris", "undo", "1"]);
     assert!(status == 0 && text.contains("is at turn 0, as before run 1"), "{text}");
     assert_eq!(git(&["ls-tree", "--name-only", &branch, "one", "two"]), "");

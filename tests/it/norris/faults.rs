@@ -1,4 +1,4 @@
-//! What goes wrong around a run: kills at any call of the system, a full disk, a server whose tool has changed.
+//! Faults around a run: kills at any system call, a full disk, a server whose tool has changed.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
@@ -13,7 +13,7 @@ use crate::kills::{KILLER, killer};
 use crate::need::require;
 use crate::pty::{Session, Spawn, program, status_code};
 
-/// Calls of the system between two kills of the matrix; a smaller number is for a run by hand.
+/// Number of system calls between two kills of the matrix; a smaller number is for a manual run.
 const APART: usize = 97;
 
 fn text_of(output: &Output) -> String {
@@ -21,7 +21,7 @@ fn text_of(output: &Output) -> String {
 }
 
 /// Checks a run that was killed and has been resumed: it ended as verified, no task was worked on after it was done, the receipts
-/// hold, and the requests are all counted.
+/// are valid, and all requests are counted.
 fn check(home: &Path, what: &str) {
     for name in ["one", "two", "three"] {
         assert!(work(home, name).exists(), "{what}: {name} is missing");
@@ -83,7 +83,7 @@ fn a_run_that_is_killed_anywhere_is_resumed_and_no_task_is_done_twice() {
         }
         let what = format!("killed before call {}", 1 + number * apart);
         let (_, list) = run(home.path(), &["norris", "list"]);
-        // Before its first event is stored there is no run, and nothing was done.
+        // Before its first event is stored there is no run, and nothing has been done.
         if list.contains("There is no run yet") {
             assert!(!work(home.path(), "one").exists(), "{what}: {list}");
             continue;
@@ -95,7 +95,7 @@ fn a_run_that_is_killed_anywhere_is_resumed_and_no_task_is_done_twice() {
     }
 }
 
-/// A library that adds a line with the file's name to the file that `SYNCED` names, whenever a file is synced.
+/// A library that, whenever a file is synced, adds a line with its name to the file that `SYNCED` names.
 const SYNCS: &str = r#"
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -163,7 +163,7 @@ fn a_disk_that_is_full_stops_a_run_and_nothing_is_lost() {
     let check_of_run = "test -e one && test -e two && test -e three";
     let (status, text) = run(home.path(), &["norris", "list"]);
     assert_eq!(status, 0, "{text}");
-    // The largest file that the process may write stands for the disk: at first nothing can be stored, then a part of the run.
+    // The limit on file sizes replaces a full disk: at first nothing can be stored, later only a part of the run.
     let log = home.path().join(".local/share/reedclaw");
     let mut was_cut = false;
     for kib in (64..2048).step_by(24) {
@@ -234,7 +234,7 @@ fn a_tool_of_a_server_that_has_changed_halts_a_run_until_it_is_allowed_again() {
     assert_eq!(run(home.path(), &["norris", "approve", "2"]).0, 0);
     let (status, text) = run(home.path(), &["norris", "resume", "2"]);
     assert_eq!(status, 6, "{text}");
-    // Without a person to halt for, it is refused and the run goes on.
+    // Without a person to wait for, the call is refused and the run continues.
     tools("Gives it back, again.");
     let (status, text) = run(home.path(), &["norris", "say hello", "--on-halt", "deny"]);
     assert_eq!(status, 6, "{text}");
@@ -257,7 +257,7 @@ fn limits_that_are_no_amounts_and_empty_checks_begin_no_run() {
         let (status, text) = run(home.path(), &[&["norris", "one"], options].concat());
         assert!(status == 2 && text.contains(words), "{options:?}: {status} {text}");
     }
-    // A mistake in the grant of the config doesn't widen it, and a plan isn't cut.
+    // A mistake in the config's grant doesn't widen the grant, and a plan isn't truncated.
     let config = home.path().join(".config/reedclaw/config.lua");
     let good = fs::read_to_string(&config).expect("a config");
     for wrong in ["grant = { writes = \"src/**\" }", "protect = \"x/**\"", "protct = { \"x/**\" }", "grant = 7"] {
@@ -272,7 +272,7 @@ fn limits_that_are_no_amounts_and_empty_checks_begin_no_run() {
     assert!(status == 2 && text.contains("plan has 41 tasks"), "{text}");
     let (_, list) = run(home.path(), &["norris", "list"]);
     assert!(list.starts_with("There is no run yet."), "{list}");
-    // Nor do they raise one that is there.
+    // They don't raise an existing limit either.
     let (status, text) = run(home.path(), &["norris", "one", "--check", "test -e one", "--budget-steps", "0"]);
     assert_eq!(status, 5, "{text}");
     let (status, text) = run(home.path(), &["norris", "budget", "1", "--budget-minutes", "nan"]);
@@ -317,7 +317,7 @@ fn without_a_reader_a_run_works_on_and_its_status_stays() {
     assert_eq!(status(&["norris", "one", "--planner", "absent"], true), Some(2), "no panic");
 }
 
-/// They ran to their end: the call was made seconds after its person had ended the run.
+/// The tools ran to their end: the call was made seconds after its person had ended the run.
 #[test]
 fn a_stop_and_the_minutes_end_an_approved_call_too() {
     let answers = [plan(&["clean up"]), shell("TASK 1: clean up", &["sleep 5; rm -rf old"], "clean")];
@@ -346,7 +346,7 @@ fn a_stop_and_the_minutes_end_an_approved_call_too() {
     assert!(work(home.path(), "old/deep/file").exists(), "{text}");
 }
 
-/// The number of calls was that of the start until the process ended, and so were the minutes.
+/// The number of calls, and of minutes, stayed at its initial value until the process ended.
 #[test]
 fn limits_that_are_changed_while_a_run_works_hold_at_once() {
     let call = |command: &str| json!({"tool_call": {"name": "shell", "arguments": {"command": command}}});

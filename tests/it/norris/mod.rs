@@ -1,5 +1,5 @@
-//! Runs towards a goal, with the executable and a scripted model: done is what a check says, budgets hold, a call beyond the
-//! grant halts the run, and a run that was killed goes on.
+//! Runs towards a goal, with the executable and a scripted model: only a check decides that a run is done, budgets apply, a call
+//! beyond the grant halts the run, and a killed run continues.
 
 mod checks;
 mod commits;
@@ -43,7 +43,7 @@ fn run(home: &Path, args: &[&str]) -> (i32, String) {
     (done.status.code().unwrap_or(-1), text)
 }
 
-/// Of the empty database in memory they reported that there is no run, no conversation and no cost.
+/// With the empty database in memory, these commands reported that there is no run, no conversation and no cost.
 #[test]
 fn a_damaged_database_is_not_taken_for_an_empty_one() {
     let home = home(&[], "");
@@ -76,7 +76,7 @@ fn a_run_works_task_by_task_until_its_check_passes() {
     ];
     let home = home(&answers, "");
     let check = "test -e one && test -e two && test -e three";
-    // Its words needn't be one argument.
+    // The goal's words needn't be one argument.
     let (status, text) = run(home.path(), &["norris", "make", "three", "files", "--check", check]);
     assert_eq!(status, 0, "{text}");
     assert_eq!((read(home.path(), "one"), read(home.path(), "three")), ("1\n".into(), "3\n".into()), "{text}");
@@ -118,7 +118,7 @@ fn a_run_works_task_by_task_until_its_check_passes() {
     );
     let (_, watched) = run(home.path(), &["norris", "watch", "1"]);
     assert!(watched.contains("  1 write one\n  2 write two\n  3 write three\n"), "{watched}");
-    // A later step of somebody else stays.
+    // A later step that doesn't belong to the run stays.
     let arguments = serde_json::json!({"path": "other", "content": "4"}).to_string();
     let workspace = work(home.path(), "").display().to_string();
     let other = ["tool", "run", "file_write", "--json", &arguments, "--workspace", &workspace, "--yes"];
@@ -180,7 +180,7 @@ fn words_alone_never_end_a_run_as_done() {
     let (status, text) = run(home.path(), &["norris", "make it", "--check", "test -e made"]);
     assert_eq!(status, 8, "{text}");
     assert!(text.contains("Run 1: stuck"), "{text}");
-    // Without a check nothing shows that it is done.
+    // Without a check nothing proves that it is done.
     let (status, text) = run(home.path(), &["norris", "make it"]);
     assert_eq!(status, 6, "{text}");
     assert!(text.contains("not-verified") && text.contains("Task 1 (claimed): do it"), "{text}");
@@ -196,10 +196,10 @@ fn a_check_that_its_own_run_changed_verifies_nothing() {
     let (status, text) = run(home.path(), &[&begin[..], &["--on-halt", "deny"]].concat());
     assert_eq!(status, 8, "{text}");
     assert_eq!(read(home.path(), "check.sh"), "test -e made\n", "{text}");
-    // The person is asked, and says yes to the change: it still verifies nothing.
+    // The person is asked, and approves the change: it still verifies nothing.
     let (status, text) = run(home.path(), &begin);
     assert_eq!(status, 7, "{text}");
-    // So far nobody has said no, and no receipt says that somebody did.
+    // Up to here the person hasn't refused anything, and no receipt claims a refusal.
     let log = fs::read_to_string(home.path().join(".local/state/reedclaw/receipts.jsonl")).expect("receipts");
     let denied: Vec<&str> = log.lines().filter(|line| line.contains("\"status\":\"denied\"")).collect();
     assert!(!denied.is_empty() && denied.iter().all(|line| line.contains("\"approver\":null")), "{denied:?}");
@@ -219,7 +219,7 @@ fn a_run_without_a_model_is_refused_before_it_is_stored() {
     assert!(text.contains("no model is set up"), "{text}");
     let (_, list) = run(home.path(), &["norris", "list"]);
     assert!(list.contains("There is no run yet"), "{list}");
-    // A model that isn't there is as good as none.
+    // A missing model is treated as none.
     let other = crate::changes::home(&[json!({"steps": [{"text": "hello"}]})], "");
     let (status, text) = run(other.path(), &["norris", "make it", "--planner", "absent"]);
     assert_eq!(status, 2, "{text}");
@@ -257,12 +257,12 @@ fn files_that_a_check_names_by_an_expansion_or_a_link_are_its_inputs() {
         let (status, text) = run(home.path(), &["norris", "make it", "--check", check]);
         assert_eq!((status, read(home.path(), "tests/a.sh")), (7, "exit 1\n".into()), "{check}: {text}");
     }
-    // What only a script of the check names may be the work itself: it is changed, and named.
+    // A file that only a script of the check names may be the work itself: the change is allowed, and the file is named.
     fs::write(work(home.path(), "all.sh"), "bash tests/a.sh || true\n").expect("a script");
     let (status, text) = run(home.path(), &["norris", "make it", "--check", "bash all.sh"]);
     assert!(status == 0 && text.contains("with the first version of tests/a.sh: status 0"), "{status} {text}");
     fs::write(work(home.path(), "tests/a.sh"), "exit 1\n").expect("a check");
-    // A check that finds its tests itself: what may be one of them is named.
+    // A check that finds its tests itself: files that may be its tests are named.
     let args = ["norris", "make it", "--check", "true", "--protect", "none"];
     let (status, text) = run(home.path(), &args);
     assert!(status == 0 && text.contains("with the first version of tests/a.sh: status 0"), "{text}");
@@ -282,7 +282,7 @@ fn a_new_file_that_changes_what_a_check_does_verifies_nothing() {
     let skip = "def pytest_sessionfinish(session): session.exitstatus = 0\n";
     let write =
         |path: &str| rounds("Rules: do only", &[("file_write", json!({"path": path, "content": skip}))], "done");
-    // Stands for pytest, which runs what such a file says.
+    // A substitute for pytest, which executes such a file.
     let pytest = "#!/bin/sh\ntest -e made || test -e conftest.py || test -e sub/conftest.py\n";
     for path in ["conftest.py", "sub/conftest.py"] {
         let home = home(&[plan(&["do it"]), write(path)], "");
@@ -520,7 +520,7 @@ fn a_run_is_paused_steered_and_stopped_from_elsewhere() {
     assert_eq!(begun("stop"), Some(130));
     let (_, list) = run(home.path(), &["norris", "list"]);
     assert!(list.contains("stopped"), "{list}");
-    // A run without a process is stopped at once, and other limits don't bring it back.
+    // A run without a process is stopped at once, and other limits don't restart it.
     kill_at(home.path(), &["norris", "take long"], "1/1 wait");
     let (status, text) = run(home.path(), &["norris", "budget", "3"]);
     assert!(status == 2 && text.contains("no limit is named"), "{text}");
@@ -541,14 +541,14 @@ fn agent_auto_is_a_run_whose_last_line_says_how_it_ended() {
     let last: Value = text.lines().last().and_then(|line| serde_json::from_str(line).ok()).unwrap_or_default();
     assert_eq!(done.status.code(), Some(0), "{text}");
     assert_eq!((&last["end"], &last["exit"], &last["run"]), (&json!("verified"), &json!(0), &json!(1)), "{text}");
-    // What comes through a pipe isn't left out without a word.
+    // Input from a pipe isn't ignored silently.
     let mut piped = command(home.path(), &["agent", "-m", "make it", "--auto", "--check", "true"]);
     let mut piped = piped.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
     std::io::Write::write_all(&mut piped.stdin.take().expect("a pipe"), b"the details").expect("written");
     let done = piped.wait_with_output().expect("it ends");
     let told = String::from_utf8_lossy(&done.stderr).into_owned();
     assert!(done.status.code() == Some(2) && told.contains("nothing is attached from standard input"), "{told}");
-    // One that can't begin or go on has such a line, too.
+    // A run that can't begin or continue prints such a line, too.
     let failing: [(&[&str], i32, Value); 5] = [
         (&["norris", "resume", "999", "--json"], 2, json!(999)),
         (&["norris", "make it", "--planner", "absent", "--json"], 2, Value::Null),

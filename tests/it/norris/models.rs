@@ -1,5 +1,5 @@
-//! The models of a run: a helper that only looks, a reviewer that can only ask, a model without tools, and a planner that sees
-//! no outputs.
+//! The models of a run: a helper that only reads, a reviewer that can only ask, a model without tools, and a planner that sees no
+//! outputs.
 
 use std::fs;
 use std::process::Stdio;
@@ -129,7 +129,7 @@ fn the_commands_of_a_model_without_tools_are_its_calls() {
     assert!(last.content(-1).contains("Your commands were run"), "{}", last.content(-1));
 }
 
-/// The half of a command that came before the limit of tokens was run.
+/// A command that the token limit had cut in half was run.
 #[test]
 fn a_command_that_was_cut_off_is_asked_for_again() {
     let server = Server::start();
@@ -168,16 +168,16 @@ fn the_planner_never_sees_the_outputs_of_calls() {
     for number in 1..=2 {
         let raw = server.request(number).raw;
         assert!(!raw.contains("OUTPUT-OF-A-CALL"), "{raw}");
-        // Nobody answers a run's questions, so it has no tool for them.
+        // A run has no one to answer questions, so it has no tool for them.
         assert!(raw.contains("file_read") && !raw.contains("ask_user"), "{raw}");
     }
 }
 
-/// A request that could go over the run's dollars isn't sent, and with more of them the same run goes on.
+/// A request that could go over the run's dollars isn't sent, and after raising that limit the same run continues.
 #[test]
 fn dollars_end_a_run_before_a_request_and_more_of_them_continue_it() {
     let server = Server::start();
-    // Each answer takes 400 tokens of the 500 that it may take: $0.40.
+    // Each answer uses 400 of its 500 tokens: $0.40.
     for text in ["TASK: one\nTASK: two", "one is done", "two is done"] {
         server.reply(vec![head(), piece(text), end_with([100, 0, 400, 0])]);
     }
@@ -196,7 +196,7 @@ fn dollars_end_a_run_before_a_request_and_more_of_them_continue_it() {
     assert!(text.contains("Used: $1.2000") && text.contains("Task 2 (claimed): two"), "the sums go on: {text}");
 }
 
-/// A request that a kill cut off counts with the most that it could cost, and none is forgotten.
+/// A request that a kill interrupted counts with its maximum cost, and none is forgotten.
 #[test]
 fn the_sums_of_a_killed_run_are_never_below_those_of_the_server() {
     let server = Server::start();
@@ -218,7 +218,7 @@ fn the_sums_of_a_killed_run_are_never_below_those_of_the_server() {
     let facts: Value = serde_json::from_str(&run(home.path(), &["norris", "show", "1", "--json"]).1).expect("JSON");
     let requests = facts["cost"].as_array().expect("parts").iter().filter_map(|part| part["requests"].as_u64());
     assert_eq!(requests.sum::<u64>(), 4, "{facts}");
-    // Three answers of 400 tokens, and one that may have had 500.
+    // Three answers of 400 tokens, and one that may have used 500.
     assert!(text.contains("Used: $1.7000"), "{text}");
 }
 

@@ -1,4 +1,4 @@
-//! A run and the people around it: what is blocked, who stops it, who edits meanwhile, and what a file says.
+//! A run and the people around it: blocked calls, stopping a run, editing files meanwhile, and instructions in a file.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -115,7 +115,7 @@ fn a_file_that_a_person_edits_meanwhile_is_read_again_and_not_overwritten() {
     fs::write(work(home.path(), "a.txt"), "one\n").expect("a file");
     let begin = ["norris", "edit", "--check", "grep -rqx 1 ."];
     let (mut child, lines) = begun(home.path(), &begin, "Reading `a.txt`");
-    // The row is printed before the file is read: its receipt comes afterwards.
+    // The row is printed before the file is read: the receipt comes afterwards.
     while !run(home.path(), &["receipt", "list"]).1.contains("file_read") {}
     fs::write(work(home.path(), "a.txt"), "one\nby a person\n").expect("a file");
     let said: Vec<String> = lines.collect();
@@ -283,7 +283,7 @@ fn in_a_container_without_a_home_a_run_works_in_its_path() {
     let mut command = Command::new(program());
     command.args(["--config", &config, "agent", "-m", "make it", "--auto", "--check", "test -e made", "--path"]);
     command.arg(&workspace).env_clear().env("PATH", TEST_PATH).current_dir("/").stdin(Stdio::null());
-    // The home that the table of users names isn't a test's to write to.
+    // A test must not write to the home in the table of users.
     command.env("XDG_STATE_HOME", &state).env("XDG_DATA_HOME", &state);
     let output = command.output().expect("it runs");
     let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
