@@ -1,4 +1,4 @@
-//! Questions to a scripted model server: what is sent, what is drawn, what a failure leaves behind.
+//! Questions to a scripted model server: the requests, the drawing, and the state after a failure.
 
 use crate::procs;
 use crate::pty::{Key, Session, Spawn, status_code};
@@ -59,7 +59,7 @@ fn only_what_the_user_showed_is_sent() {
     assert_eq!(second.content(1), question, "an earlier question changed");
 }
 
-/// What is typed ahead of a password's prompt stands on the screen, and was sent as the command's output.
+/// Keys typed ahead of a password's prompt appear on the screen, and were sent as the command's output.
 #[test]
 fn keys_typed_during_a_command_are_not_sent_to_the_model() {
     let server = Server::start();
@@ -79,8 +79,8 @@ fn keys_typed_during_a_command_are_not_sent_to_the_model() {
     assert!(!question.raw.contains("typed-early"), "{}", question.raw);
 }
 
-/// A blank in front of `:exec` and `:ask` got lost with the colon: the command ran as if it had been typed without
-/// one, stood in the history, and its output went to the model.
+/// A leading blank before `:exec` and `:ask` got lost with the colon: the command ran as if it had been typed without one, was
+/// stored in the history, and its output went to the model.
 #[test]
 fn a_blank_in_front_hides_meta_lines_and_questions_too() {
     let server = Server::start();
@@ -143,7 +143,7 @@ fn no_escape_sequence_of_an_answer_reaches_the_terminal() {
     session.expect_prompt();
     let raw = session.raw();
     let drawn = String::from_utf8_lossy(&raw[from..]).into_owned();
-    // Behind the answer comes the prompt: the answer ends with its last word.
+    // The prompt follows the answer, which ends with its last word.
     let end = drawn.find("end").expect("the last word");
     let drawn = &drawn[..end];
     for word in ["title", "clear", "c1", "bidi", "desrever", "code", "bold"] {
@@ -175,7 +175,7 @@ fn ctrl_c_stops_an_answer_and_keeps_its_first_part() {
     session.press(Key::Ctrl('c'));
     session.expect_prompt();
     server.expect_hang_up();
-    // A last word that may still grow is drawn when the answer ends.
+    // A last word that may still grow is drawn only when the answer ends.
     session.expect_line("Half an ans wer");
     session.run("echo on-$((1+1))");
     session.expect_line("on-2");
@@ -186,8 +186,8 @@ fn ctrl_c_stops_an_answer_and_keeps_its_first_part() {
     assert!(second.content(3).starts_with("[exec output]\n$ echo on-"));
 }
 
-/// The list of programs was ready while the model was waited for; its nudge was taken for the end of the answer, and
-/// nobody listened for Ctrl-C or the closed window any more.
+/// The list of programs became ready while the shell waited for the model; its nudge was mistaken for the end of the answer, and
+/// Ctrl-C and the closing of the window were no longer noticed.
 #[test]
 fn ctrl_c_stops_a_question_without_an_answer() {
     let server = Server::start();
@@ -246,7 +246,7 @@ fn each_failure_is_one_line_and_a_hint_and_the_shell_goes_on() {
     assert_eq!(status_code(session.expect_exit()), 0);
 }
 
-/// A server that hung but still answered `/health` was waited for an hour, without a word.
+/// A server that hung but still answered `/health` was waited for silently for an hour.
 #[test]
 fn a_server_that_says_it_is_at_work_is_waited_for_a_bounded_time() {
     let server = Server::start();
@@ -261,7 +261,7 @@ fn a_server_that_says_it_is_at_work_is_waited_for_a_bounded_time() {
     assert_eq!(session.screen_text().matches("no answer yet").count(), 1);
     session.expect_prompt();
     session.run("clear");
-    // Its slots count more than its health: none computes, so that nothing more will come.
+    // Its slots count more than its health: none is computing, so nothing more will come.
     server.says_of_its_work("/slots", r#"[{"id": 0, "is_processing": false}]"#);
     server.reply(vec![Step::Hold]);
     session.line("what is wrong here?");
@@ -288,12 +288,12 @@ fn a_refused_question_is_asked_again_with_a_notice() {
     assert_eq!(server.requests(), 2);
 }
 
-/// The first model is down; the next one is nearer, or as near, or farther: only the last needs a person's word.
+/// The first model is down; the next one is nearer, equally near, or farther: only the last case needs a person's approval.
 #[test]
 fn a_question_goes_on_to_the_next_model_but_no_farther_without_a_yes() {
     let server = Server::start();
     let port = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("its address").port();
-    // 192.0.2.1 is set aside for documents (RFC 5737): nobody is there, and no test waits for it.
+    // 192.0.2.1 is reserved for documentation (RFC 5737): no host has it, and no test waits for it.
     let models = format!(
         "return {{default_model = 'all', models = {{\n\
          down = {{endpoint = 'http://127.0.0.1:{port}'}},\n\
@@ -312,7 +312,7 @@ fn a_question_goes_on_to_the_next_model_but_no_farther_without_a_yes() {
     session.expect_text("far was not asked: it is on the internet (192.0.2.1:9); models.all.allow_remote = true");
     session.expect_text("connection refused; asking near");
     session.expect_line("ok");
-    // Once a session.
+    // Asked only once per session.
     session.expect_prompt();
     let from = session.raw().len();
     session.run("what is a file?");
@@ -323,7 +323,7 @@ fn a_question_goes_on_to_the_next_model_but_no_farther_without_a_yes() {
     session.run("echo on-$((1+1))");
     session.expect_line("on-2");
 
-    // Yes: it is tried, and what comes of it is told. Ctrl-C at the question stops everything.
+    // After a yes it is tried, and the result is reported. Ctrl-C at the question stops everything.
     let session = Session::spawn(Spawn::reedclaw().file(".config/reedclaw/config.lua", &models).size(30, 200));
     session.expect_prompt();
     session.line("what is a shell?");
@@ -342,7 +342,7 @@ fn a_question_goes_on_to_the_next_model_but_no_farther_without_a_yes() {
 
 #[test]
 fn a_server_that_is_not_running_is_one_line_with_a_hint() {
-    // A port that was just free.
+    // A port that was free a moment ago.
     let port = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("its address").port();
     let config = format!("return {{models = {{gone = {{endpoint = \"http://127.0.0.1:{port}\"}}}}}}");
     let session = Session::spawn(Spawn::reedclaw().file(".config/reedclaw/config.lua", &config));
@@ -366,8 +366,8 @@ fn without_a_model_a_question_says_how_to_connect_one() {
     session.expect_line("on-2");
 }
 
-/// Two models and no `default_model`: the config says "none is chosen", because a question may be meant for another
-/// machine; the agent took the first by name all the same.
+/// Two models and no `default_model`: the config reports that "none is chosen", because a question may be meant for another
+/// machine; the agent nevertheless took the first by name.
 #[test]
 fn among_several_models_none_is_chosen_for_the_user() {
     let (one, two) = (Server::start(), Server::start());
@@ -446,8 +446,8 @@ fn a_small_budget_evicts_too() {
     assert_eq!(server.request(2).roles(), ["system", "user"]);
 }
 
-/// A piece was written with the next one or after 100 ms, "measured when the next one comes": what came before a pause
-/// of the server was in no database when the machine died in that pause.
+/// A piece was written with the next one or after 100 ms, but the time was only checked when the next one came: a piece before a
+/// pause of the server was in no database if the machine failed in that pause.
 #[test]
 fn a_crash_in_the_middle_of_an_answer_loses_nothing() {
     let server = Server::start();

@@ -1,4 +1,5 @@
-//! When a key answers a question about a model's call, what is asked twice, and what the person sees of it.
+//! Answering a question about a model's call by a key: when a key counts, which questions are asked twice, and what the person
+//! sees.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -13,7 +14,7 @@ use crate::wall::{scene, session};
 
 const KEYS: &str = "run once [y]";
 const SOON: &str = "(too soon: press again)";
-/// On a copy a command would run before it is asked about.
+/// On a copy, a command would run before the question.
 const ASKED_FIRST: &str = "security = {sandbox = \"off\"}";
 const FACES: [Face; 4] = [Face::Shell, Face::Chat, Face::Once, Face::Tool];
 
@@ -21,7 +22,7 @@ fn touch() -> (&'static str, serde_json::Value) {
     ("shell", json!({"command": "touch typed"}))
 }
 
-/// A face that asks about the command, and whose keys count.
+/// A face that asks about the command, and accepts keys.
 fn asked(face: Face, home: &std::path::Path) -> Session {
     let session = asking(face, home, (40, 110), "true", touch());
     session.expect_text("The model wants to use shell");
@@ -29,7 +30,7 @@ fn asked(face: Face, home: &std::path::Path) -> Session {
     session
 }
 
-/// Somebody who typed the next line answered the question that came up meanwhile with the `a` of "also", for good.
+/// A person who was typing the next line answered the question that appeared meanwhile with the `a` of "also", for good.
 #[test]
 fn a_key_between_other_keys_answers_nothing_and_the_row_says_so() {
     for face in FACES {
@@ -52,7 +53,7 @@ fn a_key_between_other_keys_answers_nothing_and_the_row_says_so() {
     }
 }
 
-/// A command of a moment was shown as one of five seconds, because the person had read its question for so long.
+/// A command that took a moment was shown as one of five seconds, because the person had read its question for that long.
 #[test]
 fn the_time_of_a_call_is_not_the_time_that_the_person_took() {
     let home = home(&[rounds("please", &[touch()], "that was it")], ASKED_FIRST);
@@ -111,7 +112,7 @@ fn always_takes_a_second_key_and_any_other_goes_back() {
     }
 }
 
-/// Who listens to the terminal hears the keys once, when they count.
+/// Screen readers read the keys out once, when they count.
 #[test]
 fn in_accessible_mode_the_row_of_keys_is_written_once() {
     let home = home(&[rounds("please", &[touch()], "that was it")], ASKED_FIRST);
@@ -150,7 +151,7 @@ fn a_commands_lines_follow_a_gutter_and_mixed_scripts_are_marked() {
     }
 }
 
-/// A line that a command printed stood in the question as ReedClaw's own words.
+/// A line that a command printed appeared in the question as ReedClaw's own words.
 #[test]
 fn output_of_a_command_is_right_of_the_gutter() {
     let home = scene(&["sh take.sh"], "");

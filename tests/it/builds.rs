@@ -1,5 +1,5 @@
-//! Real builds and tests of real projects as commands of a model, on a copy of the workspace and without a network: they end
-//! as they would in a plain shell, and what they made is there afterwards.
+//! Real builds and tests of real projects as commands of a model, on a copy of the workspace and without a network: they end as
+//! in a plain shell, and their results exist afterwards.
 
 use std::fs;
 use std::path::Path;
@@ -24,7 +24,7 @@ fn scene(files: &[(&str, &str)], commands: &[&str]) -> TempDir {
     home
 }
 
-/// What the commands printed and how they ended, with these directories first on PATH.
+/// The commands' outputs and statuses, with these directories first on PATH.
 fn results(home: &Path, more: &[&str]) -> Vec<(String, i64)> {
     let path = more.iter().copied().chain([TEST_PATH]).collect::<Vec<_>>().join(":");
     let mut command = Command::new(program());
@@ -54,7 +54,7 @@ fn cargo_builds_and_tests_on_a_copy_and_the_build_remains() {
     all_end_well(&results, 4);
     assert!(results[0].0.contains("Compiling small"), "{results:#?}");
     assert!(results[1].0.contains("1 passed"), "{results:#?}");
-    // What was kept is fresh for the next build: times are kept, too.
+    // The results are fresh for the next build: their times are preserved, too.
     assert!(!results[2].0.contains("Compiling"), "{results:#?}");
     assert!(results[3].0.starts_with('3'), "{results:#?}");
     assert!(work(home.path(), "target/debug/small").exists());

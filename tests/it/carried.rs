@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::wall::{output, results, scene};
 
-/// A directory in the private `/tmp` was looked for on the machine's disk: `rm -rf ./*` was about `/tmp/*`, and denied.
+/// The shell looked for a directory of the private `/tmp` on the machine's disk: `rm -rf ./*` was judged as `/tmp/*`, and denied.
 #[test]
 fn a_directory_in_the_private_tmp_is_where_the_next_command_starts() {
     let commands = ["cd \"$(mktemp -d)\" && mkdir k && cd k && echo x > f && pwd", "rm -rf ./* && ls -A && pwd"];
@@ -34,7 +34,7 @@ fn a_directory_that_is_not_kept_is_reported_with_the_next_one() {
     }
 }
 
-/// The directory was there for the command that was judged, and not where it would have run.
+/// The directory existed for the command that was judged, but not in the files with which it would have run.
 #[test]
 fn a_command_whose_directory_is_gone_does_not_start_elsewhere() {
     let commands = ["cd \"$(mktemp -d)\" && mkdir k && cd k", "rmdir ../k", "touch \"$PWD/here\"; echo ran", "pwd"];
@@ -46,7 +46,7 @@ fn a_command_whose_directory_is_gone_does_not_start_elsewhere() {
     assert_eq!(output(&results[3]), home.path().canonicalize().expect("a path").join("work").display().to_string());
 }
 
-/// Only `sleep 50 &` was reported, and the way out wasn't.
+/// Only `sleep 50 &` was reported, and the other ways to the background weren't.
 #[test]
 fn processes_that_end_with_their_command_are_reported() {
     let commands = [
@@ -60,7 +60,7 @@ fn processes_that_end_with_their_command_are_reported() {
         let home = scene(&commands, &format!("security = {{autonomy = \"full\", tier = \"{tier}\"}}"));
         let results = results(home.path());
         let left: Vec<_> = results.iter().map(|it| it["metadata"]["ended_in_background"].clone()).collect();
-        // A program can't leave the session there.
+        // In the tier of Landlock a program can't leave the session.
         let of_setsid = if tier == "landlock" { Value::Null } else { 1.into() };
         assert_eq!(left[..4], [1.into(), 1.into(), of_setsid, 1.into()], "{tier}: {results:?}");
         assert!(left[4].is_null(), "{tier}: {left:?}");

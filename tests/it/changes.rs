@@ -1,5 +1,5 @@
-//! A model's proposal at the terminal, from its difference to the files: accepted, rejected, taken by hunk, changed in the
-//! editor, scrolled, checked; and what tries to deceive.
+//! A model's proposal at the terminal, from its difference to the files: accepted, rejected, chosen by hunk, changed in the
+//! editor, scrolled, checked; and attempts to deceive.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -43,7 +43,7 @@ fn session(spawn: Spawn) -> Session {
     session
 }
 
-/// A session in which the difference of an edit stands, and is asked about.
+/// A session that shows the difference of an edit and asks about it.
 fn asked(home: &Path) -> Session {
     let session = session(spawn(home));
     session.send(b"?please do\r");
@@ -139,7 +139,7 @@ fn keys_typed_ahead_pasted_or_in_a_burst_accept_nothing() {
     assert_eq!((read(home.path(), "a.txt"), read(home.path(), "b.txt")), (numbered(30), "old\n".to_owned()));
 }
 
-/// Waits until a hunk is asked about and keys count.
+/// Waits until a question about a hunk appears and keys count.
 #[track_caller]
 pub fn expect_hunk(session: &Session, head: &str) {
     session.expect(head, |screen| screen.contents().contains(head) && screen.contents().contains("take [y]"));
@@ -187,8 +187,8 @@ fn hunks_do_not_undo_later_changes_of_others() {
     assert_eq!((read(home.path(), "a.txt"), read(home.path(), "b.txt")), ("somebody else's\n".into(), "old\n".into()));
 }
 
-/// Between the question and the choice the path came to lead elsewhere: the same bytes, but the part is judged riskier than
-/// the whole was, so a key that was pressed for the other isn't a yes to it.
+/// Between the question and the choice the path was changed to lead elsewhere: the same bytes, but the part is judged riskier
+/// than the whole was, so a key pressed for the whole doesn't approve the part.
 #[test]
 fn a_part_that_is_riskier_than_the_whole_was_is_asked_about_anew() {
     let replace = |old: &str, new: &str| json!({"toolName": "edit_replace_exact", "args": {"path": "sub/run", "old": old, "new": new}});
@@ -315,7 +315,7 @@ fn a_long_difference_is_scrolled_in_place_and_leaves_little_behind() {
     session.send(b"?please do\r");
     session.expect_text("lines 1-");
     session.expect_text("end [G]");
-    // Nothing accepts before the end was seen.
+    // No key accepts before the end was seen.
     session.send(b"y");
     session.expect_text("first go to the end");
     session.send(b"jjj");
@@ -341,7 +341,7 @@ fn a_long_difference_is_scrolled_in_place_and_leaves_little_behind() {
     });
 }
 
-/// Each row is counted as one, so that what was drawn before is taken away whole.
+/// Wrapped rows are counted, so that the previous drawing is erased completely.
 #[test]
 fn a_question_in_a_narrow_window_is_drawn_over_itself() {
     let command = json!({"command": "touch new-file; true and a text that needs several rows of this window"});
@@ -384,7 +384,7 @@ fn a_deceptive_difference_is_shown_with_its_hidden_characters() {
     session.expect_text("that was it");
 }
 
-/// A check that fails until a file says otherwise; it notes that it ran.
+/// A check that fails until a file contains "good"; it records that it ran.
 fn with_check(answers: &[Value]) -> TempDir {
     let home =
         home(answers, "project = {check = 'echo ran >> ran; grep -q good a.txt || { echo it is bad; exit 3; }'}");
@@ -407,7 +407,7 @@ fn after_accepted_edits_the_projects_check_runs_and_its_failure_is_mended() {
     session.send(b"y");
     session.expect_text("passed, ");
     session.expect_text("that was it");
-    // It ran on a copy: what it wrote is dropped.
+    // It ran on a copy: the file that it wrote is dropped.
     assert_eq!((read(home.path(), "a.txt"), read(home.path(), "ran")), ("good\n".into(), "(no file)".into()));
     let receipts = fs::read_to_string(home.path().join(".local/state/reedclaw/receipts.jsonl")).expect("receipts");
     let approvers = receipts.matches("\"approver\":\"config\"").count();

@@ -1,4 +1,4 @@
-//! Ways to a model: closed by the config, tools that no channel knows, and a workspace that is made with the first call.
+//! Channels: closed by the config, tools that no channel knows, and a workspace that is made with the first call.
 
 use std::process::Output;
 

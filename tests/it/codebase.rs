@@ -1,4 +1,4 @@
-//! What a model finds out about a repository, by the tools as anybody can call them.
+//! The facts that a model finds out about a repository, through the tools that anyone can call.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use crate::home::run;
 use crate::tool::call;
 
-/// What may not come out of the workspace, and what is closed inside it.
+/// A text in files outside of the workspace and in closed ones, which must not appear.
 const SECRET: &str = "needle-s3cr3t";
 
 /// A home with a repository `ws` in it.
@@ -47,7 +47,7 @@ fn home() -> TempDir {
     home
 }
 
-/// The output's lines of a call that must succeed unasked, and the facts.
+/// Returns the output's lines of a call that must succeed unasked, and the facts.
 #[track_caller]
 fn lines(home: &Path, tool: &str, arguments: &Value) -> (Vec<String>, Value) {
     let (code, result) = call(home, tool, arguments, &[]);
@@ -62,7 +62,7 @@ fn files_are_found_by_globs() {
     let home = home();
     let all = ["README.md", "binary.rs", "src/app.rs", "src/deep/lib.c", "src/deep/lib.rs", "src/twin.rs", "wide.rs"];
     let only = |end: &str| all.into_iter().filter(|path| path.ends_with(end)).collect::<Vec<_>>();
-    // A name is no content: that a hard link is there may be told.
+    // A name isn't content: the existence of a hard link may be shown.
     for (pattern, found) in [
         ("lib.*", vec!["src/deep/lib.c", "src/deep/lib.rs"]),
         ("src/*.rs", vec!["src/app.rs", "src/twin.rs"]),
@@ -116,7 +116,7 @@ fn lines_are_found_by_texts_and_expressions() {
     assert_eq!(search(json!({"query": "^n.*\\*$", "regex": true})), at(&[("README.md", 1, 1)]));
     assert_eq!(search(json!({"query": "(?i)^needle$", "regex": true})), at(&[("README.md", 2, 1), ("wide.rs", 1, 1)]));
     assert_eq!(search(json!({"query": "no thing"})), at(&[("src/deep/lib.rs", 1, 4), ("src/twin.rs", 1, 4)]));
-    // What is named is looked at, though it is hidden or ignored.
+    // A path that is named is searched, although it is hidden or ignored.
     assert_eq!(search(json!({"query": "needle", "path": ".hidden"})), at(&[(".hidden/x.rs", 1, 1)]));
     assert_eq!(search(json!({"query": "needle", "path": "build.log"})), at(&[("build.log", 1, 1)]));
     assert_eq!(search(json!({"query": "needle", "path": "out"})), at(&[("out/made.rs", 1, 1)]));
@@ -139,7 +139,7 @@ fn a_search_never_leaves_the_workspace() {
         let is_refused = matches!(code, Some(1 | 3)) && result["success"] == false;
         assert!(is_refused && !result.to_string().contains("s3cr3t"), "{path} {code:?} {result}");
     }
-    // By its own name a hard link to what lies outside is no more open than any other.
+    // Under its own name, a hard link to a file outside is no more accessible than otherwise.
     let (hard, _) = lines(home.path(), "search_text", &json!({"query": "needle", "path": "hard.rs"}));
     assert!(hard[0].starts_with("[no line matches"), "{hard:?}");
     for (query, regex) in [("a(", true), ("a\nb", false), ("*a", true), ("\\n", true)] {
@@ -315,7 +315,7 @@ fn hot_files_are_ranked_by_history_or_else_by_size() {
         told.iter().map(|it| it["path"].as_str().expect("a path").to_owned()).collect()
     };
     fs::remove_file(home.path().join("ws/src/twin.rs")).expect("it goes");
-    // What looks like a repository has no history yet.
+    // A directory that looks like a repository has no history yet.
     let largest = paths(&json!({"limit": 3}));
     assert_eq!(largest, ["src/app.rs", "src/deep/lib.c", "src/deep/lib.rs"]);
     fs::remove_dir_all(home.path().join("ws/.git")).expect("it goes");
@@ -340,7 +340,7 @@ fn hot_files_are_ranked_by_history_or_else_by_size() {
     }
     git(6, &["rm", "-q", "gone.rs"]);
     git(6, &["commit", "-qm", "gone"]);
-    // What is closed, gone or made by a program isn't among them.
+    // Files that are closed, gone or generated aren't included.
     let told = values(home.path(), "hotfiles", &json!({}));
     assert_eq!(told[0]["path"], "src/deep/lib.rs", "{told:?}");
     let reason = "5 commits, the last on 2026-01-05, 9 lines changed in the newest 50 commits";

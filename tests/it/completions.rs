@@ -1,4 +1,4 @@
-//! `reedclaw completions`: what Tab offers for reedclaw's own words in bash, zsh and fish, and inside ReedClaw itself.
+//! `reedclaw completions`: Tab's suggestions for reedclaw's own words in bash, zsh and fish, and inside ReedClaw itself.
 
 use std::path::Path;
 use std::process::Command;
@@ -6,7 +6,7 @@ use std::process::Command;
 use crate::need::{TEST_PATH, find, require};
 use crate::pty::{Key, PROMPT, Session, Spawn, left_of_cursor};
 
-/// A config with two models, one of them with another name.
+/// A config with two models, one of which has an alias.
 const CONFIG: &str = "return { models = { [\"local\"] = { endpoint = \"http://127.0.0.1:1\", aliases = { \"nearby\" } }, \
                       cloud = { endpoint = \"http://127.0.0.1:1\" } }, editor = { autosuggest = false, \
                       completion_timeout_ms = 10000 } }";

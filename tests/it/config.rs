@@ -1,4 +1,4 @@
-//! `reedclaw config` and `:config`: what is told of a config, what holds, and that a secret is never shown.
+//! `reedclaw config` and `:config`: reports about a config, the values in force, and the rule that a secret is never shown.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -51,7 +51,7 @@ fn validate_lists_every_problem_with_its_line_and_fails() {
         "5 problems",
     ];
     assert_eq!(told.lines().collect::<Vec<_>>(), want);
-    // The rest of it holds.
+    // The rest of the config applies.
     let shown = text(&run(home.path(), "", &["config", "show", "--origin"]).stdout);
     assert!(shown.contains("context.token_budget = 9000  -- ~/.config/reedclaw/config.lua:5\n"), "{shown}");
     assert!(shown.contains("context.max_turns = 40  -- default\n"), "{shown}");
@@ -130,7 +130,7 @@ fn a_secret_is_never_shown() {
     ] {
         assert!(told.contains(want), "{want}: {told}");
     }
-    // A warning alone is no failure.
+    // A warning alone isn't a failure.
     let home = self::home(&[(CONFIG, "return { models = { a = { endpoint = 'http://h', key = 'sk' } } }")]);
     let output = run(home.path(), "", &["config", "validate"]);
     assert_eq!(output.status.code(), Some(0));

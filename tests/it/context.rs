@@ -1,4 +1,4 @@
-//! What a question carries: the older turns as a summary, shown, undone, and there again in another session.
+//! The older turns of a conversation as a summary in a question: shown, undone, and present again in another session.
 
 use crate::pty::Session;
 use crate::server::{Server, Step, answer, end_with, head, piece, refusal, tool_call};
@@ -43,7 +43,7 @@ fn older_turns_become_a_summary_that_is_shown_undone_and_resumed() {
     session.line("exit");
     session.expect_exit();
 
-    // Another session goes on with the summary; undone, all turns are sent.
+    // Another session continues with the summary; after undo, all turns are sent.
     let session = Session::spawn(spawn());
     session.expect_prompt();
     session.run(":resume");
@@ -68,12 +68,12 @@ fn older_turns_become_a_summary_that_is_shown_undone_and_resumed() {
     session.expect_text("nothing is old enough");
 }
 
-/// An answer of some 190 tokens by our estimate, of which the server says that it read so many.
+/// An answer of some 190 tokens by our estimate, for which the server reports `read` tokens read.
 fn counted(text: &str, read: u64) -> Vec<Step> {
     vec![head(), piece(&format!("{text} {}", "word ".repeat(144))), end_with([read, 0, 300, 0])]
 }
 
-/// A call of a tool, after the server read so many tokens.
+/// A tool call, for which the server reports `read` tokens read.
 fn counted_call(read: u64) -> Vec<Step> {
     let usage = format!("data: {{\"choices\":[],\"usage\":{{\"prompt_tokens\":{read},\"completion_tokens\":9}}}}\n\n");
     let mut steps = tool_call("time", "{}");
@@ -126,7 +126,7 @@ fn a_request_refused_for_its_size_is_shortened_and_sent_once_more() {
     again.expect_turns();
     assert!(again.content(1).starts_with("[summary of the conversation before]\nThe person counts."), "{}", again.raw);
     assert!(again.content(-1).ends_with("what comes now?"), "{}", again.raw);
-    // Where no summary comes either, the oldest turns leave: the conversation is never stuck.
+    // If there is no summary either, the oldest turns are evicted: the conversation is never stuck.
     session.run(" clear");
     for number in 0..2 {
         server.reply(answer(&format!("answer {number} {}", "word ".repeat(144))));
@@ -134,14 +134,14 @@ fn a_request_refused_for_its_size_is_shortened_and_sent_once_more() {
     }
     session.run(" clear");
     let before = server.requests();
-    // It is known by now how much is too much, so that a summary is tried before the question, and after its refusal.
+    // The limit is known by now, so that a summary is tried before the question, and again after its refusal.
     (0..3).for_each(|_| server.reply(too_big()));
     server.reply(answer("It fits again."));
     session.run("what else comes?");
     session.expect_text("It fits again.");
     session.expect_text("evicted: the server refused the request for its size");
     assert_eq!(server.requests(), before + 4);
-    // A question that is too long alone is a failure that says what to do.
+    // A question that is too long by itself is a failure whose message has the next step.
     session.run(":new");
     server.reply(too_big());
     session.run("what is too long?");
@@ -217,7 +217,7 @@ fn a_question_in_a_repository_carries_its_facts_once() {
     }
     assert!(content.contains("api_key=[redacted: secret]"), "{content}");
     assert!(content.ends_with("what is it here?"), "{content}");
-    // What hasn't changed isn't sent again, and the bytes before it stay.
+    // Unchanged parts aren't sent again, and the bytes before them stay.
     session.run("echo x >> lemon.rs");
     session.run("what is it now?");
     let again = server.request(3);

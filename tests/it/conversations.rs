@@ -1,4 +1,4 @@
-//! Conversations that last: gone on with, forked, rewound, named, by the same shell and by another one.
+//! Lasting conversations: continued, forked, rewound, named, by the same shell and by another one.
 
 use std::path::PathBuf;
 
@@ -20,7 +20,7 @@ fn shell(server: &Server, home: &TempDir) -> Session {
     session
 }
 
-/// What the request of this number held, without the system prompt.
+/// The contents of the request of this number, without the system prompt.
 fn contents(server: &Server, number: usize) -> Vec<String> {
     let request = server.request(number);
     request.expect_turns();
@@ -54,7 +54,7 @@ fn another_shell_continues_a_conversation() {
     let wanted =
         ["how do I mount a disk?", "Use the *first* way.", "what is second here?", "ok", "what is third here?"];
     assert_eq!(contents(&server, 4), wanted);
-    // Alone it goes to the one before, and a title is looked at first.
+    // Without an argument it resumes the previous conversation; a title is looked up first.
     second.run(":resume");
     second.run("what about its size?");
     assert_eq!(contents(&server, 5), ["what is the capital of Peru?", "ok", "what about its size?"]);
@@ -84,7 +84,7 @@ fn a_conversation_is_rewound_forked_and_named_and_keeps_its_outputs() {
     session.expect_text("7 is no turn of this conversation");
     session.line(":rewind 1");
     session.expect_text("Back at turn 1; 2 later turns are set aside.");
-    // The question that was taken back is in the line again.
+    // The question that was undone is in the line again.
     session.expect_text("? what is two here?");
     session.send(b"\x15");
     session.expect_prompt();
@@ -160,7 +160,7 @@ fn lines_of_the_history_are_deleted_and_exported_by_number() {
     session.expect_text("can't be written: ");
 }
 
-/// Runs the program without a terminal: whether it succeeded, its output, its errors.
+/// Runs the program without a terminal; returns its exit code, its output, its errors.
 fn run(home: &TempDir, args: &[&str]) -> (Option<i32>, String, String) {
     let output = piped(&program(), "reedclaw", args, b"", home.path());
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
@@ -233,7 +233,7 @@ fn a_damaged_database_is_one_line_and_the_doctor_saves_it() {
     session.expect_exit();
     assert_eq!(run(&home, &["doctor"]).0, Some(0));
     let mut bytes = std::fs::read(database(&home)).expect("the database");
-    // The head of the file: SQLite can't even begin.
+    // The head of the file: SQLite can't even open it.
     bytes[..16].fill(0);
     std::fs::write(database(&home), &bytes).expect("damaged");
 
@@ -271,7 +271,7 @@ fn an_export_of_the_doctor_holds_lines_and_conversations() {
     assert!(text.contains("echo a-line") && text.contains("\"role\":\"assistant\""), "{text}");
 }
 
-/// A backup, or another program that holds the database while the user asks.
+/// A backup, or another program that locks the database while the user asks.
 #[test]
 fn a_locked_database_is_one_line_and_gets_the_conversation_later() {
     let (server, home) = (Server::start(), home());
@@ -360,7 +360,7 @@ fn a_question_carries_what_another_shell_added_and_not_what_it_rewound() {
     first.expect_text("Back at turn 1; 2 later turns are set aside.");
     second.run("what is left?");
     assert_eq!(contents(&server, 4), [&one, "ok", "what is left?"]);
-    // Nothing changed beside it since then.
+    // The conversation hasn't changed since then.
     second.run("what else?");
     assert_eq!(second.screen_text().matches("another session has changed").count(), 1);
 }

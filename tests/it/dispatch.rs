@@ -1,4 +1,5 @@
-//! Before anything of ours: what isn't a person at a terminal is the backing shell's, as if we weren't there.
+//! Before anything else: input that doesn't come from a person at a terminal goes to the backing shell, as if ReedClaw weren't
+//! there.
 
 use std::io::Write as _;
 use std::os::unix::process::CommandExt as _;
@@ -26,7 +27,7 @@ pub fn piped(program: &std::path::Path, argv0: &str, args: &[&str], input: &[u8]
         .expect("it starts");
     let mut stdin = child.stdin.take().expect("a pipe");
     let input = input.to_vec();
-    // On a thread: both pipes may fill. A program that doesn't read its input closes it, which is no failure.
+    // On a thread, because both pipes may fill. A program that doesn't read its input closes it, which isn't a failure.
     let feeder = std::thread::spawn(move || drop(stdin.write_all(&input)));
     let output = child.wait_with_output().expect("it ends");
     feeder.join().expect("the input was offered");
@@ -126,7 +127,7 @@ fn a_config_that_may_name_a_shell_is_read_before_a_command() {
     };
     assert_eq!(shell("return { shell = { program = \"/bin/sh\" } }"), "sh");
     assert_eq!(shell("-- nothing but a long comment, and no shell\n".repeat(2000).as_str()), "bash");
-    // The word lies across the end of what is read at once.
+    // The word lies across the end of the piece that is read at once.
     let long = format!("--{}\nreturn {{ shell = {{ program = \"/bin/sh\" }} }}", "x".repeat(16 * 1024 - 26));
     assert_eq!(shell(&long), "sh");
 }
@@ -164,7 +165,7 @@ fn a_missing_home_and_a_broken_config_lock_no_user_out() {
         Spawn::reedclaw().deaf(),
     ] {
         let session = Session::spawn(spawn);
-        // No prompt to wait for: it may be bash's own. What is typed must run, and leave a trace outside the screen.
+        // No prompt to wait for: it may be bash's own. A typed line must run, and leave a trace outside the screen.
         let trace = session.home().join("trace");
         session.line(&format!("echo \"alive $((40+2))\" > {}", trace.display()));
         session.expect_outside("the trace of a command", || {
@@ -175,8 +176,8 @@ fn a_missing_home_and_a_broken_config_lock_no_user_out() {
     }
 }
 
-/// Runs the executable under test behind a script of the shell that prepares its surroundings, in a name space of its
-/// own for mounts; the script ends with `exec "$0"`.
+/// Runs the executable under test after a shell script that prepares its surroundings, in a separate mount namespace; the script
+/// ends with `exec "$0"`.
 fn prepared(script: &str) -> Spawn {
     let path = program().display().to_string();
     Spawn::new("/usr/bin/unshare").arg("-m").arg("/bin/sh").arg("-c").arg(script).arg(&path)
@@ -234,7 +235,7 @@ fn if_no_process_can_be_made_it_becomes_bash() {
     for path in [copy.path(), &shell] {
         std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("it is opened");
     }
-    // No process for an id that nobody else has.
+    // No process for a user id that no other process has.
     let script = "ulimit -u 1; exec \"$0\"";
     let spawn = Spawn::new("/usr/bin/setpriv")
         .args(&["--reuid=61234", "--regid=61234", "--clear-groups", "/bin/bash", "-c", script])
@@ -273,14 +274,14 @@ fn a_session_begins_in_the_directory_and_environment_of_its_start() {
     session.expect_exit();
     let log = || std::fs::read_to_string(home.path().join(".local/state/reedclaw/reedclaw.log")).unwrap_or_default();
     assert!(!log().contains("startup"), "{}", log());
-    // A model that isn't there is told, and the shell is there.
+    // A missing model is reported, and the shell starts.
     let session = Session::spawn(spawn().args(&["--model", "three"]));
     session.expect_prompt();
     session.expect_text("three");
     session.line("exit");
     session.expect_exit();
     assert!(log().contains("startup"), "{}", log());
-    // Where tools don't work there, that is told.
+    // If tools don't work in that directory, the shell reports it.
     let local = "return {models = {one = {endpoint = \"http://127.0.0.1:9\"}}}";
     let named = Spawn::reedclaw().home(home.path()).file(".config/reedclaw/config.lua", local).size(24, 160);
     let session = Session::spawn(named.args(&["--path", "."]));

@@ -7,23 +7,23 @@ fn config(lines: &str) -> Spawn {
     Spawn::reedclaw().file(".config/reedclaw/config.lua", &format!("return {{\n{lines}\n}}\n"))
 }
 
-/// Settings for a busy machine: a completion that is late is no failure of these tests.
+/// Settings for a busy machine: a late completion isn't a failure of these tests.
 fn editor(more: &str) -> String {
     format!("editor = {{autosuggest = false, completion_timeout_ms = 10000, {more}}}")
 }
 
-/// A session that suggests nothing, so that the line shows what was typed and what completion made of it.
+/// A session without suggestions, so that the line shows only the typed text and its completion.
 fn plain() -> Spawn {
     config(&editor(""))
 }
 
-/// Waits until what stands behind the prompt, up to the cursor, is `typed`.
+/// Waits until the text after the prompt, up to the cursor, is `typed`.
 #[track_caller]
 fn expect_typed(session: &Session, typed: &str) {
     session.expect(&format!("{typed:?} in the line"), |screen| {
         let (row, column) = screen.cursor_position();
         let line = screen.rows(0, column).nth(usize::from(row)).unwrap_or_default();
-        // Blanks at the end of a row are cells that nobody has drawn.
+        // Blanks at the end of a row are cells that were never drawn.
         let end = line.find(PROMPT).map(|at| at + PROMPT.len() + 1);
         end.and_then(|end| line.get(end..)).is_some_and(|text| text.trim_end() == typed.trim_end())
     });
@@ -78,7 +78,7 @@ fn several_candidates_are_shown_and_tab_walks_through_them() {
     session.type_text("cat ma\t");
     expect_typed(&session, "cat many-");
     session.expect("both", |screen| screen.contents().contains("many-one") && screen.contents().contains("many-two"));
-    // Editing on closes the menu: Enter then runs the line, and takes no candidate.
+    // Further editing closes the menu: Enter then runs the line, and accepts no candidate.
     session.press(Key::Ctrl('u'));
     session.expect("no menu", |screen| !screen.contents().contains("many-one"));
     session.run("echo on-$((1+1))");
@@ -116,9 +116,9 @@ fn git_branches_and_git_s_own_completion() {
     });
 }
 
-/// `builtin local before=$line` splits at blanks where `local` alone doesn't: the shell's own completion saw one word of
-/// every line, so that bash-completion never had an answer. And a Tab pressed as soon as the prompt stood there found the shell still on the way to its own prompt, and was told that
-/// there was nothing to complete.
+/// `builtin local before=$line` splits at blanks although `local` alone doesn't: the shell's own completion saw only one word of
+/// every line, so that bash-completion never had an answer. And a Tab pressed as soon as the prompt appeared found the shell
+/// still on the way to its own prompt, and got the answer that there was nothing to complete.
 #[test]
 fn a_completion_that_the_user_defined_is_asked() {
     let rc = "PS1='❯ '\n_deploy() { COMPREPLY=($(compgen -W 'staging production' -- \"${COMP_WORDS[COMP_CWORD]}\")); }\n\
@@ -137,7 +137,7 @@ fn a_completion_that_the_user_defined_is_asked() {
     session.expect_line("kept-unset-unset");
 }
 
-/// bash's own list of files has a line for each, and gave the two halves of the name.
+/// bash's own list of files has a line for each, and returned the two halves of the name.
 #[test]
 fn a_name_with_a_line_feed_from_the_shell_is_whole() {
     let rc = "PS1='❯ '\n_show() { compopt -o filenames; mapfile -t COMPREPLY < <(compgen -f -- \"$2\"); }\n\
@@ -159,7 +159,7 @@ fn a_completion_that_hangs_is_cancelled() {
     let session = Session::spawn(spawn.file(".bashrc", rc).file("file-here", ""));
     session.run("true");
     session.type_text("hang fil\t");
-    // Where the shell has no answer in time, paths are one.
+    // If the shell has no answer in time, paths are the answer.
     expect_typed(&session, "hang file-here ");
     session.press(Key::Enter);
     session.expect_line("hung-file-here");
@@ -170,7 +170,7 @@ fn a_completion_that_hangs_is_cancelled() {
     });
 }
 
-/// Waits until `word` was drawn in this colour; it's looked for behind `from`.
+/// Waits until `word` was drawn in this colour after the position `from`.
 #[track_caller]
 fn expect_color(session: &Session, sgr: &str, word: &str) {
     session.expect_raw(format!("\x1b[{sgr}m{word}").as_bytes(), 0);
@@ -248,7 +248,7 @@ fn a_paste_of_several_lines_is_edited_and_runs_with_one_enter() {
 fn abbreviations_expand_at_a_blank_and_at_enter() {
     let session = Session::spawn(config(&editor("abbreviations = {zq = \"echo by-abbreviation\"}")));
     session.run("true");
-    // Key by key: an abbreviation in a burst of keys waits for Enter.
+    // Key by key: in a burst of keys, an abbreviation isn't expanded until Enter.
     session.type_text("zq");
     expect_typed(&session, "zq");
     session.type_text(" ");

@@ -1,4 +1,4 @@
-//! The emergency stop of the built executable: set by anybody, cleared by a person at a terminal only.
+//! The emergency stop of the built executable: set by any program, cleared only by a person at a terminal.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -65,7 +65,7 @@ fn the_shell_stops_and_clears() {
     session.run(":estop");
     session.expect_text(":estop clear lets them run again");
     assert!(estop(home.path()).check().is_err());
-    // What a person types is never stopped.
+    // Lines that a person types are never stopped.
     session.run("echo still-$((1+1))");
     session.expect_line("still-2");
     session.expect_prompt();

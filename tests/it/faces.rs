@@ -1,5 +1,5 @@
-//! A model's proposal at a terminal without a session: the chat, one question and `tool run` ask as the shell does, with the
-//! same keys. What is typed ahead is kept, and the terminal is left as it was found.
+//! A model's proposal at a terminal without a session: the chat, one question and `tool run` ask as the shell does, with the same
+//! keys. Keys typed ahead aren't lost, and the terminal is left in its original state.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -15,7 +15,7 @@ use crate::server::{Server, Step, end, head, piece};
 
 const KEYS: &str = "accept [y]  by hunk [h]  edit [e]  whole file [f]  no, and say why [w]  no [n, Enter]";
 
-/// Who asks.
+/// The face that asks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Face {
     Shell,
@@ -59,7 +59,7 @@ pub fn asking(
     session
 }
 
-/// A chat that is asked in one breath with keys behind: later ones might come to a question that stands already.
+/// A chat that gets a question and further keys at once: sent later, the keys might arrive when a question is already open.
 pub fn chat_with_keys_ahead(home: &Path, keys: &str) -> Session {
     let chat = Spawn::new(program()).args(&["agent", "--path", &home.join("work").display().to_string()]);
     let session = Session::spawn(chat.home(home).size(40, 100));
@@ -68,7 +68,7 @@ pub fn chat_with_keys_ahead(home: &Path, keys: &str) -> Session {
     session
 }
 
-/// Waits for what follows a yes, and for the end of what ends by itself.
+/// Waits for the output after a yes, and for the end of a face that ends.
 pub fn done(face: Face, session: &Session) {
     if face == Face::Tool {
         return assert_eq!(status_code(session.expect_exit()), 0);
@@ -130,7 +130,7 @@ fn a_proposal_is_changed_in_the_editor_without_a_session() {
         let home = home(&[rounds("please", &[("edit_replace_exact", edit.clone())], "that was it")], "");
         fs::write(work(home.path(), "a.txt"), numbered(9)).expect("a file");
         let editor = home.path().join("editor");
-        // It has the terminal as it was before, and the person's keys.
+        // It has the terminal in its original modes, and the person's keys.
         let script =
             "#!/bin/sh\nstty -a >~/modes\nprintf 'edit? '\nread -r word\nsed -i \"s/line five/line $word/\" \"$2\"\n";
         fs::write(&editor, script).expect("an editor");
@@ -216,7 +216,7 @@ fn lines_typed_ahead_in_a_chat_are_all_asked_and_ctrl_d_ends_it() {
     let session = Session::spawn(Spawn::new(program()).arg("agent").home(home.path()).size(40, 100));
     session.line("what is first?");
     session.expect_text("begun");
-    // Written as at the prompt: with a slip that is taken back, a command, and an end behind the last line.
+    // Written as at the prompt: with a typing error that is corrected, a command, and an end after the last line.
     session.send(b"what is sekond\x7f\x7f\x7f\x7fcond?\r/help\rwhat is third?\r");
     session.send(b"\x04");
     server.open(1);
@@ -224,11 +224,11 @@ fn lines_typed_ahead_in_a_chat_are_all_asked_and_ctrl_d_ends_it() {
     assert!(session.expect_exit().success());
     let shown = session.screen_text();
     assert!(shown.contains("ends the chat, as Ctrl-D does"), "{shown}");
-    // Nothing of it was echoed into the answer.
+    // None of these keys was echoed into the answer.
     let lines: Vec<&str> = shown.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
     assert!(lines.windows(3).any(|it| it == ["begun", "and ended", "> what is second?"]), "{shown}");
     let asked: Vec<String> = (1..=server.requests()).map(|at| server.request(at).content(-1)).collect();
-    // In front of a question, news of the repository may stand.
+    // News of the repository may precede a question.
     let wanted = ["what is first?", "what is second?", "what is third?"];
     assert_eq!(asked.len(), wanted.len(), "{asked:?}");
     assert!(asked.iter().zip(wanted).all(|(asked, wanted)| asked.ends_with(wanted)), "{asked:?}");

@@ -1,5 +1,5 @@
-//! Where a machine has no copies, a command that nobody knows runs first where it can only look. What it was refused of the
-//! workspace is asked about before it runs again. The built executable with a scripted model.
+//! On a machine without copies, an unknown command runs first in a mode that only allows reading. If it was refused anything in
+//! the workspace, the person is asked before it runs again. The built executable with a scripted model.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -13,14 +13,15 @@ use crate::changes::{home, rounds, work};
 use crate::need::TEST_PATH;
 use crate::pty::{Session, Spawn, program};
 
-/// Programs of the workspace that the policy doesn't know: one looks, one writes and says so if it can't, one hides it.
+/// Programs of the workspace that the policy doesn't know: one only reads, one writes and reports a failure, one hides the
+/// failure.
 const PROGRAMS: [(&str, &str); 3] = [
     ("looks", "#!/bin/sh\nwc -l <a.txt\n"),
     ("writes", "#!/bin/sh\nset -e\nexport SEEN=1\necho written >made.txt\nrm a.txt\necho done\n"),
     ("hides", "#!/bin/sh\necho written >made.txt 2>/dev/null || :\nmv a.txt b.txt 2>/dev/null\necho done\n"),
 ];
 
-/// A home in the tier of Landlock whose model runs these commands, one a round, when it is asked to `please`.
+/// A home in the tier of Landlock whose model runs these commands, one per round, when the question is `please`.
 fn scene(commands: &[&str], autonomy: &str) -> TempDir {
     let calls: Vec<(&str, Value)> = commands.iter().map(|it| ("shell", json!({"command": it}))).collect();
     let rest = format!("security = {{tier = \"landlock\", autonomy = \"{autonomy}\"}}");
@@ -35,7 +36,7 @@ fn scene(commands: &[&str], autonomy: &str) -> TempDir {
     home
 }
 
-/// The results that the model was given, with nobody to ask.
+/// The results that the model gets without a person to ask.
 fn results(home: &Path) -> Vec<Value> {
     let mut command = Command::new(program());
     command.args(["agent", "--json", "--path", ".", "-m", "please"]).env_clear().current_dir(home.join("work"));
@@ -62,7 +63,7 @@ fn a_command_that_only_looks_needs_no_question() {
     }
 }
 
-/// Where a jail shows tools of the home and the system anyway, reading them needs no question; credentials among them stay masked.
+/// If a jail shows tools of the home and the system anyway, reading them needs no question; credentials among them stay masked.
 #[test]
 fn tools_of_the_home_and_files_of_the_system_are_read_unasked() {
     let commands = [
@@ -92,7 +93,7 @@ fn tools_of_the_home_and_files_of_the_system_are_read_unasked() {
     }
 }
 
-/// A program that builds runs as a look if its options announce one. Whether that is true the kernel decides.
+/// A build program first runs read-only if its options announce that it only reads. The kernel checks whether that is true.
 #[test]
 fn a_command_that_announces_a_look_is_asked_about_only_if_it_changes_something() {
     let on_path = "PATH=$PWD/bin:$PATH";
@@ -110,7 +111,7 @@ fn a_command_that_announces_a_look_is_asked_about_only_if_it_changes_something()
         assert_eq!((output(&results[0]), &results[0]["success"]), ("2", &json!(true)), "{autonomy}: {results:?}");
         let is_refused = output(&results[1]).contains("[changing the workspace was refused: ");
         assert!(is_refused && results[1]["success"] == false, "{autonomy}: {results:?}");
-        // What isn't announced, and a change that the words name, wait for a person.
+        // A program without such an option, and a change that the words name, wait for a person.
         for result in &results[2..] {
             assert!(result["success"] == false && !output(result).contains('2'), "{autonomy}: {result}");
         }

@@ -1,4 +1,4 @@
-//! fish as the live shell: what bash does there, it does too.
+//! fish as the live shell: everything that works with bash works with fish too.
 
 use crate::other_shells::{OtherShell, expect_line_is, ready, run_line_of_key};
 use crate::pty::{Key, cursor_line};
@@ -7,7 +7,7 @@ const FISH: OtherShell = OtherShell {
     name: "fish",
     start_up_file: ".config/fish/config.fish",
     status: "$status",
-    // fish reports success of a job that was stopped, and of `fg`.
+    // fish reports success for a job that was stopped, and for `fg`.
     stopped: "0",
     interrupted_job: "0",
 };
@@ -278,7 +278,7 @@ fn a_prompt_made_later_is_its_own() {
         return;
     };
     session.expect("the prompt", |screen| screen.contents().contains("old"));
-    // As a virtual environment does it: it keeps the prompt that there was and puts its name in front.
+    // As a virtual environment does it: it saves the existing prompt and puts its name in front.
     session.line("functions -c fish_prompt was; function fish_prompt; echo (echo 'env '; was) '❯'; end");
     session.run("echo $TERM");
     session.expect_text("env  old ❯");

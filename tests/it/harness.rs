@@ -1,4 +1,4 @@
-//! The harness itself, checked against programs that are known to be right.
+//! The harness itself, checked against programs that are known to be correct.
 
 use nix::sys::signal::Signal;
 
@@ -115,7 +115,7 @@ fn nothing_that_was_started_outlives_its_session() {
     });
     drop(session);
     for process in below {
-        // A killed process may stay as a zombie until its new parent looks.
+        // A killed process may stay a zombie until its new parent notices.
         let now = crate::procs::process(process.pid).filter(|now| now.started_ticks == process.started_ticks);
         assert!(now.is_none_or(|now| "ZX".contains(now.state)), "{process:?} survived");
     }

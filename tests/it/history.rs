@@ -1,4 +1,4 @@
-//! The history: what is kept of a line, who sees it, and what comes from other shells.
+//! The history: which parts of a line are stored, who sees it, and import from other shells.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -101,7 +101,7 @@ fn a_session_sees_the_lines_of_another_one() {
     let second = Session::spawn(Spawn::reedclaw().home(home.path()));
     second.expect_prompt();
     first.run("echo from-the-first");
-    // The disk is written a moment behind the prompt.
+    // The disk is written a moment after the prompt.
     first.expect_outside("the line in the file", || {
         lines(home.path()).iter().any(|line| line == "echo from-the-first").then_some(())
     });
@@ -129,7 +129,7 @@ fn an_expansion_is_shown_before_it_runs_if_histverify_says_so() {
     session.press(Key::Enter);
     session.expect_outside("the file", || session.home().join("verified").exists().then_some(()));
     session.expect_prompt();
-    // Without an expansion it runs at once; and a person who turns it off has it off.
+    // Without an expansion the line runs at once; and a person can turn the expansion off.
     session.run("touch 'plain!'");
     session.expect_outside("the file", || session.home().join("plain!").exists().then_some(()));
     session.run("shopt -u histverify");

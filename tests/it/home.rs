@@ -16,7 +16,7 @@ const CONFIG: &str = ".config/reedclaw/config.lua";
 /// The script of a model that plays one, below the home.
 const SCRIPT: &str = "answers.jsonl";
 
-/// A home while it is furnished; [`TestHome::done`] hands it out.
+/// A home under construction; [`TestHome::done`] returns it.
 pub struct TestHome(TempDir);
 
 impl TestHome {
@@ -25,7 +25,7 @@ impl TestHome {
         Self(TempDir::new().expect("a home"))
     }
 
-    /// An empty home outside `/tmp`, which a command in a sandbox has for itself.
+    /// An empty home outside `/tmp`, which is private for a command in a sandbox.
     pub fn for_commands() -> Self {
         Self(tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a home"))
     }
@@ -44,7 +44,7 @@ impl TestHome {
         self
     }
 
-    /// Writes the config: `lines` are the inside of its table.
+    /// Writes the config: `lines` are the contents of its table.
     pub fn config(self, lines: &str) -> Self {
         self.file(CONFIG, format!("return {{{lines}}}\n"))
     }
@@ -63,13 +63,13 @@ impl TestHome {
             .config(&format!("models = {{{name} = {{kind = \"mock\", script = {script:?}}}}}, {rest}"))
     }
 
-    /// The same, with `m` as the name, and a question that carries nothing but itself.
+    /// The same, with `m` as the name, and with questions that carry no context.
     pub fn plays_alone(self, answers: &[Value], rest: &str) -> Self {
         let quiet = "console = {usage = false}, memory = {auto = false}, context = {project = false}";
         self.plays("m", answers, &format!("{quiet},\n{rest}"))
     }
 
-    /// Hands the home out; it is removed with the value.
+    /// Returns the home, which is removed when the value is dropped.
     pub fn done(self) -> TempDir {
         self.0
     }

@@ -1,5 +1,5 @@
-//! Hooks of the config in a live session: what each does, that a failing one is told once and costs nothing else, and
-//! what a project's may not do.
+//! Hooks of the config in a live session: the effect of each, that a failing one is reported once and affects nothing else, and
+//! the limits of a project's hooks.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -10,7 +10,7 @@ use crate::server::{Server, answer};
 
 const CONFIG: &str = ".config/reedclaw/config.lua";
 
-/// A session whose config holds these lines.
+/// A session whose config contains these lines.
 fn session(lines: &str) -> Session {
     let config = format!("return {{\n{lines}\n}}\n");
     let session = Session::spawn(Spawn::reedclaw().file(CONFIG, &config).size(40, 160));
@@ -18,7 +18,7 @@ fn session(lines: &str) -> Session {
     session
 }
 
-/// Waits until the cursor's line is this, whatever stands at the right edge.
+/// Waits until the cursor's line is this text, ignoring the right edge.
 #[track_caller]
 fn expect_line_of_cursor(session: &Session, line: &str) {
     session.expect(&format!("{line:?} at the prompt"), |screen| cursor_line(screen).starts_with(line));
@@ -60,7 +60,7 @@ fn the_route_hook_decides_before_the_rules_but_not_before_the_user() {
     session.expect_line("deployed-2");
     session.run(":why");
     session.expect_text("the route hook of your config says so");
-    // The glyph says it while it is typed, and a prefix is stronger.
+    // The glyph shows the hook's route while the line is typed, and a prefix takes precedence.
     session.type_text("echo ask");
     session.expect("the model's glyph", |screen| cursor_line(screen).ends_with("? echo ask"));
     session.press(Key::Ctrl('t'));
@@ -105,7 +105,7 @@ fn hooks_receive_commands_directories_and_answers() {
     session.expect_line("now in there");
     session.run("?what is it");
     session.expect_line("heard 4");
-    // What begins with a space is nobody's business.
+    // A line that begins with a space is not passed to hooks.
     session.run("clear");
     server.reply(answer("fifty"));
     session.run(" ?what else is it");
@@ -257,7 +257,7 @@ fn reload_reads_the_config_and_ignores_a_broken_file() {
     session.expect_text("config.lua:1: ");
     session.expect_text("the previous settings stay");
     session.expect("the prompt from before", |screen| cursor_line(screen).starts_with("new ❯"));
-    // A broken key costs that key alone, as at the start.
+    // A broken key affects only that key, as at the start.
     fs::write(&config, "return { context = { max_turns = 0 }, prompt = 'default' }").expect("the config");
     session.line(":config reload");
     session.expect_text("context.max_turns");
@@ -340,7 +340,7 @@ fn hooks_of_a_project_come_and_go_and_run_nothing() {
     session.expect_text("meta.build: refused: a project can't run a command by a hook; only your own config can");
     session.run(":tell");
     session.expect_text("meta.tell: refused: a project can't ask the model by a hook");
-    // Typed ahead, the second Enter doesn't submit what nobody has read.
+    // Typed ahead, the second Enter doesn't submit a line that the person hasn't read.
     session.send(b":draft\r\r");
     session.expect("the draft", |screen| cursor_line(screen).ends_with("❯ touch evil"));
     session.interrupt();

@@ -1,8 +1,8 @@
-//! Sessions that are changed under our feet, and output that pretends to be us.
+//! Sessions that are changed by their commands, and output that pretends to be ours.
 
 use crate::pty::{Key, Session, Spawn, cursor_line, status_code};
 
-/// After any of these the session still runs lines, and shows what they print.
+/// After any of these the session still runs lines, and shows their output.
 const CHANGES: &[&str] = &[
     "set -u",
     "set -x",
@@ -56,9 +56,9 @@ fn a_changed_session_still_runs_lines() {
         let session = Session::spawn(Spawn::reedclaw());
         session.expect_prompt();
         session.line(change);
-        // Keys typed ahead of a command that takes the hooks away may be read by the shell's own editor.
+        // Keys typed ahead of a command that removes the hooks may be read by the shell's own editor.
         session.expect_prompt();
-        // What counts is that lines run, one after the other.
+        // The lines must run, one after the other.
         for (index, file) in ["first", "second"].iter().enumerate() {
             let path = session.home().join(file);
             session.line(&format!("echo {file}-$(({index}+40)) > {}", path.display()));
@@ -92,7 +92,7 @@ fn another_shell_in_its_place_still_answers() {
         let session = Session::spawn(Spawn::reedclaw());
         session.expect_prompt();
         session.line(&format!("exec {shell}"));
-        // What is typed while one shell makes way for the other may be dropped by either.
+        // Keys typed while one shell replaces the other may be dropped by either.
         session.expect("the prompt of the new shell", |screen| cursor_line(screen).ends_with(['$', '#', '%']));
         let path = session.home().join("trace");
         session.line(&format!("echo in-$((40+2)) > {}", path.display()));
@@ -171,7 +171,7 @@ fn random_bytes_on_the_terminal_stop_no_line() {
     session.expect_prompt();
 }
 
-/// What start-up files may hold, and still there is a session that runs lines.
+/// Lines in start-up files after which the session still runs lines.
 const START_UP: &[&str] = &[
     "set -u",
     "set -x",
@@ -239,7 +239,7 @@ exit 3
     session.expect("the true status", |screen| cursor_line(screen).contains(" 3 "));
     session.run("echo status-$?");
     session.expect_line("status-3");
-    // In the background, while the line is edited.
+    // In the background, while the person edits a line.
     session.run("(until [ -e go ]; do sleep 0.02; done; bash forge) &");
     session.type_text("echo typed-$((1+1))");
     session.expect_text("typed-$((1+1))");

@@ -1,5 +1,5 @@
-//! Encrypted connections, on loopback: a server whose certificate the test makes, in front of the scripted one. Asks the
-//! built executable: a model and the tool `http`, with an authority that is named, and each way to refuse.
+//! Encrypted connections, on loopback: a server with a certificate that the test makes, in front of the scripted one. Asks the
+//! built executable: a model and the tool `http`, with a named authority, and each reason to refuse.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -16,7 +16,7 @@ use crate::need::{TEST_PATH, require};
 use crate::pty::program;
 use crate::server::{Server, Step, answer};
 
-/// Takes encrypted connections and passes on what comes, both ways, to the port that it is told.
+/// Accepts encrypted connections and forwards their bytes, in both directions, to the port in its arguments.
 const FRONT: &str = r#"
 import socket, ssl, sys, threading
 context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -50,7 +50,7 @@ while True:
     threading.Thread(target=serve, args=(listener.accept()[0],), daemon=True).start()
 "#;
 
-/// An authority of the test's own, with a certificate for this machine, two for other names and one that has expired.
+/// The test's own authority, with a certificate for this machine, two for other names and one that has expired.
 const CERTIFICATES: &str = r#"
 set -eu
 key="-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes"
@@ -70,7 +70,7 @@ sign tools DNS:tools.example,DNS:login.example 20450101000000Z
 sign expired IP:127.0.0.1 20210101000000Z
 "#;
 
-/// The encrypted front, with the certificates in a directory of its own.
+/// The encrypted front, with the certificates in a separate directory.
 pub struct Front {
     directory: TempDir,
     child: Child,
@@ -78,13 +78,13 @@ pub struct Front {
 }
 
 impl Front {
-    /// Puts one before a server that speaks plainly, with the certificate of this name.
+    /// Starts one in front of a server without encryption, with the certificate of this name.
     fn of(server: &Server, certificate: &str) -> Self {
         let far = server.endpoint();
         Self::before(far.rsplit(':').next().expect("a port"), certificate)
     }
 
-    /// The same before a port of this machine.
+    /// The same in front of a port of this machine.
     pub fn before(far: &str, certificate: &str) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let run = |program: &str, args: &[&str]| {
@@ -110,7 +110,7 @@ impl Front {
         format!("https://127.0.0.1:{}", self.port)
     }
 
-    /// A home whose config names it as a model, and lets the tool `http` reach it.
+    /// A home whose config names the front as a model's server, and lets the tool `http` reach it.
     fn home(&self) -> TempDir {
         let config = format!(
             "return {{ models = {{ tiny = {{ endpoint = '{}', model = 'm', retries = 0 }} }}, memory = {{ auto = false }},\n\
@@ -129,7 +129,7 @@ impl Drop for Front {
     }
 }
 
-/// Passes connections on as companies' proxies do; sends what each of them asked for.
+/// Forwards connections as companies' proxies do; sends the request of each connection to `asked`.
 pub fn passed_on(listener: TcpListener, port: u16, asked: &Sender<String>) {
     for client in listener.incoming() {
         let mut client = client.expect("a connection");
@@ -151,7 +151,7 @@ pub fn passed_on(listener: TcpListener, port: u16, asked: &Sender<String>) {
     }
 }
 
-/// Runs the program: whether it succeeded, and its two outputs.
+/// Runs the program; returns whether it succeeded, and its two outputs.
 fn reedclaw(home: &Path, args: &[&str], env: &[(&str, &Path)]) -> (bool, String, String) {
     let mut command = Command::new(program());
     command.args(args).env_clear().env("HOME", home).env("PATH", TEST_PATH).current_dir(home.join("ws"));
@@ -190,7 +190,7 @@ fn an_answer_and_a_page_come_over_https_from_a_server_that_a_named_authority_vou
     server.reply(vec![Step::Raw(PAGE.into())]);
     let result = requested(home.path(), &front.address(), &[("SSL_CERT_FILE", &authority)]);
     assert_eq!((&result["output"], &result["metadata"]["status"]), (&json!("hello"), &json!(200)), "{result}");
-    // A directory of certificates does as well, whatever else lies in it; and both may be named.
+    // A directory of certificates works too, whatever else it contains; and both may be named.
     let directory = home.path().join("certs");
     fs::create_dir(&directory).expect("a directory");
     fs::copy(&authority, directory.join("a.pem")).expect("a copy");

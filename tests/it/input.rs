@@ -1,4 +1,4 @@
-//! What is typed and pasted, and what comes back: every byte of it, once, to whom it was meant.
+//! Typed and pasted input, and its effects: every byte arrives once, at the receiver for which it was meant.
 
 use crate::pty::{Key, Session, Spawn, status_code};
 use crate::server::{Server, Step, head, piece};
@@ -47,7 +47,7 @@ fn an_incomplete_line_goes_on_and_can_be_left() {
     session.expect_line("left-2");
 }
 
-/// The prompt showed 130, but the shell never heard of it: `$?` stayed, Ctrl-D ended with 0, and a trap didn't run.
+/// The prompt showed 130, but the shell didn't know it: `$?` stayed, Ctrl-D ended with 0, and a trap didn't run.
 #[test]
 fn ctrl_c_at_the_prompt_sets_the_status_and_runs_the_trap_and_the_hooks() {
     let session = Session::spawn(Spawn::reedclaw());
@@ -113,7 +113,7 @@ fn a_paste_waits_for_enter() {
     assert_eq!(std::fs::read_to_string(session.home().join("trace")).expect("the trace"), "pasted-2\n");
 }
 
-// Bash itself fails this one: readline takes what was meant for cat.
+// Bash itself fails this test: readline takes the keys that were meant for cat.
 #[test]
 fn keys_typed_ahead_reach_the_program_that_they_were_for() {
     let session = Session::spawn(Spawn::reedclaw());
@@ -137,7 +137,7 @@ fn a_ctrl_d_or_ctrl_space_that_a_command_leaves_unread_ends_nothing() {
         session.line(&format!("echo begun-{round}-$((1+1)); read -r x < gate"));
         session.expect_line(&format!("begun-{round}-2"));
         session.send(&[key, format!("echo alive-{round}-$((40+2))\r").as_bytes()].concat());
-        // The terminal's echo, so that the keys are the command's.
+        // Waits for the terminal's echo, so that the keys are the command's.
         session.expect_text(&format!("echo alive-{round}-$((40+2))"));
         std::fs::write(session.home().join("gate"), "go\n").expect("the command ends");
         session.expect_line(&format!("alive-{round}-42"));
@@ -154,7 +154,7 @@ fn output_without_a_last_newline_is_not_lost() {
     session.expect_line("30%");
 }
 
-/// A terminal discards what was typed ahead of a Ctrl-C; here it ran, and a Ctrl-D among it ended the shell.
+/// A terminal discards keys typed before a Ctrl-C; here they ran, and a Ctrl-D among them ended the shell.
 #[test]
 fn a_ctrl_c_during_an_answer_drops_what_was_typed_before_it() {
     let server = Server::start();
@@ -290,7 +290,7 @@ fn a_size_that_changes_during_a_burst_is_right_in_the_end() {
     session.expect_line("39 89");
 }
 
-/// The shell's own line editor draws its empty line anew, which is for nobody to see.
+/// The shell's own line editor redraws its empty line, which must stay invisible.
 #[test]
 fn a_window_that_changes_at_the_prompt_leaves_no_blank_lines() {
     let session = Session::spawn(Spawn::reedclaw());

@@ -11,13 +11,13 @@ fn running(session: &Session, name: &str) -> crate::procs::Process {
     session.expect_outside(&format!("a running {name}"), || session.descendants().into_iter().find(|p| p.name == name))
 }
 
-/// The process group in front on the terminal of a process.
+/// The foreground process group on the terminal of a process.
 fn foreground(pid: i32) -> Option<i32> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit_once(')')?.1.split_whitespace().nth(5)?.parse().ok()
 }
 
-/// Waits until none does.
+/// Waits until no process of this name runs below the session.
 #[track_caller]
 fn gone(session: &Session, name: &str) {
     session.expect_outside(&format!("no {name}"), || {
@@ -58,7 +58,7 @@ fn ctrl_c_ends_the_foreground_job_only() {
 fn ctrl_c_ends_a_loop_and_a_pipeline() {
     let session = Session::spawn(Spawn::reedclaw());
     session.expect_prompt();
-    // One long sleep: where the shell is between two short ones, the signal may find nobody, in bash too.
+    // One long sleep: between two short ones, the signal may find no process, in bash too.
     session.line("while :; do sleep 612; done");
     running(&session, "sleep");
     session.press(Key::Ctrl('c'));
@@ -120,7 +120,7 @@ fn ctrl_z_stops_and_fg_goes_on() {
     session.expect_text("Running");
     session.line("fg");
     session.expect("the job in front", |screen| screen.contents().lines().any(|line| line.trim_end() == "sleep 605"));
-    // The shell says so before it hands over the terminal, to which Ctrl-C then sends its signal.
+    // The shell reports the job before it hands over the terminal, to which Ctrl-C then sends its signal.
     let job = running(&session, "sleep");
     session.expect_outside("the terminal is the job's", || (foreground(job.pid)? == job.group).then_some(()));
     session.press(Key::Ctrl('c'));
@@ -134,7 +134,7 @@ fn a_stopped_pipeline_a_killed_job_and_a_disowned_one() {
     let session = Session::spawn(Spawn::reedclaw());
     session.expect_prompt();
     session.line("cat | sleep 606");
-    // Both: bash loses a Ctrl-Z for a child that it has forked and that isn't yet the program.
+    // Waits for both: bash loses a Ctrl-Z for a child that it has forked and that isn't the program yet.
     running(&session, "cat");
     running(&session, "sleep");
     session.press(Key::Ctrl('z'));
@@ -223,7 +223,7 @@ fn a_closed_window_takes_jobs_along_but_not_nohup() {
 fn a_killed_front_end_leaves_a_usable_terminal() {
     let session = Session::spawn(Spawn::reedclaw());
     session.run("echo here");
-    // Which process is the front-end is ours to know: every process of ours below the first, deepest last.
+    // The front-end's process isn't reported: these are our processes below the first, deepest last.
     let ours: Vec<i32> =
         session.descendants().iter().filter(|p| p.name.starts_with("reedclaw")).map(|p| p.pid).collect();
     for pid in ours {
@@ -248,7 +248,7 @@ fn a_front_end_that_crashes_leaves_a_usable_terminal() {
         session.expect_prompt();
         let front_end = running(&session, &crate::procs::process(session.pid()).expect("it runs").name);
         let pid = nix::unistd::Pid::from_raw(front_end.pid);
-        // The runtime's own handler of a stack overflow takes the first signal that nothing in memory has caused.
+        // The runtime's own handler of a stack overflow swallows the first signal, if no memory access has caused it.
         session.expect_outside("the end of the front-end", || {
             let lives = crate::procs::process(front_end.pid).is_some_and(|now| !"ZX".contains(now.state));
             let _ = lives.then(|| nix::sys::signal::kill(pid, signal));
@@ -281,11 +281,11 @@ fn a_terminated_session_takes_its_processes_along() {
     }
 }
 
-/// A shell swallows a Ctrl-C that comes between Enter and the start of the program.
+/// A shell swallows a Ctrl-C that arrives between Enter and the start of the program.
 #[test]
 fn an_interrupt_right_after_enter_reaches_the_command() {
     let session = Session::spawn(Spawn::reedclaw());
-    // While the shell reads its start-up files, Ctrl-C is for them.
+    // While the shell reads its start-up files, Ctrl-C goes to them.
     session.run("true");
     for command in ["sleep 600", "sleep 600 | cat", "while :; do :; done"] {
         for _ in 0..5 {
@@ -303,7 +303,7 @@ fn an_interrupt_of_a_start_up_file_leaves_a_whole_session() {
         session.expect_text("begun-rc");
         session.line("echo ran-$((1+1))");
         session.expect_text("echo ran-$((1+1))");
-        // Plain bash loses a Ctrl-C here, too: 9 of 150 that came within 1.5 ms of the text before.
+        // Plain bash loses a Ctrl-C here, too: 9 of 150 that arrived within 1.5 ms of the text before.
         if rc.contains("sleep") {
             running(&session, "sleep");
         }

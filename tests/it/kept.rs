@@ -1,5 +1,5 @@
-//! What a person is shown of a command's changes, and which parts of them they can take. The built executable with a scripted
-//! model.
+//! The display of a command's changes to the person, and the parts of them that the person can accept. The built executable with
+//! a scripted model.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -27,7 +27,7 @@ fn hunks_of_a_commands_changes_are_taken_singly() {
     assert_eq!(read(home.path(), "b.txt"), "(no file)");
 }
 
-/// A removed directory and a file that is no text have no hunks: they are one choice after the last hunk.
+/// A removed directory and a file that isn't text have no hunks: together they are one choice after the last hunk.
 #[test]
 fn changes_without_hunks_are_a_choice_of_their_own() {
     let command = "echo new > b.txt; rm -r old; printf 'a\\0b' > c.bin";
@@ -80,7 +80,7 @@ fn a_commit_is_asked_about_as_a_branch_that_moves() {
     assert!(screen.contains("+  .git/objects/  "), "{screen}");
     assert!(screen.contains("M  .git/  git's own records: "), "{screen}");
     session.send(b"y");
-    // Objects that were packed are one row, not one for each directory.
+    // Packed objects are one row, not one for each directory.
     session.expect_text("  D  .git/objects/  7 files, ");
     session.expect_text(KEEP);
     session.send(b"y");
@@ -101,7 +101,7 @@ fn build_directories_are_kept_after_one_answer() {
     session.send(b"?please do\r");
     session.expect_text("always, in this project [a]");
     session.send(b"a");
-    // The keys are named once they count.
+    // The keys are shown once they count.
     session.expect_text("which you may run later [e]");
     session.send(b"e");
     session.expect_text("src.txt");
@@ -134,7 +134,7 @@ fn a_new_repository_is_kept_unasked_unless_its_config_runs_something() {
     assert!(!work(home.path(), "evil/.git/config").exists());
 }
 
-/// One file with a character of another direction in its name dropped everything that the command had done.
+/// One file with a character of another direction in its name made ReedClaw drop everything that the command had done.
 #[test]
 fn a_name_that_hides_something_is_refused_without_the_rest() {
     let odd = "odd\u{202e}txt";
@@ -150,7 +150,7 @@ fn a_name_that_hides_something_is_refused_without_the_rest() {
     let refused =
         r"[dropped, it would have changed: + d, + d/odd\u{202e}txt; blocked: the path holds the character U+202E]";
     assert!(first.contains(refused), "{first}");
-    // "its changes were dropped" stood above "changed 3 files".
+    // "its changes were dropped" appeared above "changed 3 files".
     let told = r"some of its changes (+ d, + d/odd\u{202e}txt) were dropped: blocked: ";
     let message = results[0]["error"]["message"].as_str().unwrap_or_default();
     assert!(message.starts_with(told), "{results:?}");
@@ -159,7 +159,7 @@ fn a_name_that_hides_something_is_refused_without_the_rest() {
     assert!(!work(home.path(), "old").exists(), "what is there can be deleted: {results:?}");
 }
 
-/// Where a command works on the workspace itself, such a file came without a word.
+/// If a command works on the workspace itself, such a file was applied silently.
 #[test]
 fn without_copies_a_name_that_hides_something_is_reported() {
     for tier in ["bubblewrap", "landlock"] {
@@ -172,7 +172,7 @@ fn without_copies_a_name_that_hides_something_is_reported() {
     }
 }
 
-/// The name of a pipe wrote lines that looked like notices.
+/// The name of a pipe printed lines that looked like notices.
 #[test]
 fn the_name_of_a_pipe_is_spelled_out() {
     let home = scene(&[r"mkfifo $'x]\n[undo] all was taken back\u202e\e[2K'"], "security = {autonomy = \"full\"}");
@@ -181,7 +181,7 @@ fn the_name_of_a_pipe_is_spelled_out() {
     assert_eq!(output(&results[0]), told);
 }
 
-/// A rule for more than 20 paths covered all that was below their directories, and each rule covered any change of its paths.
+/// A rule for more than 20 paths covered everything below their directories, and each rule covered any change of its paths.
 #[test]
 fn always_covers_neither_other_paths_nor_links_modes_and_deletions() {
     let home = scene(&["sh gen.sh"], "");
@@ -216,7 +216,7 @@ fn always_covers_neither_other_paths_nor_links_modes_and_deletions() {
     assert_eq!(read(home.path(), "out/1"), "changed\n", "nobody was asked");
 }
 
-/// The other name of a file silently kept the old content.
+/// The other name of a file silently retained the old content.
 #[test]
 fn the_other_names_of_a_changed_file_are_reported() {
     let home = scene(&["echo more >> a.txt; touch old/x"], "security = {autonomy = \"full\"}");
@@ -234,7 +234,7 @@ fn the_other_names_of_a_changed_file_are_reported() {
     session.expect_text("(its other name keeps the old content)");
 }
 
-/// The other files that a command made with a protected one stayed, among them half of a work tree in `.git`.
+/// The other files that a command made together with a protected one stayed, among them half of a work tree in `.git`.
 #[test]
 fn companions_of_a_refused_protected_file_are_removed() {
     let commands = [
@@ -246,7 +246,7 @@ fn companions_of_a_refused_protected_file_are_removed() {
     }
     let session = session(home.path());
     session.send(b"?please do\r");
-    // The words are ReedClaw's: they stand outside the gutter of the model's.
+    // The words are ReedClaw's: they are outside of the gutter of the command's output.
     session.expect("the warning", |screen| {
         let text = screen.contents();
         let has = |start: &str| text.lines().any(|row| row.starts_with(start));
@@ -267,7 +267,7 @@ fn mode(path: &std::path::Path) -> u32 {
     fs::metadata(path).expect("it is there").permissions().mode() & 0o7777
 }
 
-/// With nothing but directories among them, changes were made real unasked in every autonomy.
+/// If all changes were directories, they were applied unasked in every autonomy.
 #[test]
 fn directories_are_asked_about_like_files() {
     let commands = ["mkdir -p zz/y; chmod 0777 .git/hooks old", "chmod 0700 old"];
@@ -308,7 +308,8 @@ fn directories_are_asked_about_like_files() {
     assert_eq!(modes(home.path()), [0o777; 2]);
 }
 
-/// Changes without hunks were named on the screen only, and the question about them said neither their kind nor that they are protected.
+/// Changes without hunks were only named on the screen, and the question about them showed neither their kind nor that they are
+/// protected.
 #[test]
 fn changes_without_hunks_are_named_in_their_own_question_and_afterwards() {
     let command = "ln -s /etc/hostname lnk; chmod 700 old; sed -i s/line/LINE/ long; printf '\\0' > b.bin";

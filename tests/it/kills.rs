@@ -1,9 +1,8 @@
-//! A kill at every step of a question with a tool: before each call of the system that leaves something behind, one run
-//! each, and while the person is asked and while a command runs. After each kill the chain of receipts holds, what has
-//! happened has an intent, what is open is told by the next start and nothing else is, and the conversation goes on.
+//! A kill at every step of a question with a tool: before each system call with a lasting effect, in a separate run each,
+//! and while the person is asked and while a command runs. After each kill the chain of receipts is valid, everything that
+//! happened has an intent, the next start reports exactly the open intents, and the conversation continues.
 //!
-//! A library that is loaded in front of the C library counts the calls and sends the signal; the executable has no part in
-//! it.
+//! A library that is loaded before the C library counts the calls and sends the signal; the executable isn't involved.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -56,7 +55,7 @@ STEP(int, unlink, (const char *path), (path))
 STEP(int, unlinkat, (int a, const char *path, int f), (a, path, f))
 "#;
 
-/// Where a run was when it was killed, as what it left behind tells.
+/// The stage of a run when it was killed, judged by the traces that it left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Place {
     /// Nothing is in the database yet.
@@ -112,7 +111,7 @@ impl Left {
         }
     }
 
-    /// Checks all that must hold, whenever it was killed.
+    /// Checks everything that must be true, whenever the run was killed.
     fn check(&self, what: &str) {
         let (intents, outcomes) = self.receipts();
         let is_made = self.path("reedclaw-workspace/made.txt").exists();
@@ -131,7 +130,7 @@ impl Left {
         assert!(code == expected.0 && told.contains(expected.1), "{what}: {code:?} {told}");
     }
 
-    /// Checks what the next session says at its start.
+    /// Checks the reports of the next session at its start.
     fn check_start(&self, what: &str) {
         let (intents, outcomes) = self.receipts();
         let open: Vec<&String> = intents.iter().filter(|id| !outcomes.contains(id)).collect();
@@ -154,7 +153,7 @@ fn home(autonomy: &str, answers: &[Value]) -> TempDir {
     TestHome::for_commands().plays_alone(answers, &security).directory("reedclaw-workspace").done()
 }
 
-/// Builds a library that kills.
+/// Builds a library that kills its process.
 pub fn killer(source_text: &str) -> (TempDir, PathBuf) {
     let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
     let (source, library) = (place.path().join("killer.c"), place.path().join("killer.so"));
@@ -239,7 +238,7 @@ fn a_kill_while_a_command_runs_leaves_its_intent_open_and_ends_it() {
         };
         (!below.iter().any(is_left)).then_some(())
     };
-    // A chat is a start, too.
+    // A chat counts as a start, too.
     let next = Session::spawn(Spawn::new(program()).arg("agent").home(left.home.path()).size(24, 160));
     next.expect_text("unknown outcome: shell at ");
     next.expect_outside("all that it had started has ended", has_ended);
@@ -250,7 +249,7 @@ fn a_kill_while_a_command_runs_leaves_its_intent_open_and_ends_it() {
     assert!(code == Some(0) && told.contains("gone on"), "{told}");
 }
 
-/// Kills its process as soon as a file whose path ends in `KILL_AFTER` has got its name.
+/// Kills its process as soon as a file whose path ends in `KILL_AFTER` has been renamed into place.
 const KILLER_OF_EDITS: &str = r#"
 #define _GNU_SOURCE
 #include <dlfcn.h>

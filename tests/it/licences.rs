@@ -1,11 +1,11 @@
-//! The licences of everything that is built in: each must let the program be given away as `MIT OR Apache-2.0`. Works
-//! offline, from what cargo knows.
+//! The licences of everything that is built in: each must allow distributing the program as `MIT OR Apache-2.0`. Works offline,
+//! with cargo's own data.
 
 use std::process::Command;
 
 use serde_json::Value;
 
-/// Licences that ask for nothing that a binary of ours wouldn't give.
+/// Licences without requirements that our binaries don't fulfil.
 const ACCEPTED: &[&str] = &[
     "0BSD",
     "Apache-2.0",
@@ -29,7 +29,7 @@ fn every_dependency_has_an_accepted_licence() {
     let host = Command::new("rustc").arg("-vV").output().expect("rustc runs");
     let host = String::from_utf8(host.stdout).expect("text");
     let host = host.lines().find_map(|line| line.strip_prefix("host: ")).expect("rustc names the host");
-    // For this platform only: the sources of the others needn't be on the machine.
+    // For this platform only: the sources for other platforms may be missing on this machine.
     let output = Command::new(env!("CARGO"))
         .args(["metadata", "--format-version", "1", "--offline", "--locked", "--filter-platform", host])
         .current_dir(env!("CARGO_MANIFEST_DIR"))
@@ -80,7 +80,7 @@ fn the_licence_reader_knows_and_or_with_and_brackets() {
     }
 }
 
-/// Tells whether the accepted licences satisfy an SPDX expression. What can't be read isn't accepted.
+/// Returns whether the accepted licences satisfy an SPDX expression. An unreadable expression isn't accepted.
 fn accepts(expression: &str) -> bool {
     let spaced = expression.replace('(', " ( ").replace(')', " ) ").replace('/', " OR ");
     let words: Vec<&str> = spaced.split_whitespace().collect();

@@ -1,5 +1,5 @@
-//! Links around files that other programs run: one in place of a directory that holds such files, and one that leads from such a
-//! name to another file. The built executable with a scripted model, in each tier.
+//! Links around files that other programs run: one that replaces a directory with such files, and one that leads from such a name
+//! to another file. The built executable with a scripted model, in each tier.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -11,7 +11,7 @@ use crate::changes::{home, read, rounds, work};
 use crate::sessions::git;
 use crate::wall::{KEEP, output, results, scene, session};
 
-/// A repository with links from protected names to `tools`, of which one is known by git's index alone.
+/// A repository with links from protected names to `tools`, one of which only git's index knows.
 fn link_tools(home: &Path) {
     for (file, text) in [("tools/guide.md", "guide\n"), ("tools/deep.md", "deep\n"), ("tools/hooks/old", "old\n")] {
         fs::create_dir_all(work(home, file).parent().expect("a directory")).expect("directories");
@@ -27,7 +27,7 @@ fn link_tools(home: &Path) {
     git(&work(home, "."), &["add", "-A"]);
 }
 
-/// `.cargo -> k` was kept unasked, and cargo read the config in it.
+/// `.cargo -> k` was applied unasked, and cargo read the config in it.
 #[test]
 fn full_makes_no_link_in_place_of_a_directory_with_protected_files_unasked() {
     let commands = ["mkdir k; echo x > k/config.toml; ln -s k .cargo; ln -s old .hg; echo kept > b.txt"];
@@ -39,7 +39,7 @@ fn full_makes_no_link_in_place_of_a_directory_with_protected_files_unasked() {
     assert_eq!((read(home.path(), "b.txt"), read(home.path(), "k/config.toml")), ("kept\n".into(), "x\n".into()));
 }
 
-/// `AGENTS.md` was protected, and the file that it led to wasn't, even if it was written by the protected name.
+/// `AGENTS.md` was protected, and the file that it led to wasn't, even if it was written through the protected name.
 #[test]
 fn full_changes_nothing_unasked_that_a_link_with_a_protected_name_leads_to() {
     let write =
@@ -81,7 +81,7 @@ fn without_copies_such_links_and_what_they_lead_to_are_put_back() {
         link_tools(home.path());
         let results = results(home.path());
         let told = output(&results[0]);
-        // Bubblewrap locks what the names at the top lead to.
+        // Bubblewrap locks the targets of the names at the top.
         for changed in [".cargo: new, a link", "tools/deep.md: changed"] {
             assert!(told.contains(changed) && told.contains("were restored"), "{tier}, {changed}: {results:?}");
         }

@@ -1,4 +1,4 @@
-//! A real llama.cpp server, where one is given: `REEDCLAW_TEST_LLAMA=http://127.0.0.1:PORT`.
+//! A real llama.cpp server, if one is named: `REEDCLAW_TEST_LLAMA=http://127.0.0.1:PORT`.
 
 use reedclaw::model::{
     Cancel, ChatEvent, Countable, Crossing, Endpoint, Fault, Item, Models, Request, Sink, StopReason, Tool, ToolResult,
@@ -24,7 +24,7 @@ fn a_real_server_answers_is_stopped_and_answers_again() {
         behind.lines().skip(1).any(|line| !line.trim().is_empty())
     });
     session.press(Key::Ctrl('c'));
-    // A tiny model may have said all before the key: tests/it/ask.rs holds the stop itself.
+    // A tiny model may have finished before the key: tests/it/ask.rs tests the stop itself.
     session.expect_prompt();
     assert!(!session.screen_text().contains("reedclaw: "), "{}", session.screen_text());
     session.run("echo on-$((1+1))");
@@ -41,7 +41,7 @@ fn a_real_server_answers_is_stopped_and_answers_again() {
     assert_eq!(session.expect_exit().code(), Some(0));
 }
 
-/// Hears an answer.
+/// Receives an answer.
 #[derive(Default)]
 struct Ear {
     text: String,
@@ -95,7 +95,7 @@ fn a_real_server_streams_answers_whole_counts_and_calls_tools() {
     let mut ear = Ear::default();
     let response = model.chat(&whole, &mut ear).expect("an answer");
     assert!(ear.pieces <= 1 && response.text == ear.text && response.usage.is_some());
-    // A model of random weights may answer anything, but a call that it ended is whole, and its result is taken.
+    // A model with random weights may answer anything, but a call that it finished is complete, and its result is accepted.
     let asked = Request { tools: vec![weather()], ..question };
     let response = model.chat(&asked, &mut Ear::default()).expect("an answer");
     if response.stop.reason != StopReason::ToolCalls {
@@ -114,7 +114,7 @@ fn a_real_server_streams_answers_whole_counts_and_calls_tools() {
     }
 }
 
-/// `/props` tells that it is llama.cpp, `/tokenize` and `/apply-template` count as the model reads.
+/// `/props` identifies llama.cpp, `/tokenize` and `/apply-template` count as the model does.
 #[test]
 fn a_real_server_counts_as_it_bills() {
     let Some(address) = need::llama() else { return };
@@ -128,7 +128,7 @@ fn a_real_server_counts_as_it_bills() {
     assert!(counted.tokens.abs_diff(usage.total_in()) <= 2, "{counted:?} {usage:?}");
 }
 
-/// Its window is read from `/props`, once, where nobody has set one.
+/// Its window is read from `/props`, once, if the config doesn't set one.
 #[test]
 fn a_real_server_tells_its_window() {
     let Some(address) = need::llama() else { return };

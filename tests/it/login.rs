@@ -1,4 +1,4 @@
-//! The login shell of a real account, over a real ssh server: what the programs of others expect of a shell.
+//! The login shell of a real account, over a real ssh server, as other programs expect it from a shell.
 
 use std::fs;
 use std::process::{Command, Stdio};

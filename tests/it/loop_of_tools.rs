@@ -1,5 +1,5 @@
-//! The loop of a model and its tools, from question to answer, in the built executable with a scripted model: what runs,
-//! what is asked, what is denied, and what is written down of it.
+//! The loop of a model and its tools, from question to answer, in the built executable with a scripted model: the calls that run,
+//! the questions, the refusals, and the records.
 
 use std::fs;
 use std::path::Path;
@@ -16,12 +16,12 @@ fn home(answers: &[Value], rest: &str) -> TempDir {
     TestHome::for_commands().plays_alone(answers, rest).directory("reedclaw-workspace").done()
 }
 
-/// An answer that calls a tool and then says `text`.
+/// An answer that calls a tool and then has `text`.
 fn calls(when: &str, tool: &str, arguments: Value, text: &str) -> Value {
     json!({"when": when, "rounds": [[{"tool_call": {"name": tool, "arguments": arguments}}], [{"text": text}]]})
 }
 
-/// The results that the model was given, in order.
+/// The results that the model received, in order.
 fn results(home: &Path, question: &str) -> Vec<Value> {
     let (code, out, err) = run(home, &["agent", "--json", "-m", question]);
     assert_eq!(code, Some(0), "{out}{err}");
@@ -34,7 +34,7 @@ fn receipts(home: &Path) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
 }
 
-/// What happened, as `kind status tool`.
+/// The events, as `kind status tool`.
 fn told(home: &Path) -> Vec<String> {
     let word = |receipt: &Value, name: &str| receipt[name].as_str().unwrap_or_default().to_owned();
     receipts(home)
@@ -167,7 +167,7 @@ fn keys_from_before_the_question_do_not_answer_it() {
     let session = session(home.path());
     session.send(b"?please write it\ryyy");
     session.expect_text(CHANGE_KEYS);
-    // A burst and a paste are no lone key either; Ctrl-C counts in any company.
+    // A burst and a paste don't count as single keys either; Ctrl-C counts among other keys, too.
     session.send(b"yy");
     session.send(b"\x1b[200~y\x1b[201~");
     session.press(Key::Ctrl('c'));
@@ -242,7 +242,7 @@ fn ctrl_c_and_the_emergency_stop_end_a_running_command() {
     session.send(b"?wait for it\r");
     session.expect_outside("the command runs", started);
     assert_eq!(run(home.path(), &["estop"]).0, Some(0));
-    // The model may still answer.
+    // The model may still answer afterwards.
     session.expect_text("waited");
     session.expect_prompt();
     session.send(b"?what time is it\r");
@@ -273,7 +273,7 @@ fn a_call_that_no_tool_takes_leaves_a_receipt_too() {
     assert_eq!(code, Some(0), "{out}");
 }
 
-/// The command of a question was shown three times, and a call that can't be planned not at all.
+/// The command of a question was shown three times, and a call that can't be planned wasn't shown at all.
 #[test]
 fn a_command_is_shown_once_and_a_call_that_cannot_be_planned_too() {
     let home = home(
@@ -297,7 +297,7 @@ fn a_command_is_shown_once_and_a_call_that_cannot_be_planned_too() {
     session.expect_text("Calling http with {\"url\":\"http://169.254.169.254/latest\"}");
     session.expect_text("failed: ");
     session.expect_prompt();
-    // Nobody is asked about a command while the emergency stop holds: then its line is all that is seen of it.
+    // While the emergency stop is on, no question is asked about a command: its line is all that the person sees.
     assert_eq!(run(home.path(), &["estop"]).0, Some(0));
     session.run("clear");
     session.send(b"?build it\r");
@@ -340,7 +340,7 @@ fn jobs_after_an_answer_end_with_the_emergency_stop() {
     session.expect_outside("both end", || (followers(&file) == 0).then_some(()));
 }
 
-/// The question was that of any command, its start an error, and only the emergency stop ended it.
+/// The question was like that of any command, its start was an error, and only the emergency stop ended it.
 #[test]
 fn a_job_is_asked_about_as_one_and_its_person_lists_and_ends_it() {
     let command = json!({"command": "read -r line <go; echo \"$line\" >out", "background": true});

@@ -1,4 +1,5 @@
-//! What outlives a conversation: written by the user, by a model when a conversation ends, proposed by a model and taken.
+//! Memories that outlive a conversation: written by the user, by a model when a conversation ends, or proposed by a model and
+//! accepted.
 
 use std::time::Instant;
 
@@ -54,7 +55,7 @@ fn the_users_own_memories_precede_conversations() {
             && text.contains("I like long answers.")
             && !text.contains("lemon")
     });
-    // Without a text the present one comes into the editor.
+    // Without a text, the current one is opened in the editor.
     session.line(":memory edit 2");
     session.expect_text(":memory edit 2 I like long answers.");
     session.interrupt();
@@ -133,7 +134,7 @@ fn a_conversation_is_remembered_in_the_background_when_it_ends() {
         }
     };
     let remembered = |session: &Session, text: &str| {
-        // It is told at a prompt, whichever comes after it was written.
+        // A new memory is reported at the first prompt after it was written.
         let until = Instant::now() + DEADLINE;
         while !session.screen_text().contains(text) {
             assert!(Instant::now() < until, "no {text:?} on the screen:\n{}", session.screen_text());
@@ -149,7 +150,7 @@ fn a_conversation_is_remembered_in_the_background_when_it_ends() {
     session.run("what is new here?");
     let asked = server.request(5).content(-1);
     assert!(asked.contains("- The machine counts to three.\n"), "{asked}");
-    // Two turns are no conversation to remember.
+    // Two turns aren't enough for a memory.
     session.run("what is newer here?");
     session.run(":new");
     ask_three(&session);
@@ -158,7 +159,7 @@ fn a_conversation_is_remembered_in_the_background_when_it_ends() {
     session.expect_exit();
     assert_eq!(server.requests(), 9, "the end of a session asks nothing");
 
-    // The next session does it after its first answer; what fails is told, and tried another time.
+    // The next session does it after its first answer; a failure is reported, and it is tried again later.
     let session = shell(&server, &home, AUTO);
     server.reply(answer("ok"));
     server.reply(refusal("400 Bad Request", "no memory today"));

@@ -1,4 +1,4 @@
-//! Meta commands, and where a line goes while it is typed.
+//! Meta commands, and the route of a line while it is typed.
 
 use crate::pty::{Key, PROMPT, Session, Spawn};
 use crate::server::{Server, Step, answer};
@@ -14,14 +14,14 @@ fn expect_glyph(session: &Session, glyph: &str, typed: &str) {
     });
 }
 
-/// A session that doesn't suggest, so that the line shows what was typed and nothing else.
+/// A session without suggestions, so that the line shows only the typed text.
 fn session(server: &Server) -> Session {
     let session = Session::spawn(server.shell("", "editor = {autosuggest = false}").size(90, 80));
     session.expect_prompt();
     session
 }
 
-/// What `:exec` and `:ask` do is in the history once, as it was typed, with its outcome.
+/// Commands of `:exec` and `:ask` are in the history once, as they were typed, with their outcomes.
 #[test]
 fn a_command_or_question_by_its_meta_is_one_row() {
     let server = Server::start();
@@ -216,7 +216,7 @@ fn an_unknown_meta_command_suggests_the_nearest() {
     session.expect_text(":exec needs an argument");
     session.run(":zzz");
     session.expect_text(":help lists them");
-    // A colon alone, or with a blank behind it, is the shell's own.
+    // A colon alone, or one with a blank after it, belongs to the shell.
     session.run(":");
     session.run(": a comment");
     session.run(": ${planted:=by-colon}; echo $planted");
@@ -224,7 +224,7 @@ fn an_unknown_meta_command_suggests_the_nearest() {
     assert_eq!(server.requests(), 0);
 }
 
-/// Messages said that a word "is nothing", that `:redact` takes no argument, and "invalid digit found in string"; and
+/// Messages reported that a word "is nothing", that `:redact` takes no argument, and "invalid digit found in string"; and
 /// `:history export` searched for that word and found itself.
 #[test]
 fn an_argument_that_makes_no_sense_is_answered_with_what_would() {
@@ -324,12 +324,12 @@ fn ctrl_t_flips_a_line_until_it_is_entered() {
     session.press(Key::Enter);
     assert_eq!(server.request(1).content(1), "echo hi again");
     session.expect_line("ok");
-    // It holds for one line.
+    // Ctrl-T applies to one line.
     session.run("echo next-$((1+1))");
     session.expect_line("next-2");
     session.run(":why");
     session.expect_text("went to the shell");
-    // And the other way.
+    // The other direction works, too.
     session.type_text("what is this");
     expect_glyph(&session, "?", "what is this");
     session.press(Key::Ctrl('t'));

@@ -1,4 +1,4 @@
-//! What questions cost: thoughts folded, tokens kept, in a session and without one.
+//! The cost of questions: folded thoughts and stored tokens, in a session and without one.
 
 use std::process::{Command, Stdio};
 
@@ -70,7 +70,7 @@ fn thoughts_can_be_read_and_the_last_ones_are_shown() {
     session.expect_text("the model showed no thoughts");
 }
 
-/// What is read, cached, written and thought costs what the config says, to the last digit, in all three places.
+/// Tokens read, cached, written and thought cost as much as the config specifies, to the last digit, in all three places.
 #[test]
 fn costs_are_summed_up_by_conversation_day_and_month() {
     let server = Server::start();
@@ -155,7 +155,7 @@ fn a_model_without_a_price_is_local_here_and_never_free() {
 fn a_request_that_could_go_over_a_budget_is_not_sent() {
     let server = Server::start();
     let prices = "prices = {tiny = {input = 1000, output = 1000}},";
-    // A thousandth of a dollar for each token: the longest answer alone is more.
+    // A thousandth of a dollar for each token: the maximum answer alone would cost more.
     for (budget, told) in [
         ("per_turn = {usd = 0.4}", "is left for this question"),
         ("per_day = {tokens = 300}", "300 is left for today"),
@@ -183,7 +183,7 @@ fn a_budget_warns_is_used_up_and_is_shared_by_sessions() {
     let (code, out, err) = run(home.path(), &["agent", "-m", "one?"]);
     assert_eq!((code, out.as_str()), (Some(0), "ok\n"));
     assert!(err.contains("[budget] $0.750 of $1.50 is spent for today (50 %)"), "{err}");
-    // What came without usage counts by its estimate; a request that wasn't answered counts nothing.
+    // An answer without usage counts by its estimate; a request without an answer counts nothing.
     server.reply(refusal("400 No", "no"));
     assert_eq!(run(home.path(), &["agent", "-m", "two?"]).0, Some(1));
     server.reply(priced([640, 0, 66, 0]));
@@ -192,7 +192,7 @@ fn a_budget_warns_is_used_up_and_is_shared_by_sessions() {
     assert_eq!(code, Some(5), "{err}");
     assert!(err.contains("and $0.0900 is left for today"), "{err}");
     assert_eq!(server.requests(), 3);
-    // In a session too, where the model isn't asked and the shell goes on.
+    // In a session too: the model isn't asked, and the shell continues.
     let config = std::fs::read_to_string(home.path().join(".config/reedclaw/config.lua")).expect("the config");
     let session =
         Session::spawn(crate::pty::Spawn::reedclaw().home(home.path()).file(".config/reedclaw/config.lua", &config));
@@ -222,7 +222,7 @@ fn an_answer_under_a_budget_has_a_limit_of_tokens() {
     assert_eq!(server.request(3).body["max_tokens"], Value::Null);
 }
 
-/// A process that was killed in the middle of an answer has spent what it was about to: nobody can know less.
+/// A process that was killed in the middle of an answer counts as having spent the maximum: less can't be proved.
 #[test]
 fn the_reservation_of_a_killed_session_stays() {
     let server = Server::start();
@@ -254,7 +254,7 @@ fn tokens_are_counted_the_way_that_the_model_has() {
     let server = Server::start();
     let session = Session::spawn(server.shell("model = \"gpt-4o\"", ""));
     session.run(":tokens hello world");
-    // It has the name of OpenAI's and is another.
+    // It has the name of OpenAI's server but is another one.
     session.expect_line("about 2 tokens (counted by o200k_base)");
     let session = Session::spawn(server.shell("", ""));
     server.reply(priced([1500, 0, 5, 0]));
@@ -267,7 +267,7 @@ fn tokens_are_counted_the_way_that_the_model_has() {
     assert!(!session.screen_text().contains("about 2 tokens"), "{}", session.screen_text());
 }
 
-/// Nobody waits for the title, and it isn't asked of the model that answers.
+/// No one waits for the title, and a model other than the answering one writes it.
 #[test]
 fn a_new_conversation_is_named_by_the_model_for_summaries() {
     let (big, small) = (Server::start(), Server::start());
@@ -284,7 +284,7 @@ fn a_new_conversation_is_named_by_the_model_for_summaries() {
     session.expect_line("ok");
     let asked = small.request(1);
     assert!(asked.content(-1).contains("why is the sky blue?") && asked.content(-1).ends_with("ok"), "{}", asked.raw);
-    // The shell goes on meanwhile.
+    // Meanwhile the shell continues.
     session.run("echo on-$((1+1))");
     session.expect_line("on-2");
     session.run(":title");
