@@ -55,6 +55,9 @@ struct Waiting {
     newest: VecDeque<(u64, Vec<u8>)>,
     newest_bytes: usize,
     lost: u64,
+    /// True if a line of which a part was dropped hasn't ended yet. Its rest isn't shared: that may be half a secret, or half a
+    /// sequence for the terminal.
+    is_within_line: bool,
     /// True if an item mustn't wait until more has gathered.
     is_urgent: bool,
     /// The sender waits for this, so that it must be woken.
@@ -103,6 +106,7 @@ impl Waiting {
             newest: VecDeque::new(),
             newest_bytes: 0,
             lost: 0,
+            is_within_line: false,
             is_urgent: false,
             is_awaited: false,
             is_over: false,
@@ -136,12 +140,20 @@ impl Waiting {
 
     /// Puts the newest output after the items: from now on its place is known.
     fn settle(&mut self) {
-        let Some((_, first)) = self.newest.front_mut() else { return };
-        if self.lost > 0 {
-            // After a gap the rest of a line may be half a secret, or half a sequence for the terminal.
-            let cut = first.iter().position(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+        self.is_within_line |= self.lost > 0;
+        while self.is_within_line
+            && let Some((_, first)) = self.newest.front_mut()
+        {
+            let end = first.iter().position(|byte| *byte == b'\n');
+            let cut = end.map_or(first.len(), |end| end + 1);
             first.drain(..cut);
             self.lost += cut as u64;
+            self.is_within_line = end.is_none();
+            if self.is_within_line {
+                self.newest.pop_front();
+            }
+        }
+        if self.lost > 0 {
             self.items.push_back(Item::Gap(std::mem::take(&mut self.lost)));
         }
         self.items.extend(self.newest.drain(..).map(|(at, bytes)| Item::Output(at, bytes)));
@@ -165,7 +177,7 @@ impl Queue {
         if waiting.is_over || bytes.is_empty() {
             return;
         }
-        let has_place = waiting.newest.is_empty() && waiting.outputs < OUTPUTS_MAX;
+        let has_place = waiting.newest.is_empty() && !waiting.is_within_line && waiting.outputs < OUTPUTS_MAX;
         if !waiting.may_be_whole(bytes.len()) || !has_place {
             waiting.keep_newest(at, bytes);
         } else {
@@ -372,6 +384,36 @@ mod tests {
         let gap = NEWEST_BYTES as u64 + 7;
         assert!(matches!(&waiting.items[0], Item::Gap(lost) if *lost == gap), "{:?}", waiting.items[0]);
         assert!(matches!(&waiting.items[1], Item::Output(2, bytes) if bytes == b"next"));
+    }
+
+    #[test]
+    fn the_rest_of_a_line_after_a_gap_is_not_shared_whatever_its_pieces() {
+        let mut waiting = Waiting::new();
+        for (at, piece) in
+            [(1, &[b'x'; NEWEST_BYTES][..]), (2, b"half a "), (3, b"secret"), (4, b" and\nthe next line")]
+        {
+            waiting.keep_newest(at, piece);
+        }
+        waiting.settle();
+        let gap = NEWEST_BYTES as u64 + 18;
+        assert!(matches!(&waiting.items[0], Item::Gap(lost) if *lost == gap), "{:?}", waiting.items[0]);
+        assert!(
+            matches!(&waiting.items[1], Item::Output(4, bytes) if bytes == b"the next line"),
+            "{:?}",
+            waiting.items[1]
+        );
+        assert_eq!(waiting.items.len(), 2);
+
+        let mut waiting = Waiting::new();
+        waiting.keep_newest(1, &[b'x'; NEWEST_BYTES]);
+        waiting.keep_newest(2, b"no end of a line");
+        waiting.settle();
+        assert!(matches!(&waiting.items[0], Item::Gap(lost) if *lost == NEWEST_BYTES as u64 + 16));
+        assert!(waiting.items.len() == 1 && waiting.newest.is_empty());
+        // The line goes on: what comes of it before its end is still the rest of it.
+        waiting.keep_newest(3, b"of this line\nbut this");
+        waiting.settle();
+        assert!(matches!(&waiting.items[2], Item::Output(3, bytes) if bytes == b"but this"), "{:?}", waiting.items);
     }
 
     #[test]
