@@ -118,12 +118,13 @@ fn members(fields: Map<String, Value>, schema: &Value, at: &str, left_out: &mut 
     let is_required = |name: &str| schema["required"].as_array().is_some_and(|all| all.iter().any(|it| it == name));
     let is_open = schema.get("additionalProperties") != Some(&Value::Bool(false));
     let mut fitting = Map::new();
-    for (name, value) in fields {
-        let name = match known.get_key_value(&name).or_else(|| known.iter().find(|(it, _)| same_name(it, &name))) {
-            Some((name, _)) => name.clone(),
-            None if is_open => name,
+    for (written, value) in fields {
+        let same = known.keys().find(|it| same_name(it, &written));
+        let name = match known.get_key_value(&written).map(|(name, _)| name).or(same) {
+            Some(name) => name.clone(),
+            None if is_open => written.clone(),
             None => {
-                left_out.push(format!("{at}{name}"));
+                left_out.push(format!("{at}{written}"));
                 continue;
             }
         };
@@ -135,8 +136,10 @@ fn members(fields: Map<String, Value>, schema: &Value, at: &str, left_out: &mut 
         if value.is_null() || !is_required(&name) && says_nothing(&value, schema) {
             continue;
         }
-        // The name as the tool has it counts before another style of it.
-        fitting.entry(name).or_insert(value);
+        // The tool's own spelling of a name takes precedence over other spellings.
+        if name == written || !fitting.contains_key(&name) {
+            fitting.insert(name, value);
+        }
     }
     Value::Object(fitting)
 }
@@ -193,6 +196,10 @@ mod tests {
             ),
             (r#"{"command": 7, "names": "[\"a\", \"b\"]"}"#, json!({"command": "7", "names": ["a", "b"]})),
             (r#"{"command": {"a": 1}}"#, json!({"command": "{\n  \"a\": 1\n}\n"})),
+            (
+                r#"{"Command": "pwd", "command": "ls", "timeoutMs": 5, "timeout_ms": 7, "CWD": "/tmp", "cwd": "/"}"#,
+                json!({"command": "ls", "timeout_ms": 7, "cwd": "/"}),
+            ),
             ("", json!({})),
         ];
         for (text, expected) in table {
