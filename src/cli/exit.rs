@@ -1,4 +1,5 @@
-//! Exit statuses: one meaning for each, whichever subcommand ends with it. The table is the documentation, too.
+//! Exit statuses. From 6 on a status has a meaning for runs and another one for sessions or receipts. The table is the documentation,
+//! too.
 
 use std::process::ExitCode;
 
