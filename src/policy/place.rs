@@ -286,8 +286,7 @@ impl<'a> Map<'a> {
         place.may_hold(from, known_paths::CREDENTIALS)
     }
 
-    /// Returns whether a path, its links followed, is among the tools of the home. A jail shows these, and masks credentials in
-    /// them.
+    /// Returns whether a path, its links followed, is among the tools of the home. A jail shows these, but masks their credentials.
     pub(super) fn is_tool(&self, path: &Text) -> bool {
         let shown = Place::of(path);
         let known = path.as_str().map_or_else(|| format!("/{}", shown.known_from(0)), str::to_owned);

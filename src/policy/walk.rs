@@ -276,8 +276,7 @@ impl<'m, 'a> Walk<'m, 'a> {
             if bash::never_ends(test) && !printed.is_empty() {
                 printed.push(super::piece::Piece::Unknown(Source::Program));
             }
-            // A loop that reads known lines continues while there are some; any other is walked twice, for the state that it
-            // carries on.
+            // A loop that reads known lines continues while there are some; others are walked twice, for the state they carry on.
             let reads = self.input != left && self.input.as_ref().is_some_and(|left| !left.is_empty());
             if !(reads || turn == 0 && self.shell != before) || !self.takes(1) {
                 break;
