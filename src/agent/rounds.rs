@@ -518,7 +518,7 @@ fn as_message(request: &mut Request, first: usize, calls: &[ToolCall]) {
         let command = calls.iter().find(|call| call.id == id).map_or("", |call| call.arguments.as_str());
         text.push_str(&format!("\n{command}\n{content}\n"));
     }
-    text.push_str("\nGo on with `CMD: ` lines, or answer in words without any when the task is done.");
+    text.push_str("\nContinue with `CMD: ` lines, or answer in words without any when the task is done.");
     request.messages.push(Item::User(text));
 }
 

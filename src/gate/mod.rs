@@ -477,7 +477,7 @@ impl Gate {
             (Autonomy::Supervised, Risk::High) if *high == High::Deny => {
                 ("config", format!("security.high is \"deny\" ({why})"))
             }
-            _ if !can_ask => ("unasked", format!("it needs the user's consent, and nobody can be asked here ({why})")),
+            _ if !can_ask => ("unasked", format!("it needs the user's consent, and no one can be asked here ({why})")),
             _ => ("policy", why),
         }
     }
@@ -734,7 +734,7 @@ fn hint_of(code: &str) -> &'static str {
         "no" => "the user said no: don't ask for the same again, do without it or ask what they want",
         "config" => "the user's config doesn't allow it; do without it or say what the user could do",
         "unsaved" => "ask the user to save or discard their changes, then read the file again",
-        "unasked" => "nobody is there to say yes; do without it or say what the user could run themselves",
+        "unasked" => "no one is there to approve it; do without it or say what the user could run themselves",
         "run-budget" => "the run is over: no tool can be called any more",
         "policy" => "it is never allowed like this; do without it or say what the user could do",
         _ => "do without it",

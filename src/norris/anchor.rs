@@ -72,8 +72,8 @@ pub fn anchor(run: &Run, task: usize) -> String {
     notes(&mut text, run);
     let Some(now) = run.tasks.get(task) else { return text };
     text.push_str(&format!(
-        "\nRules: do only this task. Don't change the checks or what they read. Nobody can answer questions. When the task is \
-         done, say in a few words what you did.\n\nTASK {}: {}",
+        "\nRules: do only this task. Don't change the checks or what they read. No one can answer questions. When the \
+         task is done, say in a few words what you did.\n\nTASK {}: {}",
         task + 1,
         now.text
     ));

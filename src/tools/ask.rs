@@ -47,7 +47,7 @@ impl Tool for Ask {
         match work.person.reply(text(permit.arguments(), "question"), &choices) {
             Some(reply) => Outcome::of(reply),
             None => {
-                let hint = "go on with what you know, or say what you would need";
+                let hint = "continue with what you know, or say what you would need";
                 ToolError::new("no-answer", "the user gave no answer", hint).into()
             }
         }

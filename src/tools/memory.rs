@@ -83,7 +83,7 @@ impl Tool for Remember {
             return ToolError::new("empty", "the note is empty", "write the fact as text").into();
         }
         if work.notes.len() >= NOTES_MAX {
-            return ToolError::new("limit", format!("{NOTES_MAX} notes are proposed already"), "go on without it")
+            return ToolError::new("limit", format!("{NOTES_MAX} notes are proposed already"), "continue without it")
                 .into();
         }
         if !work.notes.contains(&note) {

@@ -36,7 +36,7 @@ const LOOK: Duration = Duration::from_millis(100);
 /// Time in which a command that starts as a job may still fail at once.
 const AT_ONCE: Duration = Duration::from_millis(500);
 /// Fact about a job, for the question about it.
-const IN_BACKGROUND: &str = "it goes on in the background until ReedClaw ends";
+const IN_BACKGROUND: &str = "it runs in the background until ReedClaw exits";
 /// Characters of a program's question that are reported.
 const ASKED_CHARS_MAX: usize = 200;
 /// Note for the model about variables and functions that a command started without.
@@ -51,7 +51,7 @@ const WITHOUT_FILES: &str = "[it started without the files in /tmp and the home 
                              asked about; what it needs must be in the workspace]";
 /// Reason why there are no background jobs on a bench whose commands run one at a time.
 const NO_JOBS: &str =
-    "commands of this session work in one directory, one after the other, so none goes on in the background";
+    "commands of this session work in one directory, one after the other, so none can run in the background";
 const NO_JOBS_HINT: &str = "start it and use it within one command; what is left then is ended";
 /// Note for the model about a path that couldn't be opened to the command.
 const LOST: &str =
@@ -519,7 +519,7 @@ impl Shell {
 impl Tool for Shell {
     fn spec(&self) -> Spec {
         let description = "Runs a command line with bash in the workspace. Directory and variables stay for the next one. \
-                           Nobody can type into it. Start servers with background: true.";
+                           No one can type into it. Start servers with background: true.";
         Spec {
             name: "shell".into(),
             aliases: &["shell_run"],
@@ -755,7 +755,7 @@ pub(super) fn outcome(output: &Output, note: &Note, took: Duration) -> Outcome {
             let hint = "the user can run it in their own shell; ask them to";
             ToolError::new(
                 "needs-terminal",
-                format!("it waits for somebody at a terminal, so it was ended{asked}"),
+                format!("it waits for someone at a terminal, so it was ended{asked}"),
                 hint,
             )
         }

@@ -521,7 +521,7 @@ impl Bench {
         } else if length > FILE_BYTES_MAX {
             Some("it is longer than 16 MiB")
         } else if taking.bytes + length > BYTES_MAX {
-            Some("one command's files come to more than 64 MiB")
+            Some("one command's files exceed 64 MiB in total")
         } else if taking.paths >= PATHS_MAX {
             Some("one command changed more than 5,000 files")
         } else {

@@ -349,7 +349,7 @@ fn a_job_is_asked_about_as_one_and_its_person_lists_and_ends_it() {
     let go = home.path().join("reedclaw-workspace/go");
     nix::unistd::mkfifo(&go, nix::sys::stat::Mode::S_IRWXU).expect("a pipe");
     session.send(b"?leave something behind\r");
-    session.expect_text("it goes on in the background until ReedClaw ends, on the workspace itself");
+    session.expect_text("it runs in the background until ReedClaw exits, on the workspace itself");
     session.expect_text(KEYS);
     session.send(b"y");
     session.expect_text("left one");
@@ -389,7 +389,7 @@ fn a_denial_names_its_rule() {
     for (config, question, message, hint) in [
         ("readonly", "write it", "security.autonomy is \"readonly\" (medium: writes ", "the user's config"),
         ("supervised", "push it", "security.high is \"deny\" (it needs the network)", "the user's config"),
-        ("supervised", "write it", "it needs the user's consent, and nobody can be asked here", "nobody is there"),
+        ("supervised", "write it", "it needs the user's consent, and no one can be asked here", "no one is there"),
     ] {
         let home = home(&answers, &format!("security = {{autonomy = \"{config}\", high = \"deny\"}}"));
         let error = results(home.path(), question)[0]["error"].clone();

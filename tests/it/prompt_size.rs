@@ -29,7 +29,7 @@ fn a_trivial_question_of_a_small_model_takes_at_most_550_tokens() {
     assert_eq!(
         names,
         ["edit_replace_exact", "file_read", "file_write", "search_text", "shell"],
-        "and nobody can be asked"
+        "and no one can be asked"
     );
     let (system, question) = (request.content(0), request.whole_content(-1));
     assert!(question.starts_with("[session] 20") && question.contains("; directory "), "{question}");

@@ -360,7 +360,7 @@ fn unattended_calls_beyond_the_workspace_are_refused_with_a_reason() {
     for result in run(home.path()) {
         assert_eq!((&result["success"], &result["error"]["code"]), (&json!(false), &json!("denied")), "{result}");
         let message = result["error"]["message"].as_str().unwrap_or_default();
-        assert!(message.contains("nobody can be asked here (") || message.contains("outside"), "{result}");
+        assert!(message.contains("no one can be asked here (") || message.contains("outside"), "{result}");
         assert!(!result.to_string().contains("not for a model"), "{result}");
     }
     assert!(!home.path().join("outside.txt").exists());

@@ -66,7 +66,7 @@ pub(in crate::agent) fn guarded(
     let what = format!("that other programs run changed while commands worked here: {names}");
     sink(Event::Notice(format!("[protected] files {what}")));
     let choices = ["restore them".to_owned(), LEAVE.to_owned()];
-    let question = format!("Files {what}. Restore them? What is there now is kept as a step, for undo.");
+    let question = format!("Files {what}. Restore them? What is there now is saved as a step, for undo.");
     if person.reply_to(OWN_HEADING, &question, &choices).as_deref() == Some(LEAVE) {
         guard.accept(root, changed.iter().map(|it| it.path.as_path()));
         return notices.pop();
@@ -78,7 +78,7 @@ pub(in crate::agent) fn guarded(
             changed.iter().filter_map(|it| it.put_back(root).err().map(|error| format!("{it} ({error})"))).collect();
     });
     let undo = match set_aside {
-        Ok(()) => "; undo takes this back".to_owned(),
+        Ok(()) => "; undo reverts this".to_owned(),
         Err(error) => format!("; what was there couldn't be kept: {error}"),
     };
     let line = match failed.is_empty() {

@@ -30,7 +30,7 @@ use crate::tree::Bench;
 /// Commands that a person may put in place of a proposed one, one after the other, before it counts as no.
 const EDITS_MAX: usize = 20;
 /// Reason why a call is refused whose changes couldn't be stored.
-const NOT_UNDOABLE: &str = "the user said no: it couldn't be taken back";
+const NOT_UNDOABLE: &str = "the user said no: it couldn't be undone";
 /// Paths that are remembered as in use.
 const USED_MAX: usize = 50;
 /// The delay between a change of ours and a copy: one within a tick of the file system's clock counts as another program's.

@@ -274,7 +274,7 @@ impl Keeper {
             match steps.map(|steps| steps.before_outside(&text(), &[it.place().to_owned()])) {
                 None => {}
                 Some(Ok(before)) => *open = Some(before.after(open.take())),
-                Some(Err(error)) => report(format!("[undo can't take back {place}: {error}]")),
+                Some(Err(error)) => report(format!("[undo can't revert {place}: {error}]")),
             }
             if let Err(error) = it.move_to_place() {
                 report(format!("[not all that the command made could be moved to {place}: {error}]"));
@@ -300,7 +300,7 @@ impl Keeper {
                 outcome.metadata.insert(CHANGED_OUTSIDE.into(), names.join(", ").into());
                 note_step(outcome, &made, sink);
             }
-            Err(error) => sink(Event::Notice(format!("[undo] what this changed can't be taken back: {error}"))),
+            Err(error) => sink(Event::Notice(format!("[undo] what this changed can't be undone: {error}"))),
         }
     }
 

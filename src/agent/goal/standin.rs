@@ -106,7 +106,7 @@ impl Person for StandIn {
             return Answer::Once;
         }
         if self.on_halt == OnHalt::Deny {
-            return Answer::Unanswered("nobody can be asked during this run".to_owned());
+            return Answer::Unanswered("no one can be asked during this run".to_owned());
         }
         if self.halt.is_none() {
             let (arguments, intent) = self.calls.0.lock().clone();

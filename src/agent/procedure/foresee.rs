@@ -69,7 +69,7 @@ fn step_foreseen(agent: &mut Agent, run: &Run, (at, step): (usize, &Step), mode:
         Act::Goal { goal, .. } => (Outlook::Runs, about(goal)),
         Act::Procedure { name, .. } => (Outlook::Runs, about(&format!("the procedure {name}"))),
         Act::Wait { ms } => (Outlook::Runs, about(&format!("{} s pass", ms / 1_000))),
-        Act::Condition { .. } => (Outlook::Later, about("its test decides whether the run goes on")),
+        Act::Condition { .. } => (Outlook::Later, about("its test decides whether the run continues")),
     };
     let asks = mode == Mode::StepByStep && step.act.has_output() && outlook == Outlook::Runs;
     let outlook = if asks { Outlook::Asks } else { outlook };

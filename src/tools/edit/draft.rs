@@ -55,7 +55,7 @@ impl Draft {
             && reads.differ(place, old)
         {
             let message = format!("{path} has changed since it was read: {} lines now", bytes::lines_of(old));
-            let hint = format!("file_read {path}, then propose the change anew");
+            let hint = format!("file_read {path}, then propose the change again");
             return Err(ToolError::new("changed", message, hint));
         }
         let now = self.files[at].new.as_deref();
@@ -119,7 +119,7 @@ impl Draft {
         self.edits += 1;
         let held: usize = self.files.iter().map(|file| file.new.as_ref().map_or(0, Vec::len)).sum();
         if held > ALL_BYTES_MAX {
-            return Err(ToolError::new("too-long", format!("the files come to more than {ALL_BYTES_MAX} bytes"), ""));
+            return Err(ToolError::new("too-long", format!("the files exceed {ALL_BYTES_MAX} bytes in total"), ""));
         }
         Ok(())
     }

@@ -197,7 +197,7 @@ impl Tool for Edit {
         // What was shown is what is done: the files must be those that the difference was made from.
         if difference.preview() != permit.preview() {
             let message = "a file has changed meanwhile: the difference that was shown was made from another";
-            return refused(ToolError::new("changed", message, "read them again, then propose the change anew"));
+            return refused(ToolError::new("changed", message, "read them again, then propose the change again"));
         }
         match tree.change(&self.journals, &draft.changes()) {
             Ok(()) => {

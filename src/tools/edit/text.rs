@@ -111,7 +111,7 @@ const BOM: &[u8] = b"\xef\xbb\xbf";
 fn editable(path: &str, content: &[u8], new: &str) -> Result<(), ToolError> {
     if is_binary(content) {
         let message = format!("{path} is no text that can be edited: it holds NUL bytes ({} bytes)", content.len());
-        return Err(ToolError::new("binary", message, "leave it, or delete it and create it anew"));
+        return Err(ToolError::new("binary", message, "leave it, or delete it and create it again"));
     }
     if !new.is_ascii() && std::str::from_utf8(content).is_err() {
         let message = format!("{path} is not UTF-8, and the new text is not ASCII: it would mix encodings");

@@ -25,7 +25,7 @@ pub(in crate::tools) fn path_error(path: &str, error: &PathError) -> ToolError {
         PathError::Missing => ("not-found", "file_list shows what is there"),
         PathError::Directory => ("is-directory", "file_list lists a directory"),
         PathError::NotDirectory => ("not-directory", "file_list shows what is there"),
-        PathError::Changed => ("changed", "read the file again, then propose the change anew"),
+        PathError::Changed => ("changed", "read the file again, then propose the change again"),
         PathError::Long(_) => ("too-long", ""),
         _ => ("path", ""),
     };

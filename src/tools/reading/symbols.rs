@@ -143,7 +143,7 @@ fn outcome(known: &Known, below: &Path, query: &str, used: &[PathBuf]) -> Outcom
     }
     if known.left_out > 0 {
         text.push_str(&format!(
-            "\n[{} sources weren't looked at, for more than {FILES_MAX} or for want of time; ask again to go on]",
+            "\n[{} sources weren't looked at, for more than {FILES_MAX} or for lack of time; ask again to continue]",
             known.left_out
         ));
     }

@@ -123,7 +123,7 @@ impl<'a> Files<'a> {
         }
         changed.insert(place, new);
         if changed.values().flatten().map(Vec::len).sum::<usize>() > CHANGED_BYTES_MAX {
-            return Err("its files come to more than 64 MiB".to_owned());
+            return Err("its files exceed 64 MiB in total".to_owned());
         }
         Ok(())
     }

@@ -79,7 +79,7 @@ fn found(permit: &Permit, work: &Work<'_>) -> Result<Outcome, ToolError> {
 
 fn globs(pattern: &str) -> Result<GlobSet, ToolError> {
     let wrong = |error: globset::Error| {
-        let hint = "a glob is wanted: * ? ** [a-z] {one,two}, and \\ in front of what stands for itself";
+        let hint = "a glob is expected: * ? ** [a-z] {one,two}, and \\ before a literal character";
         ToolError::new("bad-pattern", format!("{pattern}: {}", error.kind()), hint)
     };
     let from_here = pattern.trim_start_matches("./").trim_start_matches('/');

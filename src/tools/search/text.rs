@@ -86,7 +86,7 @@ fn matcher(arguments: &Value) -> Result<RegexMatcher, ToolError> {
     let mut builder = RegexMatcherBuilder::new();
     builder.fixed_strings(!is_regex).line_terminator(Some(b'\n')).ban_byte(Some(0));
     builder.build(text(arguments, "query")).map_err(|error| {
-        let hint = "a match lies within one line; without `regex` the query is taken as it is";
+        let hint = "a match lies within one line; without `regex` the query is matched literally";
         ToolError::new("bad-query", error.to_string(), hint)
     })
 }

@@ -31,10 +31,10 @@ pub const MCP_WORDS: [(&str, &str, &str); 19] = [
         "starts a server; an address or a program adds one for this session only",
     ),
     ("disconnect", "NAME", "ends a server until it is needed"),
-    ("restart", "NAME", "starts a server anew, also after failures"),
+    ("restart", "NAME", "starts a server again, also after failures"),
     ("log", "NAME", "shows the newest of a server's standard error"),
     ("allow", "NAME [TOOL]", "shows tools that are new or have changed, and asks whether a model may call them"),
-    ("deny", "NAME [TOOL]", "takes back what you allowed"),
+    ("deny", "NAME [TOOL]", "revokes what you allowed"),
     ("login", "NAME", "logs in at a server, with your browser"),
     ("logout", "NAME", "forgets the tokens and the registration at a server"),
     ("test", "NAME", "connects to a server, and shows times, problems, and tools that are new or have changed"),
@@ -736,7 +736,7 @@ fn counted_parts(tools: usize, others: &[&str]) -> String {
 fn deny(servers: &Servers, server: &str, tool: Option<&str>) -> Result<Done, Failure> {
     let (tools, others) = servers
         .forget(server, tool)
-        .map_err(|error| Failure::unavailable(error.to_string()).hint("nothing was taken back"))?;
+        .map_err(|error| Failure::unavailable(error.to_string()).hint("nothing was revoked"))?;
     Ok(Done::Lines(vec![match (tools, &others[..]) {
         (0, []) => "nothing of it was allowed".into(),
         (tools, others) => format!("no longer allowed: {}", counted_parts(tools, others)),

@@ -165,7 +165,7 @@ fn argv(server: &Map<String, Value>) -> Option<(Vec<String>, Vec<&'static str>)>
         let plain =
             if std::mem::take(&mut is_secret) && !word.starts_with('-') { LEFT_OUT.to_owned() } else { shown(&word) };
         if plain != word {
-            note("values that may be secrets weren't copied: [left out] stands for them");
+            note("values that may be secrets weren't copied: [left out] replaces them");
         }
         if plain.contains("${") {
             note("${…} isn't filled in here: write what is meant");

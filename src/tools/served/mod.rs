@@ -336,7 +336,7 @@ impl Servers {
         // The allowed tools are read while they start.
         drop(self.pins.version());
         for name in self.wait_for_start(&new, stop) {
-            self.notice(Some(format!("{name}: still starting; the question goes on without it")));
+            self.notice(Some(format!("{name}: still starting; the question continues without it")));
         }
     }
 
