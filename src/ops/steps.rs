@@ -148,7 +148,7 @@ pub fn taken_back_lines(done: &TakenBack, verb: &str, prefix: &str) -> Vec<Strin
         lines.push(format!("  {line}"));
     }
     if let Some(step) = done.kept_in {
-        lines.push(format!("  what was there is kept as step {step}: {prefix}undo brings it back"));
+        lines.push(format!("  what was there is saved as step {step}: {prefix}undo brings it back"));
     }
     lines
 }
@@ -164,7 +164,7 @@ pub fn step_rows(list: &[Record]) -> Vec<Vec<String>> {
             0 => counted(step.files(), "file"),
             lost => format!("{}, {lost} for good", counted(step.files(), "file")),
         };
-        let state = if step.is_undone { "taken back" } else { "" };
+        let state = if step.is_undone { "undone" } else { "" };
         let notes: String = step.notes.iter().map(|note| format!(" [{}]", escape_visible(note))).collect();
         vec![step.number.to_string(), when, files, state.to_owned(), format!("{}{notes}", title(step))]
     };

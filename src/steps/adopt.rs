@@ -175,7 +175,7 @@ fn read(here: &Steps, incoming: Vec<Incoming>) -> Result<Part, StepsError> {
         let shares = std::iter::repeat_with(next).take_while(|share| !share.is_empty());
         for (number, Incoming { path, expected, content }) in shares.flatten() {
             let Some((before, stamp, owner)) = keeping.before(&path, expected)? else {
-                done.left.push((path, "somebody else has changed it meanwhile".to_owned()));
+                done.left.push((path, "someone else has changed it meanwhile".to_owned()));
                 continue;
             };
             let (after, source) = keeping.after(content, before == State::Nothing, owner)?;

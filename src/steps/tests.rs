@@ -214,7 +214,7 @@ fn redo_leaves_out_what_a_newer_step_stands_for() {
     let _ = steps.undo(2, false).expect("taken back");
     assert_eq!(texts(), ["0", "0", "0"]);
     let none = steps.undo(1, false).expect_err("all are taken back").to_string();
-    assert_eq!(none, "nothing to undo: all 3 steps are taken back");
+    assert_eq!(none, "nothing to undo: all 3 steps are already undone");
     let _ = steps.redo(1, false).expect("made again");
     assert_eq!(texts(), ["1", "0", "0"]);
     let _ = steps.redo(1, false).expect("made again");
@@ -242,14 +242,14 @@ fn one_file_walks_back_alone() {
     assert_eq!(scene.read("a"), "0");
     assert!(steps.undo_file(Path::new("a"), false).is_err());
     let never = steps.undo_file(Path::new("c"), false).expect_err("no step").to_string();
-    assert_eq!(never, "c can't be taken back: no step changed it");
+    assert_eq!(never, "c can't be undone: no step changed it");
     let _ = steps.undo(2, false).expect("both are steps");
     assert_eq!(scene.read("a"), "2");
     let _ = steps.undo(2, false).expect("the others");
     let none = steps.undo(1, false).expect_err("all are taken back").to_string();
-    assert_eq!(none, "nothing to undo: all 4 steps are taken back; redo makes them again");
+    assert_eq!(none, "nothing to undo: all 4 steps are already undone; redo repeats them");
     let none = steps.undo_file(Path::new("a"), false).expect_err("all are taken back").to_string();
-    assert_eq!(none, "a can't be taken back: the step that changed it is taken back already");
+    assert_eq!(none, "a can't be undone: the step that changed it is already undone");
 }
 
 #[test]

@@ -78,9 +78,9 @@ pub fn undo(here: &mut Steps, count: usize, by_force: bool) -> Result<TakenBack,
     done.reverse();
     let none = match all {
         0 => "nothing to undo: no command or edit of a model has changed anything here".to_owned(),
-        1 => "nothing to undo: the only step is taken back; redo makes it again".to_owned(),
-        all if is_whole => format!("nothing to undo: all {all} steps are taken back; redo makes them again"),
-        all => format!("nothing to undo: all {all} steps are taken back"),
+        1 => "nothing to undo: the only step is already undone; redo repeats it".to_owned(),
+        all if is_whole => format!("nothing to undo: all {all} steps are already undone; redo repeats them"),
+        all => format!("nothing to undo: all {all} steps are already undone"),
     };
     let steps = first(done, count, &none, "to take back")?;
     turn(here, steps, true, by_force, &mut || ())
@@ -92,7 +92,7 @@ pub fn undo_run(here: &mut Steps, run: i64, by_force: bool) -> Result<TakenBack,
     let is_of_run = |step: &Record| step.run() == Some(run) && !step.is_undone;
     let steps: Vec<Record> = here.list().into_iter().rev().filter(is_of_run).collect();
     if steps.is_empty() {
-        return Err(StepsError::Nothing(format!("run {run} has changed nothing here, or it was taken back")));
+        return Err(StepsError::Nothing(format!("run {run} has changed nothing here, or it was undone")));
     }
     turn(here, steps, true, by_force, &mut || ())
 }
@@ -100,7 +100,7 @@ pub fn undo_run(here: &mut Steps, run: i64, by_force: bool) -> Result<TakenBack,
 /// Redoes the last `count` steps that were reverted.
 pub fn redo(here: &mut Steps, count: usize, by_force: bool) -> Result<TakenBack, StepsError> {
     let _held = enter_alone(here)?;
-    let none = "nothing to redo: no step was taken back since the last one";
+    let none = "nothing to redo: no step was undone since the last one";
     let steps = first(to_redo(here.list()), count, none, "to make again")?;
     turn(here, steps, false, by_force, &mut || ())
 }
@@ -136,8 +136,8 @@ pub fn undo_file(here: &mut Steps, path: &Path, by_force: bool) -> Result<TakenB
     let name = path.display();
     let Some((newest, (_, left))) = touching().next() else {
         let is_of_one = steps.iter().any(|step| of_it(step).is_some());
-        let why = if is_of_one { "the step that changed it is taken back already" } else { "no step changed it" };
-        return Err(StepsError::Nothing(format!("{name} can't be taken back: {why}")));
+        let why = if is_of_one { "the step that changed it is already undone" } else { "no step changed it" };
+        return Err(StepsError::Nothing(format!("{name} can't be undone: {why}")));
     };
     if let State::Unknown(why) = now {
         return Err(StepsError::Nothing(format!("{name} can't be kept ({why}): put it away first")));
@@ -151,7 +151,7 @@ pub fn undo_file(here: &mut Steps, path: &Path, by_force: bool) -> Result<TakenB
         }
     };
     if let State::Unknown(why) = to {
-        return Err(StepsError::Nothing(format!("{name} can't be taken back: {why}")));
+        return Err(StepsError::Nothing(format!("{name} can't be undone: {why}")));
     }
     let mut changes = vec![Change { path: path.to_owned(), before: now, after: to }];
     // The directories that it needs, if they are gone with it.
@@ -221,7 +221,7 @@ fn turn_opened(
     for (place, share) in shares.collect::<Vec<_>>().into_iter().chain([(&mut *here, &own)]) {
         let forced = share.forced();
         if !forced.is_empty() {
-            let note = "what you had changed is kept in it".to_owned();
+            let note = "your changes are saved in it".to_owned();
             kept_in = place.make(Kind::Undo, format!(":{word} --force"), vec![note], forced)?.step;
         }
     }

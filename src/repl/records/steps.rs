@@ -41,7 +41,7 @@ pub(in crate::repl) fn run_models_command(repl: &mut Repl, command: ModelCommand
     {
         match steps.before(&repl.runtime.agent().redacted(&command.text)) {
             Ok(open) => open_step = Some((steps, open)),
-            Err(error) => repl.console.notice(&format!("what this changes can't be taken back: {error}")),
+            Err(error) => repl.console.notice(&format!("what this changes can't be undone: {error}")),
         }
     }
     let flow = repl.run_command(&HumanLine::adopted(command), true);
@@ -49,7 +49,7 @@ pub(in crate::repl) fn run_models_command(repl: &mut Repl, command: ModelCommand
         match steps.after(open) {
             Ok(made) if made.step.is_some() => repl.console.notice(&changed_words(made.files, made.lost, ":undo")),
             Ok(_) => {}
-            Err(error) => repl.console.notice(&format!("what this changed can't be taken back: {error}")),
+            Err(error) => repl.console.notice(&format!("what this changed can't be undone: {error}")),
         }
     }
     flow
@@ -178,7 +178,7 @@ pub(in crate::repl) fn list_steps(repl: &Repl) {
     }
     repl.console.write(&table(&step_rows(newest), repl.console.width_columns()));
     cover_lines(&steps).iter().for_each(|line| repl.console.notice(line));
-    repl.console.notice(":diff N shows a step, :undo [N] takes the last N back, :undo --file PATH one file");
+    repl.console.notice(":diff N shows a step, :undo [N] undoes the last N, :undo --file PATH one file");
 }
 
 /// Shows what a step changed.

@@ -127,7 +127,7 @@ fn a_run_works_task_by_task_until_its_check_passes() {
     let (status, undone) = run(home.path(), &["norris", "undo", "1"]);
     assert!(status == 0 && !work(home.path(), "one").exists() && work(home.path(), "other").exists(), "{undone}");
     let (status, again) = run(home.path(), &["norris", "undo", "1"]);
-    assert!(status == 2 && again.contains("run 1 has changed nothing here, or it was taken back"), "{status} {again}");
+    assert!(status == 2 && again.contains("run 1 has changed nothing here, or it was undone"), "{status} {again}");
 }
 
 #[test]
