@@ -56,7 +56,7 @@ pub fn session_rows(sessions: &Sessions, all: &[Listed], here: Option<&str>) -> 
             _ if here == Some(&it.meta.id) => "here".to_owned(),
             "damaged" => "damaged record".to_owned(),
             "foreign" => {
-                format!("fetched from {}; a fork goes on from it", it.fetched_from.as_deref().unwrap_or_default())
+                format!("fetched from {}; a fork continues from it", it.fetched_from.as_deref().unwrap_or_default())
             }
             "asking" => format!("waits for an answer{}: {}", held_by(it), it.asks.as_deref().unwrap_or_default()),
             "running" => format!("a turn runs in another shell{}", held_by(it)),
@@ -393,7 +393,7 @@ pub fn fork_words(argument: &str) -> Result<(Option<u64>, Option<u64>), String> 
 #[must_use]
 pub fn half_words(turn: u64, half: Half) -> String {
     match half {
-        Half::Code => format!("the files are those of turn {turn}; the conversation goes on"),
+        Half::Code => format!("the files are those of turn {turn}; the conversation continues"),
         Half::Talk => format!("the conversation is that of turn {turn}; the files stay as they are"),
     }
 }

@@ -47,8 +47,8 @@ pub enum SessionError {
     Foreign(String, String),
     /// The branch was rewritten, for example by a rebase: it doesn't follow the commit that this process has.
     #[error(
-        "the branch of session {id} was made anew elsewhere, as by a rebase, and is at {at}; the commits as they were are kept \
-         as {number}"
+        "the branch of session {id} was rewritten elsewhere, as by a rebase, and is at {at}; the earlier commits are kept as \
+         {number}"
     )]
     MadeAnew {
         /// The session, in short.
@@ -59,7 +59,7 @@ pub enum SessionError {
         number: u64,
     },
     /// There are commits on the branch that this process didn't make, while uncommitted changes wait.
-    #[error("somebody has committed on the branch of session {0} while changes wait that are in no commit")]
+    #[error("someone has committed on the branch of session {0} while it had uncommitted changes")]
     Overtaken(String),
     /// Not possible now.
     #[error("{0}")]

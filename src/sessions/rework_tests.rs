@@ -246,7 +246,7 @@ fn a_branch_that_was_rebased_elsewhere_is_found_and_both_histories_can_be_gone_o
     let mut session = scene.sessions.open(&id).expect("opened");
     assert_ne!(session.tip(), old);
     let notices = session.take_notices().join("; ");
-    assert!(notices.contains("was made anew") && notices.contains("--kept 1"), "{notices}");
+    assert!(notices.contains("was rewritten") && notices.contains("--kept 1"), "{notices}");
     turn(&mut session, "q3", "3.txt", None, Some("3\n"));
     let view = session.view();
     let paths = |view: &View| -> Vec<String> {

@@ -66,7 +66,7 @@ impl Sessions {
         let name = format!("refs/heads/{}", branch.trim_start_matches("refs/heads/"));
         let tip = self.repo.tip(&name)?.ok_or_else(|| no_branch(branch))?;
         if name.starts_with(BRANCHES) {
-            return Err(refused(format!("{branch} is the branch of a session, which open goes on with")));
+            return Err(refused(format!("{branch} is the branch of a session; continue it with open")));
         }
         if let Some(in_use) = self.repo.use_of(&name) {
             return Err(refused(format!("{branch} {in_use}; a turn would change it there")));
@@ -189,8 +189,8 @@ impl Sessions {
             let first = session.view().turn(Some(0)).ok().and_then(|it| it.parents.first().copied());
             session.meta.base = first.map(|it| it.to_string()).or(session.meta.base.take());
             session.notices.push(format!(
-                "the branch was made anew elsewhere, as by a rebase, and the session goes on at {}; the commits as they were are \
-                 kept: fork --kept {number} goes on from them",
+                "the branch was rewritten elsewhere, as by a rebase, and the session continues at {}; the earlier \
+                 commits are kept: fork --kept {number} continues from them",
                 short(tip)
             ));
         }

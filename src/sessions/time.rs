@@ -48,8 +48,7 @@ impl Session {
             || SessionError::NoTurn { id: short_id(&self.meta.id).to_owned(), turn: number, last: self.meta.turns };
         let at = log.iter().position(|it| it.turn == Some(number)).ok_or_else(missing)?;
         if let Some(foreign) = log[..at].iter().find(|it| it.session.is_empty()) {
-            let message =
-                format!("{} was committed by somebody else and would have to be made anew", short(foreign.id));
+            let message = format!("{} was committed by someone else and would have to be rewritten", short(foreign.id));
             return Err(SessionError::Refused(message));
         }
         let repo = self.sessions.repo.clone();
@@ -87,7 +86,7 @@ impl Session {
         };
         if to != self.tip {
             let message = format!(
-                "turns were made since the {}; the log names the tips that it left, and fork --kept N goes on from one",
+                "turns were made since the {}; the log names the tips it left, and fork --kept N continues from one",
                 last.what
             );
             return Err(SessionError::Refused(message));
@@ -155,7 +154,7 @@ impl Session {
     pub fn redo_files(&mut self) -> Result<FilesBack, SessionError> {
         let newest = self.view().log_entry(self.tip)?;
         let Some(undone) = newest.undone.filter(|_| self.left().is_none()) else {
-            let message = "no change of files was taken back since the last turn of this session";
+            let message = "no change of files was undone since the last turn of this session";
             return Err(SessionError::Refused(message.to_owned()));
         };
         let files = newest.parents.first().map_or(Ok(Vec::new()), |parent| self.view().differ(*parent, newest.id))?;
@@ -173,7 +172,7 @@ impl Session {
     /// Finds the newest commit that changed files, or the file `path`, and the state before it; reverted changes don't count.
     fn newest_change(&self, view: &View, path: Option<&Path>) -> Result<(LogEntry, Oid), SessionError> {
         let refused = |message: &str| SessionError::Refused(message.to_owned());
-        let nothing = || refused("nothing was changed in this session that could be taken back");
+        let nothing = || refused("nothing was changed in this session that could be undone");
         let mut at = view.before_parts(self.tip)?;
         loop {
             let entry = view.log_entry(at)?;
@@ -185,7 +184,7 @@ impl Session {
             let is_change = path.map_or(!changes.is_empty(), |path| changes.iter().any(|it| it.path == path));
             if undone.is_none() && is_change {
                 if entry.act == "sync" {
-                    return Err(refused("the newest change came from your branch; :session undo takes that back"));
+                    return Err(refused("the newest change came from your branch; :session undo reverts it"));
                 }
                 return Ok((entry, before));
             }

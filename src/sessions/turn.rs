@@ -118,7 +118,7 @@ impl Session {
         } else if let Some(left) = self.left() {
             self.commit_left()?;
             let (turn, files) = (self.meta.turns, counted(left.files, "file"));
-            let cut = format!("turn {turn} was cut off before ({files}): it is a commit of its own now");
+            let cut = format!("turn {turn} was cut off before ({files}): it is now a separate commit");
             notice = Some(notice.map_or_else(|| cut.clone(), |notice| format!("{notice}; {cut}")));
         }
         self.desk.begin(question)?;
@@ -155,7 +155,7 @@ impl Session {
         self.draft.go_on(self.sessions.repo.commit(now)?.tree, &[])?;
         self.tip = now;
         self.watch();
-        Ok(Some(format!("session {} goes on at {}, which somebody committed", short_id(&self.meta.id), short(now))))
+        Ok(Some(format!("session {} continues at {}, which someone committed", short_id(&self.meta.id), short(now))))
     }
 
     /// Ends a turn: its files and texts become one commit.
@@ -513,7 +513,7 @@ impl Session {
         let turn = meta.turns;
         let view = View::new(self.sessions.repo.clone(), meta.id.clone(), done.commit);
         let mut fork = self.sessions.fork_of(&view, &meta, Some(turn)).map_err(|error| {
-            SessionError::Refused(format!("the turn was kept as {reference}, but can't go on: {error}"))
+            SessionError::Refused(format!("the turn was saved as {reference}, but can't continue: {error}"))
         })?;
         self.desk.clear_draft();
         let id = fork.meta.id.clone();

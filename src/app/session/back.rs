@@ -36,7 +36,7 @@ pub fn undo_in_session(runtime: &mut Runtime, path: Option<&str>, is_undo: bool)
     let done = if is_undo { session.undo_files(path.as_deref()) } else { session.redo_files() };
     let done = done.map_err(|error| match error {
         SessionError::Refused(_) => {
-            session_failure(error).hint("after :session leave, :undo takes back steps of the checkout")
+            session_failure(error).hint("after :session leave, :undo reverts steps of the checkout")
         }
         error => session_failure(error),
     })?;

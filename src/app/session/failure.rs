@@ -14,15 +14,15 @@ pub fn session_failure(error: SessionError) -> Failure {
         SessionError::NoChange(_) => (FailureKind::User, ":session diff alone shows all that the session has changed"),
         SessionError::Git(GitError::NoCommit(_)) => (FailureKind::User, "name a commit, a branch or a tag"),
         SessionError::Held(..) => {
-            (FailureKind::Refused, "a fork goes on from it here; :session show and :session diff look at it")
+            (FailureKind::Refused, "a fork continues from it here; :session show and :session diff look at it")
         }
         SessionError::MadeAnew { .. } => (
             FailureKind::Refused,
-            ":session open ID goes on with the branch as it is now, :fork --kept N with the commits as they were",
+            ":session open ID continues with the branch as it is now, :fork --kept N with the commits as they were",
         ),
         SessionError::Foreign(..) => (FailureKind::Refused, "a fork of it is a session of your own"),
         SessionError::Overtaken(_) => {
-            (FailureKind::Refused, ":session open ID keeps these changes by name and goes on after those commits")
+            (FailureKind::Refused, ":session open ID keeps these changes by name and continues after those commits")
         }
         SessionError::Refused(_) | SessionError::Nothing(_) | SessionError::InUse(..) => (FailureKind::Refused, ""),
         SessionError::Conflicts(_) => (

@@ -107,7 +107,7 @@ impl std::fmt::Display for Applied {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} changed in the checkout", crate::base::text::counted(self.files, "file"))?;
         if let Some(step) = self.step {
-            write!(f, " as step {step}; undo takes it back")?;
+            write!(f, " as step {step}; undo reverts it")?;
         }
         let left: Vec<String> = self.left.iter().map(|(path, why)| format!("{} ({why})", path.display())).collect();
         if left.is_empty() { Ok(()) } else { write!(f, "; left as they are: {}", left.join(", ")) }
@@ -115,7 +115,7 @@ impl std::fmt::Display for Applied {
 }
 
 fn no_session() -> Failure {
-    Failure::user("no session is on").hint(":session lists them")
+    Failure::user("no session is active").hint(":session lists them")
 }
 
 /// The person who has typed a command for the bench: the command may run without a question, anything else is asked about.
@@ -157,7 +157,7 @@ impl Person for OwnCommand<'_> {
     }
 
     fn overdue(&mut self, command: &Overdue, has_ended: &Arc<AtomicBool>) -> Option<OverdueChoice> {
-        let command = Overdue { no_job: Some("its changes are taken when it ends"), ..command.clone() };
+        let command = Overdue { no_job: Some("its changes are collected when it ends"), ..command.clone() };
         self.person.overdue(&command, has_ended)
     }
 }
@@ -399,7 +399,7 @@ impl Runtime {
     /// # Errors
     /// No session is on, a path can't be used, or the policy closes it.
     pub fn update_open_files(&self, opened: &[&str], closed: &[&str]) -> Result<Vec<(String, usize)>, Failure> {
-        let on_git = self.on_git.as_ref().ok_or_else(|| Failure::user("no session is on"))?;
+        let on_git = self.on_git.as_ref().ok_or_else(|| Failure::user("no session is active"))?;
         let draft = on_git.session.draft();
         let place = |path: &&str| match draft.look(path) {
             Ok((_, true)) => Err(Failure::user(format!("{path} is a directory"))),
@@ -425,7 +425,7 @@ impl Runtime {
     /// # Errors
     /// No session is on, or it can't be read.
     pub fn session_file(&self, path: &str) -> Result<Option<Vec<u8>>, Failure> {
-        let on_git = self.on_git.as_ref().ok_or_else(|| Failure::user("no session is on"))?;
+        let on_git = self.on_git.as_ref().ok_or_else(|| Failure::user("no session is active"))?;
         match on_git.session.draft().read(path, crate::sessions::FILE_BYTES_MAX) {
             Ok(it) => Ok(Some(it.bytes)),
             Err(PathError::Missing) => Ok(None),
@@ -692,7 +692,7 @@ pub fn cut_off_turns(env: &Env, workspace: &Path) -> Vec<String> {
     let line = |it: &Listed| {
         let id = short_id(&it.meta.id);
         let turn = it.meta.turns + 1;
-        format!("session {id}: turn {turn} was cut off; :session open {id} goes on with its files")
+        format!("session {id}: turn {turn} was cut off; :session open {id} continues with its files")
     };
     all.iter().filter(|it| it.state() == "cut").map(line).collect()
 }

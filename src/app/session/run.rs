@@ -75,7 +75,7 @@ pub fn rewind_run_session(runtime: &Runtime, goal: &Goal, run: i64, began: i64) 
     }
     let before = log.iter().filter(|it| it.time_s < began / 1000).find_map(|it| it.turn).unwrap_or(0);
     if newest.and_then(|it| it.turn) == Some(before) {
-        let message = format!("run {run} has no commits in session {id}, or it was taken back");
+        let message = format!("run {run} has no commits in session {id}, or it was undone");
         return Err(Failure::user(message));
     }
     let reference = session.rewind(before).map_err(session_failure)?;

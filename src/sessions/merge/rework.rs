@@ -29,7 +29,7 @@ pub fn amend(session: &mut Session, subject: Option<&str>) -> Result<String, Ses
     let (view, number) = (session.view(), session.meta.turns);
     let log = view.log()?;
     let at = log.iter().position(|it| it.act == "turn" && it.turn == Some(number));
-    let at = at.ok_or_else(|| refused("the session has no turn of its own yet".into()))?;
+    let at = at.ok_or_else(|| refused("the session has no turns yet".into()))?;
     let (later, entry) = (&log[..at], &log[at]);
     let subject = subject.map(names::title).filter(|it| !it.is_empty());
     if later.is_empty() && subject.is_none() {
@@ -143,7 +143,7 @@ pub fn replay(session: &mut Session, from: Option<&str>, program: &Program) -> R
     let log = session.view().log()?;
     if let Some(foreign) = log.iter().find(|it| it.session.is_empty()) {
         let message = format!(
-            "{} was committed by somebody else and would have to be made anew; sync without --rebase merges",
+            "{} was committed by someone else and would have to be rewritten; sync without --rebase merges",
             short(foreign.id)
         );
         return Err(SessionError::Refused(message));

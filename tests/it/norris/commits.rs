@@ -59,7 +59,7 @@ fn a_run_on_a_session_makes_a_commit_for_each_task_and_leaves_the_checkout_alone
     assert!(status == 0 && text.contains("is at turn 0, as before run 1"), "{text}");
     assert_eq!(git(&["ls-tree", "--name-only", &branch, "one", "two"]), "");
     let (status, text) = run(home.path(), &["norris", "undo", "1"]);
-    assert!(status == 2 && text.contains("it was taken back"), "{status} {text}");
+    assert!(status == 2 && text.contains("it was undone"), "{status} {text}");
     let (status, text) = run(home.path(), &["session", "undo", session]);
     assert_eq!((status, git(&["show", &format!("{branch}:two")])), (0, "x\n".into()), "{text}");
 }

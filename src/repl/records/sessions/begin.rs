@@ -22,7 +22,7 @@ pub(in crate::repl) fn rows_of_sessions(repl: &Repl) -> Vec<Vec<String>> {
         let turns = counted(usize::try_from(it.meta.turns).unwrap_or(usize::MAX), "turn");
         let title = escape_visible(&it.meta.title);
         let title = if title.is_empty() { "untitled".to_owned() } else { title };
-        let title = format!("{title} · a session, with a branch of its own");
+        let title = format!("{title} · a session, with its own branch");
         vec![format!("{mark} {}", short_id(&it.meta.id)), age(now - it.time_s * 1000), turns, title]
     };
     sessions_here(repl.runtime.env(), &tooling::workspace(repl)).iter().rev().map(row).collect()
@@ -44,7 +44,7 @@ pub(in crate::repl) fn begin_by_setting(repl: &mut Repl) -> Flow {
         return Flow::Continue;
     }
     if wanted == "ask" {
-        let question = "Begin a session, so that each turn becomes a commit on a branch of its own?";
+        let question = "Begin a session, so that each turn becomes a commit on a separate branch?";
         match ask_yes_or_no(&mut repl.terminal, question) {
             Err(flow) => return flow,
             Ok(Some(true)) => {}

@@ -113,7 +113,7 @@ impl Repl {
 
     /// The session that is on, to look at.
     fn session_view(&self) -> Result<View, Failure> {
-        let none = || Failure::user("no session is on").hint(":session start begins one, :session lists them");
+        let none = || Failure::user("no session is active").hint(":session start begins one, :session lists them");
         Ok(self.runtime.on_git().ok_or_else(none)?.session.view())
     }
 
@@ -130,7 +130,7 @@ impl Repl {
         }
         let here = self.runtime.on_git().map(|it| it.session.id());
         self.console.write(&table(&session_rows(&sessions, &all, here), self.console.width_columns()));
-        self.console.notice(":session open ID goes on with one");
+        self.console.notice(":session open ID continues one");
         Ok(())
     }
 
@@ -254,7 +254,7 @@ impl Repl {
             Some(id) => self.console.notice(&format!(
                 "left session {id}, and a new conversation begins; :session open {id} continues the session"
             )),
-            None => self.console.notice("no session is on"),
+            None => self.console.notice("no session is active"),
         }
         Ok(())
     }
@@ -263,7 +263,7 @@ impl Repl {
         let view = self.session_view()?;
         let id = view.meta().map_err(session_failure)?.id;
         let (rows, has_left) = whole_log(&self.git_sessions()?, &id, &view)?;
-        let kept_words = if has_left { "; :fork --kept K goes on from what was left" } else { "" };
+        let kept_words = if has_left { "; :fork --kept K continues from what was left" } else { "" };
         self.console.write(&table(&rows, self.console.width_columns()));
         self.console.notice(&format!(":session show N, :rewind N, :fork N{kept_words}"));
         Ok(())
@@ -387,9 +387,7 @@ impl Repl {
     pub(in crate::repl) fn session_rewind_half(&mut self, turn: usize, half: Half) {
         let Some(mut on_git) = self.runtime.take_on_git() else {
             let hint = ":session start begins one; :rewind N goes back in a conversation without files";
-            return self
-                .console
-                .failure(&Failure::user("no session is on, so no turn has files of its own").hint(hint));
+            return self.console.failure(&Failure::user("no session is active, so turns have no files").hint(hint));
         };
         let turn = u64::try_from(turn).unwrap_or(u64::MAX);
         let done = rewind_half(&mut on_git.session, turn, half);
@@ -463,7 +461,7 @@ impl Repl {
             Err(_) => (None, argument),
         };
         let text = self.runtime.agent().redacted(text);
-        let none = || Failure::user("no session is on").hint(":session lists them");
+        let none = || Failure::user("no session is active").hint(":session lists them");
         let on_git = self.runtime.on_git_mut().ok_or_else(none)?;
         let reference = on_git.session.reword(turn, &text).map_err(session_failure)?;
         self.console.notice(&format!("the commit has its new message; :session undo returns to {reference}"));
@@ -473,11 +471,11 @@ impl Repl {
     /// Adds the person's own commits since the newest turn to that turn's commit.
     fn session_amend(&mut self, text: &str) -> Result<(), Failure> {
         let text = self.runtime.agent().redacted(text);
-        let none = || Failure::user("no session is on").hint(":session lists them");
+        let none = || Failure::user("no session is active").hint(":session lists them");
         let on_git = self.runtime.on_git_mut().ok_or_else(none)?;
         let reference = amend(&mut on_git.session, Some(&text).filter(|it| !it.is_empty()).map(String::as_str));
         let reference = reference.map_err(session_failure)?;
-        self.console.notice(&format!("the newest turn's commit is made anew; :session undo returns to {reference}"));
+        self.console.notice(&format!("the newest turn's commit was rewritten; :session undo returns to {reference}"));
         Ok(())
     }
 
@@ -646,7 +644,7 @@ impl Repl {
 
     /// Undoes the last operation on the session, or does it again.
     fn session_undo(&mut self, act: fn(&mut Session) -> Result<String, SessionError>) -> Result<(), Failure> {
-        let none = || Failure::user("no session is on").hint(":session lists them");
+        let none = || Failure::user("no session is active").hint(":session lists them");
         let mut on_git = self.runtime.take_on_git().ok_or_else(none)?;
         let done = act(&mut on_git.session);
         self.runtime.take_session(on_git.session)?;

@@ -13,7 +13,7 @@ pub(super) fn sync_session(repl: &mut Repl, argument: &str, program: &Program) -
     let (is_rebase, has_changes, branch) = sync_words(argument)
         .map_err(|message| Failure::user(message).hint(":session sync [--rebase] [BRANCH], or --with-changes"))?;
     let guard = repl.runtime.key_guard();
-    let none = || Failure::user("no session is on").hint(":session lists them");
+    let none = || Failure::user("no session is active").hint(":session lists them");
     let session = &mut repl.runtime.on_git_mut().ok_or_else(none)?.session;
     let (what, synced) = match (has_changes, is_rebase) {
         (true, _) => {
@@ -26,7 +26,7 @@ pub(super) fn sync_session(repl: &mut Repl, argument: &str, program: &Program) -
     };
     let synced = synced.map_err(session_failure)?;
     let what = if what.is_empty() { format!("all of {}", short(synced.from)) } else { what };
-    repl.console.notice(&format!("the session has {what} now; :session undo takes it back"));
+    repl.console.notice(&format!("the session has {what} now; :session undo reverts it"));
     show_conflicts(repl, &synced);
     Ok(())
 }
