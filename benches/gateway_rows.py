@@ -251,7 +251,7 @@ def bench_share(gateway, options):
                 result[name]["key"].append(1000 * (shell.last - began))
                 shell.quiet(0.02, 1)
             if share:
-                until(b":share off", b"no more")
+                until(b":share off", b"no longer")
                 shell.quiet(0.3, 2)
     shell.end()
     gateway.end()

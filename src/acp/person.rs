@@ -216,8 +216,8 @@ impl Person for AtEditor<'_> {
         }
         let mut choices = vec![choice("wait", "Wait until it ends", "allow_once")];
         match no_job {
-            None => choices.push(choice("job", "Let it go on as a job", "allow_always")),
-            Some(why) => text.push_str(&format!("\nIt can't go on as a job: {why}.")),
+            None => choices.push(choice("job", "Let it continue as a job", "allow_always")),
+            Some(why) => text.push_str(&format!("\nIt can't continue as a job: {why}.")),
         }
         choices.push(choice("end", "End it", "reject_once"));
         let call = self.beside("A command takes long", &text);

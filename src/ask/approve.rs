@@ -166,7 +166,7 @@ pub fn approve<P: Asking>(person: &mut P, question: &Question, cancel: &Cancel) 
 
 /// The answer if no key came.
 pub(super) fn unanswered() -> Answer {
-    Answer::Unanswered("nobody answered in time".to_owned())
+    Answer::Unanswered("no one answered in time".to_owned())
 }
 
 /// Lets the person edit the call; `None` if they leave it as it is.

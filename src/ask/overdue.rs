@@ -23,7 +23,7 @@ enum Reply {
 
 /// The choice of a key, and its words: in the offer, and after the choice.
 type Choice = (&'static [u8], OverdueChoice, &'static str, &'static str);
-const JOB: Choice = (b"j", OverdueChoice::Job, "go on as a job [j, Enter]", "as a job");
+const JOB: Choice = (b"j", OverdueChoice::Job, "continue as a job [j, Enter]", "as a job");
 const WAITED: Choice = (b"w", OverdueChoice::Wait, "wait for it [w]", "waiting");
 const END: Choice = (b"e", OverdueChoice::End, "end it [e]", "ended");
 /// For a command that can't continue as a job.

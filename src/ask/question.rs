@@ -479,7 +479,7 @@ mod tests {
         let mut person = Scripted::of((0..2 * NUDGES).map(|_| Event::Nudged));
         person.patience = Duration::ZERO;
         let answer = approve(&mut person, &question, &Cancel::new()).expect("the session goes on");
-        assert_eq!(answer, Answer::Unanswered("nobody answered in time".to_owned()));
+        assert_eq!(answer, Answer::Unanswered("no one answered in time".to_owned()));
     }
 
     #[test]

@@ -298,10 +298,10 @@ pub const COMMANDS: [Command; 52] = [
         &["clear"],
         "",
         Argument::None,
-        "clears the screen; the conversation goes on, :new begins another",
+        "clears the screen; the conversation continues, :new begins another",
         Op::Clear,
     )
-    .chat("clear", "", "clears the screen; the conversation goes on"),
+    .chat("clear", "", "clears the screen; the conversation continues"),
     row(
         Group::Conversation,
         &["reset"],
@@ -339,7 +339,7 @@ pub const COMMANDS: [Command; 52] = [
         &["fork"],
         "[TURN]",
         FREE,
-        "goes on in a copy of this conversation, up to TURN; the original stays as it is; in a session on git --kept K goes on from what a rewind left",
+        "continues in a copy of this conversation, up to TURN; the original stays as it is; in a session on git --kept K continues from what a rewind left",
         Op::Fork,
     ),
     row(
@@ -584,7 +584,7 @@ pub const COMMANDS: [Command; 52] = [
         Op::Allow,
     )
     .chat("allowlist", "[remove N]", "lists the commands that may run in this project without a question, or withdraws one")
-    .editor("allowlist", "remove N", "Lists what may run in this project without a question, or takes one back"),
+    .editor("allowlist", "remove N", "Lists what may run in this project without a question, or revokes one"),
     row(
         Group::Tools,
         &["policy"],

@@ -144,7 +144,7 @@ pub fn overdue_rows(command: &Overdue, look: Look) -> Vec<String> {
     let dim = Style::new().dimmed();
     rows.ours(dim, &last_line);
     match command.no_job {
-        Some(why) => rows.ours(dim, &format!("it can't go on as a job: {why}")),
+        Some(why) => rows.ours(dim, &format!("it can't continue as a job: {why}")),
         None => rows.ours(dim, "a job keeps running in the background until reedclaw exits"),
     }
     rows.rows
@@ -359,7 +359,7 @@ mod tests {
         );
         let rows = overdue_rows(&overdue(&"日本".repeat(99), None, Some("too many run already")), Look::plain(60));
         assert!(rows[1].ends_with('…') && rows.iter().all(|row| crate::render::text::width(row) <= 60), "{rows:?}");
-        assert_eq!(rows[2..], ["  it has printed nothing yet", "  it can't go on as a job: too many run already"]);
+        assert_eq!(rows[2..], ["  it has printed nothing yet", "  it can't continue as a job: too many run already"]);
     }
 
     /// Without colours a command's second line could look like ours: `  in /tmp, by /bin/x`.

@@ -136,7 +136,7 @@ fn share(repl: &mut Repl, argument: &str) {
         Some(Wish::Begin(watch, approve)) => (watch, approve),
         Some(Wish::End) => {
             repl.terminal.session.tap(None);
-            let notice = if sharing.end() { "the session is shared no more" } else { "the session isn't shared" };
+            let notice = if sharing.end() { "the session is no longer shared" } else { "the session isn't shared" };
             return repl.console.notice(notice);
         }
         Some(Wish::Tell) => {

@@ -86,7 +86,7 @@ fn words_are_searched_in_memories_and_in_all_conversations() {
         session.expect_text("memory 1");
         session.expect_text("The printer uses tabs.");
         session.expect_text("Makefiles want tabs");
-        session.expect_text(":resume ID goes on with a conversation");
+        session.expect_text(":resume ID continues a conversation");
     }
     session.run(":memory nosuchword");
     session.expect_text("nothing was found");

@@ -19,7 +19,7 @@ use crate::pty::{Key, Session, cursor_line, program, status_code};
 use crate::server::{Server, answer, tool_call};
 
 const LIMITS: &str = "limits = {shell_ms = 300}, security = {autonomy = \"full\", tier = \"landlock\"}";
-const KEYS: &str = "go on as a job [j, Enter]  wait for it [w]  end it [e]";
+const KEYS: &str = "continue as a job [j, Enter]  wait for it [w]  end it [e]";
 const KEYS_OF_TOOL: &str = "end it [e, Enter]  wait for it [w]";
 const FACES: [Face; 4] = [Face::Shell, Face::Chat, Face::Once, Face::Tool];
 
@@ -149,7 +149,7 @@ fn j_enter_or_escape_makes_an_overdue_command_a_job() {
 fn without_jobs_enter_ends_an_overdue_command() {
     let home = home();
     let session = standing(Face::Tool, home.path());
-    session.expect_text("it can't go on as a job: it would end with this call");
+    session.expect_text("it can't continue as a job: it would end with this call");
     session.press(Key::Enter);
     session.expect_text("the user ended it after ");
     gone(&session, home.path());

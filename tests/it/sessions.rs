@@ -210,7 +210,7 @@ fn a_title_is_the_sessions_too_and_resume_names_the_session_of_a_conversation() 
     session.run(":resume other words");
     session.expect("the way to the files", |screen| {
         let text = screen.contents();
-        text.contains(":session open") && text.contains("goes on with its files, too")
+        text.contains(":session open") && text.contains("continues with its files, too")
     });
     let project = session.home().join("project");
     let branches = git(&project, &["branch", "--list", "--format=%(refname:short)", "reedclaw/*"]);
@@ -289,7 +289,7 @@ fn a_persons_command_at_the_prompt_asks_before_its_changes_become_a_commit() {
     session.expect_prompt();
     assert_eq!(git(&project, &["show", "feature:b.txt"]), "mine");
     session.run(":session amend two words");
-    session.expect_text("the newest turn's commit is made anew");
+    session.expect_text("the newest turn's commit was rewritten");
     assert_eq!(git(&project, &["log", "--format=%s", "-1", "feature"]), "two words");
     assert_eq!(git(&project, &["status", "--porcelain"]), "", "the checkout stays as it is");
     session.run("clear");
@@ -682,7 +682,7 @@ fn esc_twice_lists_the_turns_and_a_rewind_of_several_asks_first() {
     session.run(":session undo");
     session.expect_text("undid the rewind to turn 1");
     session.run(":rewind 1 --code");
-    session.expect_text("the files are those of turn 1; the conversation goes on; :session undo returns");
+    session.expect_text("the files are those of turn 1; the conversation continues; :session undo");
     session.run("clear");
     session.run(":session files");
     session.expect("the files of turn 1", |screen| {

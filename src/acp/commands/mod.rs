@@ -165,7 +165,7 @@ fn steps(runtime: &mut Runtime, _: &str, _: &Cancel) -> Result<String, Failure> 
         return Ok("No command or edit of a model has changed anything here.".to_owned());
     }
     let row = |step: &Record| {
-        let state = if step.is_undone { "taken back" } else { "" };
+        let state = if step.is_undone { "undone" } else { "" };
         vec![step.number.to_string(), counted(step.files(), "file"), state.to_owned(), title(step)]
     };
     let newest = list.len().saturating_sub(ROWS_MAX);

@@ -65,7 +65,7 @@ fn show_context(repl: &mut Repl) {
     repl.console.write(&table(&rows(&report, how), repl.console.width_columns()));
     let threshold = match report.compact_at_tokens {
         Some(tokens) => format!("from {tokens} on the older turns are summarised"),
-        None => "nothing is summarised by itself".to_owned(),
+        None => "nothing is summarised automatically".to_owned(),
     };
     repl.console.notice(&format!("the window has {} tokens; {threshold}", report.window_tokens));
     if let Some((text, turns)) = report.summary {

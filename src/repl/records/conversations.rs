@@ -49,7 +49,7 @@ pub(in crate::repl) fn list_sessions(repl: &Repl, of_sessions: Vec<Vec<String>>)
     });
     let rows: Vec<Vec<String>> = of_sessions.into_iter().chain(rows).collect();
     repl.console.write(&table(&rows, repl.console.width_columns()));
-    repl.console.notice(":resume ID goes on with one");
+    repl.console.notice(":resume ID continues one");
 }
 
 /// Goes on with a conversation: by number, by words, or the one used last beside this.
@@ -75,7 +75,7 @@ pub(in crate::repl) fn resume(repl: &mut Repl, wanted: &str) {
                 show_turn(repl, last);
                 let is_elsewhere = repl.runtime.on_git().is_none();
                 if let Some(id) = is_elsewhere.then(|| repl.session_of(turns.len(), last)).flatten() {
-                    repl.console.notice(&format!(":session open {id} goes on with its files, too"));
+                    repl.console.notice(&format!(":session open {id} continues with its files, too"));
                 }
             }
         }

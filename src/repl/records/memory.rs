@@ -112,7 +112,7 @@ fn search_memory(repl: &Repl, query: &str) {
         return repl.console.notice(&format!("nothing was found; {hint}"));
     }
     repl.console.write(&table(&rows, repl.console.width_columns()));
-    repl.console.notice(":memory show N shows a memory, :resume ID goes on with a conversation");
+    repl.console.notice(":memory show N shows a memory, :resume ID continues a conversation");
 }
 
 fn show_memory(repl: &Repl, id: i64) {

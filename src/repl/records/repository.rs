@@ -40,7 +40,7 @@ pub(in crate::repl) fn list(repl: &mut Repl) -> Result<(), Failure> {
     }
     repl.console.write(&table(&tool_rows(&all), repl.console.width_columns()));
     repl.console
-        .notice(":session approve NAME shows one and asks; test NAME runs its tests; revoke NAME takes a yes back");
+        .notice(":session approve NAME shows one and asks; test NAME runs its tests; revoke NAME revokes an approval");
     Ok(())
 }
 

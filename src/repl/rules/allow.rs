@@ -51,7 +51,7 @@ fn show_allowed(repl: &Repl, rows: Vec<Vec<String>>, workspace: &Path) {
     let escaped = |row: Vec<String>| row.iter().map(|cell| escape_visible(cell)).collect();
     let rows: Vec<Vec<String>> = rows.into_iter().map(escaped).collect();
     repl.console.write(&table(&rows, repl.console.width_columns()));
-    repl.console.notice(":allow remove N takes one back");
+    repl.console.notice(":allow remove N revokes one");
 }
 
 /// Shows which commands of a list may be allowed here and which not, asks, and adds the former.

@@ -96,7 +96,7 @@ impl ProjectState {
     pub(in crate::repl) fn summary(&self) -> String {
         match &self.now {
             Now::None => "no project file (.reedclaw.lua) here or above".into(),
-            Now::Applied(file) => format!("{file} applies; :config untrust takes it back"),
+            Now::Applied(file) => format!("{file} applies; :config untrust undoes that"),
             Now::Broken(file) => broken(file),
             Now::Ignored(file) => format!("{file} is off: you have not trusted it; :config trust does"),
             Now::Never(file) => format!("{file} is off for good; :config trust asks again"),

@@ -233,7 +233,7 @@ fn a_session_is_published_to_a_teams_gateway_and_its_question_is_answered_in_the
         assert!(home.path().join("ws/second.txt").exists());
         session.expect_prompt();
     }
-    // Without its token the session is shared no more; colleagues have its recording.
+    // Without its token the session is no longer shared; colleagues have its recording.
     let (_, list, _) = run(team.home.path(), &["gateway", "token", "list"]);
     let row = list.lines().find(|line| line.contains(" me ")).unwrap_or_else(|| panic!("{list}"));
     let token_id = row.split_whitespace().next().expect("an id");
