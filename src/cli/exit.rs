@@ -51,7 +51,7 @@ pub const TABLE: [(u8, &str); 12] = [
         USAGE,
         "called wrongly: an option, name, number or file that doesn't exist, a config that can't be read, or nothing to undo, redo or show",
     ),
-    (REFUSED, "refused: a rule, a person, the emergency stop, or nobody could be asked"),
+    (REFUSED, "refused: a rule, a person, the emergency stop, or no one could be asked"),
     (NO_MODEL, "no model is set up, or none is chosen"),
     (BUDGET, "the request could exceed a budget, or a run has used one up"),
     (

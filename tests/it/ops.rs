@@ -86,7 +86,7 @@ fn permanent_allowances_are_listed_revoked_and_exported() {
     let wanted = json!({"allowedCommands": ["true one", {"command": "true \u{1b}[2J", "cwd": "sub"}]});
     assert_eq!(value, wanted);
     assert_eq!(allow(&["export", "list.json"]).0, Some(1), "a file that is there stays");
-    assert_eq!(allow(&["remove", "1"]).1, "1 command taken back\n");
+    assert_eq!(allow(&["remove", "1"]).1, "1 command revoked\n");
     assert_eq!(allow(&["remove", "7"]).0, Some(2));
     assert!(!allow(&["list"]).1.contains("true one"));
     let elsewhere = home.path().join("reedclaw-workspace");

@@ -83,7 +83,7 @@ pub(in crate::cli) fn definition() -> Command {
         .arg(
             text("session", "ID")
                 .conflicts_with("conversation")
-                .help("Goes on with a session on git; `new` begins one, whose turns become commits"),
+                .help("Continues a session on git; `new` begins one, whose turns become commits"),
         )
         .args(shown_args())
         .arg(

@@ -50,7 +50,7 @@ pub(in crate::cli) fn definition() -> Command {
         ]
     };
     let command = Command::new("norris")
-        .about("Works towards a goal while nobody watches: plans, acts, and is done when a check says so")
+        .about("Works towards a goal unattended: plans, acts, and is done when a check says so")
         .args_conflicts_with_subcommands(true)
         .subcommand_negates_reqs(true)
         .after_help(exit::run_statuses(false));
@@ -66,7 +66,7 @@ pub(in crate::cli) fn definition() -> Command {
         Command::new("watch").about("Prints what happens in a run, until it ends or waits").arg(id()),
         resume_args(Command::new("resume").about("Continues a run that was paused, killed or approved").arg(id())),
         Command::new("undo")
-            .about("Takes back all that a run has changed; what others have changed since stays")
+            .about("Undoes all that a run has changed; what others have changed since stays")
             .arg(id())
             .arg(
                 Arg::new("force")
@@ -635,7 +635,7 @@ fn take_plan(journal: &StoredJournal) -> Result<u8, Failure> {
     let run = journal.state()?;
     app::plan_lines(&run).iter().for_each(|line| outln!("{}", escape_visible(line)));
     run.proposed.iter().for_each(|check| outln!("  check: {}", escape_visible(check)));
-    add(journal, &Event::Go { checks: run.proposed }, "its plan is taken; reedclaw norris resume continues")
+    add(journal, &Event::Go { checks: run.proposed }, "its plan is accepted; reedclaw norris resume continues")
 }
 
 fn decide(journal: &StoredJournal, event: impl FnOnce(String) -> Event, done: &str) -> Result<u8, Failure> {

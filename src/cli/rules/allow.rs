@@ -91,7 +91,7 @@ fn remove(matches: &ArgMatches, config: Option<PathBuf>) -> Result<u8, Failure> 
     let (runtime, workspace) = start(matches, config)?;
     let which = matches.get_one::<String>("which").map(String::as_str).unwrap_or_default();
     let count = allow::withdraw(runtime.env(), &workspace, which, "reedclaw allow list")?;
-    outln!("{} taken back", counted(count, "command"));
+    outln!("{} revoked", counted(count, "command"));
     Ok(exit::DONE)
 }
 

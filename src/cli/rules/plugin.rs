@@ -70,7 +70,7 @@ fn list(plugins: &Plugins) {
         let name = escape_visible(&plugin.name);
         let (how, bundle) = match plugin.standing {
             Standing::Allowed(bundle) => ("allowed".to_owned(), Some(bundle)),
-            Standing::Unknown(bundle) => ("not allowed: nobody was asked".to_owned(), Some(bundle)),
+            Standing::Unknown(bundle) => ("not allowed: no one was asked".to_owned(), Some(bundle)),
             Standing::Changed(bundle) => ("not allowed: it has changed since it was".to_owned(), Some(bundle)),
             Standing::Broken(why) => (format!("can't be used: {}", escape_visible(&why)), None),
         };
@@ -94,7 +94,7 @@ fn install(plugins: &Plugins, path: &Path) -> Result<(), Failure> {
     show(&bundle, &own);
     if !io::stdin().is_terminal() {
         return Err(refused(
-            "a plugin is installed only where somebody can be asked; nothing was installed",
+            "a plugin is installed only if someone can be asked; nothing was installed",
             "run it at a terminal",
         ));
     }

@@ -103,7 +103,7 @@ pub(in crate::cli) fn run(matches: &ArgMatches, config: Option<PathBuf>) -> Exit
         return served(matches, config);
     }
     if OF_SESSION.contains(&word) {
-        let message = format!("mcp {word} works only in a session, where servers go on running");
+        let message = format!("mcp {word} works only in a session, where servers keep running");
         let hint = format!(
             "there it is :mcp {word} NAME; here, reedclaw mcp test NAME shows what a server prints if it fails"
         );

@@ -75,7 +75,7 @@ fn sessions(found: &mut Found, settings: &Settings, env: &Env, cwd: &Path) {
     };
     found.fact(format!("sessions here: {}{cut}; {commands}", all.len()));
     if of("damaged") > 0 {
-        let how = "reedclaw session doctor --repair makes them anew";
+        let how = "reedclaw session doctor --repair makes them again";
         found.fault(format!("sessions here: {} with records that can't be read; {how}", of("damaged")));
     }
 }

@@ -255,7 +255,7 @@ impl Asked {
             if is_json {
                 return lines::problem(it).to_string();
             }
-            let mended = if it.is_mended { " (made anew from older commits)" } else { "" };
+            let mended = if it.is_mended { " (made again from older commits)" } else { "" };
             format!("session {}: {}{mended}", short_id(&it.session), escape_visible(&it.what))
         };
         print_lines(found.iter().map(line));
@@ -263,7 +263,7 @@ impl Asked {
             return Ok(ExitCode::SUCCESS);
         }
         if found.iter().any(|it| it.is_record && !it.is_mended) {
-            errln!("reedclaw: session doctor --repair makes these records anew; git log shows the commits");
+            errln!("reedclaw: session doctor --repair makes these records again; git log shows the commits");
         }
         Ok(ExitCode::from(exit::FAILED))
     }

@@ -72,7 +72,7 @@ pub(in crate::cli) fn definition() -> Command {
             command("rewind", "Goes back to a turn; the newest commit is kept")
                 .arg(id())
                 .arg(turn("The turn").required(true))
-                .arg(flag("code", "Its files alone, as a new turn: the conversation goes on"))
+                .arg(flag("code", "Its files alone, as a new turn: the conversation continues"))
                 .arg(flag("talk", "The conversation alone: the files stay as they are").conflicts_with("code"))
                 .arg(yes()),
         )
@@ -90,15 +90,15 @@ pub(in crate::cli) fn definition() -> Command {
 fn back_definitions() -> [Command; 3] {
     let command = |name: &'static str, about: &'static str| Command::new(name).about(about);
     [
-        command("undo", "Takes back the last rewind, sync, amend or new message")
+        command("undo", "Undoes the last rewind, sync, amend or new message")
             .arg(id())
-            .arg(flag("files", "Takes back what the newest turn changed in files; the conversation stays")),
+            .arg(flag("files", "Undoes what the newest turn changed in files; the conversation stays")),
         command("redo", "Does again what undo took back")
             .arg(id())
             .arg(flag("files", "Makes the changes of files again that undo --files took back")),
         command("sync", "Merges your branch into a session")
             .arg(id())
-            .arg(flag("rebase", "Makes the session's commits anew on your branch; with conflicts nothing moves"))
+            .arg(flag("rebase", "Rebases the session's commits on your branch; with conflicts nothing moves"))
             .arg(
                 flag("with-changes", "Brings the checkout's uncommitted files that git doesn't ignore")
                     .conflicts_with_all(["rebase", "branch"]),
@@ -111,10 +111,10 @@ fn back_definitions() -> [Command; 3] {
 fn fork_definition() -> Command {
     let tip = Arg::new("kept").long("kept").value_name("K").value_parser(value_parser!(u64));
     Command::new("fork")
-        .about("Begins a session that goes on from a turn of another, and prints its id")
+        .about("Begins a session that continues from a turn of another, and prints its id")
         .arg(id())
         .arg(turn("The turn; the default is the newest"))
-        .arg(tip.help("Goes on from the tip that `log` lists as kept K"))
+        .arg(tip.help("Continues from the tip that `log` lists as kept K"))
 }
 
 /// The commands about the conversation.
@@ -226,14 +226,11 @@ fn care_definitions() -> [Command; 7] {
             )
             .arg(turn("The turn; the default is the newest")),
         command("doctor", "Looks for records that can't be read, objects that are gone, and what a crash has left")
-            .arg(flag("repair", "Makes records anew from older commits, as a commit on the session's branch"))
+            .arg(flag("repair", "Makes records again from older commits, as a commit on the session's branch"))
             .arg(as_json()),
-        command(
-            "gc",
-            "Removes commits that were left longer ago than `sessions.keep_days`, and directories that nobody needs",
-        )
-        .arg(flag("dry-run", "Prints what would be removed, and removes nothing"))
-        .arg(as_json()),
+        command("gc", "Removes commits that were left longer ago than `sessions.keep_days`, and unused directories")
+            .arg(flag("dry-run", "Prints what would be removed, and removes nothing"))
+            .arg(as_json()),
     ]
 }
 

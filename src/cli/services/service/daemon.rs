@@ -132,7 +132,7 @@ impl Service {
             // The outer run takes up the run of a step.
             let is_ours = run.trigger.kind != "manual" && run.trigger.parent.is_none() && app::may_take_up(&run);
             if is_ours {
-                say(&format!("run {} of {} is taken up again", run.id, journal.name));
+                say(&format!("run {} of {} is resumed", run.id, journal.name));
                 left.push(journal);
             }
         }

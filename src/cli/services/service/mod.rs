@@ -62,8 +62,8 @@ pub fn definition() -> Command {
             ]),
             Command::new("uninstall").about("Stops the unit and removes it"),
             Command::new("start").about("Starts the installed unit"),
-            Command::new("stop").about("Stops the installed unit after the step at hand"),
-            Command::new("restart").about("Stops the installed unit after the step at hand, and starts it anew"),
+            Command::new("stop").about("Stops the installed unit after the current step"),
+            Command::new("restart").about("Stops the installed unit after the current step, and starts it again"),
             Command::new("status").about("Prints whether the service runs, and its triggers").arg(json()),
             Command::new("logs").about("Prints the unit's newest log lines"),
         ])

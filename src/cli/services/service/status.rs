@@ -78,7 +78,7 @@ pub(super) fn status(is_json: bool, config: Option<PathBuf>, path: Option<PathBu
         stop.iter().for_each(|why| outln!("{}", sanitise(why)));
         wrong.iter().for_each(|why| outln!("It isn't well: {}.", sanitise(why)));
         let Counted { active, waiting, .. } = counted;
-        let go_on = if is_alive { "go on" } else { "are unfinished" };
+        let go_on = if is_alive { "continue" } else { "are unfinished" };
         outln!("{active} runs {go_on}, {waiting} wait for a person; procedures of {}:", workspace.display());
         for procedure in &procedures {
             let next = next_of(procedure).map_or_else(String::new, |next| format!(", next at {}", utc(next)));

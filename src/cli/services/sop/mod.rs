@@ -114,7 +114,7 @@ fn run_definition(name: Arg) -> Command {
             .action(ArgAction::Append)
             .help("An input's value; may be given again"),
         flag("no-wait").help("Leaves questions open, for reedclaw sop approve"),
-        flag("wait").conflicts_with("no-wait").help("Ends with the run, although somebody else answers its questions"),
+        flag("wait").conflicts_with("no-wait").help("Ends with the run, although someone else answers its questions"),
         Arg::new("from")
             .long("from")
             .value_name("RUN:STEP")
@@ -502,9 +502,8 @@ impl SopCall<'_> {
             }
             journal.add(&Event::Raised { usd, tokens: tokens.unwrap_or(before), minutes })?;
         } else if run.end.is_some() {
-            return Err(
-                Failure::user(has_ended(run)).hint("--budget-usd, --budget-tokens or --budget-minutes lets it go on")
-            );
+            return Err(Failure::user(has_ended(run))
+                .hint("--budget-usd, --budget-tokens or --budget-minutes lets it continue"));
         }
         if run.paused.is_some() {
             journal.add(&Event::Resumed)?;
