@@ -516,8 +516,8 @@ return {
 
   -- Sessions on git: `:session start` gives a conversation a branch on which each turn is a commit.
   sessions = {
-    -- "never", "ask" or "always": the first question of a conversation in a repository begins a session by itself, after a question
-    -- to you, or never.
+    -- "never", "ask" or "always": the first question of a conversation in a repository begins a session automatically, after a
+    -- question to you, or never.
     auto = "never",
     -- "branches" or "hidden": new sessions are branches, or references that `git branch` doesn't list and
     -- `git push --all` doesn't send.

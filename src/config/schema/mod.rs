@@ -581,7 +581,7 @@ pub const ROWS: &[Row] = &[
     row(
         "sessions.auto",
         Kind::Choice(SESSIONS_BEGIN),
-        "a new conversation in a repository begins a session by itself, after a question to you, or never",
+        "a new conversation in a repository begins a session automatically, after a question to you, or never",
         Not("begin sessions for you"),
     ),
     row(
@@ -660,7 +660,7 @@ pub const ROWS: &[Row] = &[
     row(
         "gateway.workspaces",
         Kind::Choice(TEAM_WORKSPACES),
-        "whether each machine has workspaces of its own, or all share them",
+        "whether each machine has its own workspaces, or all share them",
         GATEWAY,
     ),
     row("gateway.hooks.NAME.secret_env", Kind::VariableName, "the variable with the secret of a webhook", GATEWAY),
