@@ -256,7 +256,7 @@ fn ask(gate: GateName, facts: &Facts, wish: &Wish) -> GateOutcome {
             }
             let seconds = (1..=60 * 60).find(|s| cooled(facts.heat, s * 1_000) + added <= HEAT_MAX);
             let context = json!({"heat": facts.heat, "limit": HEAT_MAX, "cools_in_s": seconds});
-            block("too much happens on this surface; it cools down by itself", context)
+            block("too much happens on this surface; it cools down on its own", context)
         }
     }
 }

@@ -269,7 +269,7 @@ impl Server {
         };
         let key = id.to_string();
         if state.open.contains_key(&key) {
-            return Err(RpcError::new(INVALID_REQUEST, "a call with this id goes on"));
+            return Err(RpcError::new(INVALID_REQUEST, "a call with this id is still running"));
         }
         let (cancel, client) = (Cancel::new(), state.connection.client.clone());
         let call = Waiting { id: id.clone(), name, arguments, progress, is_modern, client, cancel: cancel.clone() };

@@ -48,10 +48,10 @@ impl Person for AtSession<'_> {
         if question.only_own_shell {
             return no("it needs a terminal");
         }
-        let Some(asks) = self.asks else { return no("nobody can be asked") };
+        let Some(asks) = self.asks else { return no("no one can be asked") };
         let ask = match asks.put(self.client, question) {
             Ok(ask) => ask,
-            Err(error) => return no(&format!("nobody could be asked: {error}")),
+            Err(error) => return no(&format!("no one could be asked: {error}")),
         };
         let began = Instant::now();
         let mut next_sign = Duration::ZERO;
@@ -66,7 +66,7 @@ impl Person for AtSession<'_> {
                 Some(false) => break Answer::No(String::new()),
                 None if self.cancel.is_cancelled() => break no("the call was cancelled"),
                 None if waited >= WAIT => {
-                    break no("nobody answered at a ReedClaw session within two minutes");
+                    break no("no one answered at a ReedClaw session within two minutes");
                 }
                 None => std::thread::park_timeout(LOOK),
             }

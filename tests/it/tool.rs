@@ -659,7 +659,7 @@ fn the_command_line_says_for_one_run_what_is_done_unasked() {
         let text = format!("return {{security = {{autonomy = \"{autonomy}\"}}}}");
         fs::write(home.path().join(".config/reedclaw/config.lua"), text).expect("a config");
     };
-    assert_eq!(write(&[], "asked"), (Some(3), false), "nobody can be asked");
+    assert_eq!(write(&[], "asked"), (Some(3), false), "no one can be asked");
     assert_eq!(write(&["--autonomy", "full"], "unasked"), (Some(0), true));
     assert_eq!(write(&[], "again"), (Some(3), false), "only that run");
     config("full");

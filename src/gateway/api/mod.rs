@@ -200,7 +200,7 @@ pub static ROUTES: &[Route] = &[
     get("/shares", VIEWER, &["limit", "cursor"], "The shared sessions that the caller may watch", shares::list),
     get("/shares/{share_id}", VIEWER, &[], "A shared session", shares::get),
     delete("/shares/{share_id}", MEMBER, &[], "Ends the sharing of a session, by its owner", shares::end),
-    get("/sse/shares/{share_id}", VIEWER, &["last_event_id"], "A shared session as it goes on", shares::follow),
+    get("/sse/shares/{share_id}", VIEWER, &["last_event_id"], "A shared session as it happens", shares::follow),
     get(
         "/shares/{share_id}/recording",
         VIEWER,

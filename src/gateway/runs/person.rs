@@ -54,7 +54,7 @@ impl Person for Remote {
         }
         let card = card(question).to_string();
         if card.len() > CARD_BYTES_MAX {
-            return no("it is too long to be read through, so nobody was asked");
+            return no("it is too long to be read through, so no one was asked");
         }
         let id = uuid_v7();
         let wait_ms = self.gateway.question_timeout_ms();
@@ -66,7 +66,7 @@ impl Person for Remote {
             wait_ms,
         };
         if let Err(error) = self.gateway.ledger.questions().ask(&self.chain.who(), &asked) {
-            return no(&format!("nobody could be asked: {error}"));
+            return no(&format!("no one could be asked: {error}"));
         }
         self.question_id = Some(id.clone());
         (self.on_asked)(&id);
@@ -91,7 +91,7 @@ impl Remote {
                     return if answer.is_yes { Answer::Once } else { Answer::No(why) };
                 }
                 Ok(None) => {}
-                Err(LedgerError::Late) => return Answer::Unanswered("nobody answered in time".into()),
+                Err(LedgerError::Late) => return Answer::Unanswered("no one answered in time".into()),
                 Err(error) => return Answer::Unanswered(format!("the answer can't be read: {error}")),
             }
             let stopped = match () {

@@ -335,7 +335,7 @@ impl LiveShare {
         let Some(question) = inner.question.take_if(|open| frame["number"] == open.number) else { return };
         frame["question_id"] = question.id.clone().into();
         if frame["answer"] == "none" {
-            chores.push(Chore::CloseQuestion(question.id, "nobody answered in time".to_owned()));
+            chores.push(Chore::CloseQuestion(question.id, "no one answered in time".to_owned()));
             return;
         }
         inner.decided = Some((question.id.clone(), by.clone()));

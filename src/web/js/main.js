@@ -86,7 +86,7 @@ function Help({ close }) {
       <tr><th scope="row"><kbd>c</kbd></th><td>link the atom that has the focus: again on the other one</td></tr>
       <tr><th scope="row"><kbd>Ctrl-Z</kbd></th><td>undo my last change of a canvas</td></tr>
       <tr><th scope="row"><kbd>[</kbd> <kbd>]</kbd></th><td>the revision before and the next one, among a canvas's earlier ones</td></tr>
-      <tr><th scope="row"><kbd>space</kbd></th><td>pause or go on, in a session and its replay</td></tr>
+      <tr><th scope="row"><kbd>space</kbd></th><td>pause or continue, in a session and its replay</td></tr>
       <tr><th scope="row"><kbd>←</kbd> <kbd>→</kbd></th><td>five seconds back or on, in a replay</td></tr>
       <tr><th scope="row"><kbd>,</kbd> <kbd>.</kbd></th><td>the line before and the next one, in a replay</td></tr>
       <tr><th scope="row"><kbd>f</kbd> <kbd>t</kbd></th><td>fit the screen of a session, or show it as text</td></tr>
@@ -226,7 +226,7 @@ async function start() {
   // A link that doesn't count ends no session that does.
   if (!(await renew(get().who.token).catch(() => false))) {
     set({ refused: why, session: 'out' });
-  } else if (why) set({ notice: `The link didn't sign you in; your session goes on. ${why}` });
+  } else if (why) set({ notice: `The link didn't sign you in; your session continues. ${why}` });
   return undefined;
 }
 

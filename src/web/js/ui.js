@@ -39,7 +39,7 @@ export function Title({ children }) {
   return html`<h1 tabindex="-1" ref=${heading}>${children}</h1>`;
 }
 
-/** A button for what can't be taken back: it asks before it acts. `of` is the name of the thing. */
+/** A button for what can't be undone: it asks before it acts. `of` is the name of the thing. */
 export function Twice({ word, of, disabled, act }) {
   const [isSure, ask] = useState(false);
   const [first, keep] = [useRef(null), useRef(null)];

@@ -104,7 +104,7 @@ fn whoever_signs_in_next_sees_nothing_of_the_one_before() {
     assert_eq!(browser.eval("location.hash"), json!(""));
     // One that was used before changes nothing, and says so.
     browser.open(&link);
-    browser.expect("The link didn't sign you in; your session goes on.");
+    browser.expect("The link didn't sign you in; your session continues.");
     browser.expect("mia (member)");
     browser.press("Sign out");
     browser.expect("Sign in to ReedClaw");

@@ -16,7 +16,7 @@ const WAYS = {
   strategy_lock: 'An approver who is not its author approves a strategy lock on the page Safety.',
   firearms: 'An operator issues a licence.',
   budget: 'An admin raises the limit at a terminal: reedclaw gateway tenant limit',
-  temperature: 'It cools down by itself.',
+  temperature: 'It cools down on its own.',
 };
 /** Another's pointer goes away after so long. */
 const CURSOR_MS = 5_000;

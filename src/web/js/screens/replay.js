@@ -106,7 +106,7 @@ export function Replay({ id }) {
     ${isLoading && !error ? html`<p role="status">Loading…</p>` : null}
     ${value ? html`<p class="row"><strong>${visible(value.meta.title)}</strong>
         <span class="soft small">${value.meta.kind} of ${visible(value.meta.owner)}, ${time(value.meta.started_at)}</span>
-        ${value.meta.state === 'live' ? html`<a href=${`#/sessions/${id}`}>It goes on: watch it live</a>` : null}</p>
+        ${value.meta.state === 'live' ? html`<a href=${`#/sessions/${id}`}>It is still running: watch it live</a>` : null}</p>
       <div class="row player"><button class="main" onClick=${act('toggle')}>${state.isPlaying ? 'Pause' : 'Play'} (space)</button>
         <button onClick=${act('line', -1)} aria-label="Line before">, ◂</button><button onClick=${act('line', 1)} aria-label="Next line">▸ .</button>
         <label for="time" class="small">Time</label>

@@ -27,7 +27,7 @@ export function Ask({ conversation }) {
     work(false);
   };
   return html`<form onSubmit=${send}>
-    <label for="message">${conversation ? 'Go on' : 'Ask the model'}</label>
+    <label for="message">${conversation ? 'Continue' : 'Ask the model'}</label>
     <textarea id="message" required value=${message} onInput=${(event) => write(event.target.value)}></textarea>
     <p class="row"><button class="main" disabled=${!online || isBusy || !message.trim()}>Ask</button></p>
     <${Failed} error=${error} />

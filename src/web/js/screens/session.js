@@ -130,7 +130,7 @@ function Live({ id }) {
     ${isOver ? html`<p class="notice">The session has ended: ${visible(shown.why)}. <a href=${`#/sessions/${id}/replay`}>Replay it</a></p>` : null}
     ${meta?.screen_lost ? html`<p class="notice">The screen as it was isn't known; it shows what comes from now on.</p>` : null}
     ${questions.map((it) => html`<${Question} key=${it.question_id} question=${it} done=${() => refresh().catch(() => null)} />`)}
-    <p class="row"><button onClick=${hold} disabled=${isOver}>${state === 'paused' ? 'Go on' : 'Pause'} (space)</button>
+    <p class="row"><button onClick=${hold} disabled=${isOver}>${state === 'paused' ? 'Continue' : 'Pause'} (space)</button>
       <button onClick=${size} aria-pressed=${isFitted}>Fit (f)</button>
       <button onClick=${() => read(!isText)} aria-pressed=${isText}>Text (t)</button>
       ${meta?.owner === get().user && !isOver ? html`<button class="danger" onClick=${end}>End the sharing</button>` : null}</p>

@@ -29,7 +29,7 @@ function Entry({ item, isText, jump }) {
         : html`<details><summary>Output</summary><pre tabindex="0" class="output">${visible(text)}</pre></details>`) : null}`;
   }
   if (item.k === 'q') return html`<p class="small warn">? Asked: ${visible(item.card.tool)}: ${visible(item.card.action)}</p>`;
-  if (item.k === 'a' && item.answer === 'none') return html`<p class="small">✕ nobody answered in time</p>`;
+  if (item.k === 'a' && item.answer === 'none') return html`<p class="small">✕ no one answered in time</p>`;
   if (item.k === 'a') return html`<p class="small">${item.answer === 'once' ? '✓ yes' : '✕ no'}, ${visible(item.by)}${item.at_terminal ? ' at the terminal' : ''}</p>`;
   return html`<${Event} item=${item} />`;
 }
