@@ -20,7 +20,7 @@ pub fn share_place(settings: &Settings, env: &Env) -> Result<Place, Failure> {
     let Some(token) = variable(env, &share.token_env) else {
         let message = format!("{} is to share it, and the variable {} isn't set", share.gateway, share.token_env);
         let hint =
-            "put your token for that gateway there (reedclaw gateway token create makes one), and start reedclaw anew";
+            "put your token for that gateway there (reedclaw gateway token create makes one), and start reedclaw again";
         return Err(failed(FailureKind::Config, message, hint));
     };
     let whose = (share.mode.as_str(), share.tenant.as_str(), share.project.as_str());

@@ -49,7 +49,7 @@ pub fn steps_failure(error: &StepsError, prefix: &str) -> Failure {
     let (kind, hint) = match error {
         StepsError::Nothing(_) => (FailureKind::User, list.as_str()),
         StepsError::Conflicts(_) => {
-            (FailureKind::Refused, "nothing was changed; with --force it is overwritten, and kept as a step of its own")
+            (FailureKind::Refused, "nothing was changed; with --force it is overwritten, and saved as a separate step")
         }
         StepsError::Running(_) | StepsError::Busy => (FailureKind::Unavailable, "try again when it has ended"),
         StepsError::Missing(_) => {

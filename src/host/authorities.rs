@@ -125,7 +125,7 @@ pub fn certificate_problem(why: &str) -> Option<(String, &'static str)> {
     } else if has(&["not valid for name", "NotValidForName"]) {
         let names = why.split_once("only valid for ").map(|(_, names)| format!(": it is for {names}"));
         let message = format!("the server's certificate is for another name{}", names.unwrap_or_default());
-        (message, "use the name in the certificate; under another name it may be somebody else's machine")
+        (message, "use the name in the certificate; under another name it may be someone else's machine")
     } else if has(&["expired", "Expired"]) {
         ("the server's certificate has expired".to_owned(), "its owner must renew it; or this machine's clock is wrong")
     } else if has(&["not valid yet", "NotValidYet"]) {

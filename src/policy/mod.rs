@@ -56,7 +56,7 @@ pub fn judge(action: &Action, context: &Context<'_>) -> PolicyVerdict {
         Action::Inert { name } => found.note(Risk::Low, "inert", format!("{name} touches nothing outside")),
         Action::Canvas { canvas } => found.note(Risk::Medium, "canvas", format!("changes the canvas {canvas}")),
         Action::External { name } => {
-            found.high("external", format!("{name} is a tool that somebody else made"));
+            found.high("external", format!("{name} is a tool that someone else made"));
         }
         Action::Served { .. } => served(&mut found, action),
         Action::Http { method, url } => http(&mut found, method, url),

@@ -201,7 +201,7 @@ fn of_arguments(arguments: &[Word<'_>], head: &Head<'_>) -> Option<Call> {
         return Some(shell("assignment", format!("`{name}` sets what follows")));
     }
     if name == "service" && texts.2 == 2 && SERVICE_VERBS.contains(&arguments[1].text) {
-        return Some(shell("subcommand", format!("`{name}` is told to {}", arguments[1].text)));
+        return Some(shell("subcommand", format!("`{name}` is asked to {}", arguments[1].text)));
     }
     let has_option = arguments.iter().any(|word| word.shape == Shape::Flag);
     let plain = |word: &Word<'_>| {
@@ -265,7 +265,7 @@ fn of_syntax(text: &str, words: &[Word<'_>], head: &Head<'_>, context: &Context<
         return Some(shell("syntax", "`() {` is a function of zsh without a name"));
     }
     if matches!(first.shape, Shape::Semicolon | Shape::Close | Shape::Pipe | Shape::AndOr) {
-        return Some(ask("no-command", "no command stands before it"));
+        return Some(ask("no-command", "no command precedes it"));
     }
     if head.index == 0 && shape(1) == Some(Shape::Call) && head.kind != Kind::Keyword {
         let defines = shape(2) == Some(Shape::Close)

@@ -429,7 +429,7 @@ impl Reader<'_> {
             }
             if let Some(first) = earlier.iter().find(|step| step.id == id) {
                 let what = format!("there is another step {id} in line {}", first.line);
-                self.problem(id_at, what, "give each step an id of its own");
+                self.problem(id_at, what, "give each step a different id");
             }
         }
         let scope = Scope { earlier, inputs };

@@ -93,7 +93,7 @@ fn hint(kind: StoreErrorKind) -> String {
         }
         StoreErrorKind::Newer => "update reedclaw, or set another history directory; this history is in memory",
         StoreErrorKind::Full => "free some disk space; new lines are kept in memory until then",
-        StoreErrorKind::Other => "new lines are kept in memory; `reedclaw` goes on without the file",
+        StoreErrorKind::Other => "new lines are kept in memory; `reedclaw` continues without the file",
     }
     .to_owned()
 }

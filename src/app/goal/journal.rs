@@ -222,7 +222,7 @@ pub fn run_report(journal: &StoredJournal, steps: &RunSteps, env: &Env) -> Resul
         lines
             .push(format!("Its work is session {session}: reedclaw session apply {session} puts it into the checkout"));
         let is_over = run.end.is_some();
-        lines.extend(is_over.then(|| format!("reedclaw norris undo {} takes the session back", journal.run)));
+        lines.extend(is_over.then(|| format!("reedclaw norris undo {} reverts the session", journal.run)));
     }
     if steps.count > 0 {
         let count = counted(steps.count, "step");

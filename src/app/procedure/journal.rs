@@ -236,7 +236,7 @@ impl SopJournal {
         let workspace = procedure.workspace(&self.parts.env, &self.workspace)?;
         if workspace != self.workspace {
             let message = format!("the procedure {name} works in {}, not in this workspace", workspace.display());
-            let hint = "run it by itself: a step works in its procedure's workspace";
+            let hint = "run it on its own: a step works in its procedure's workspace";
             return Err(Failure::user(message).hint(hint));
         }
         let begun = begin(&self.parts, &self.store, &procedure, &self.workspace, with)?;
@@ -529,7 +529,7 @@ pub fn sop_lines(journal: &SopJournal, run: &Run) -> Vec<String> {
         }
         let id = run.id;
         lines.push(format!(
-            "reedclaw sop approve {id} lets it go on with exactly this; reedclaw sop reject {id} refuses it"
+            "reedclaw sop approve {id} lets it continue with exactly this; reedclaw sop reject {id} refuses it"
         ));
     }
     if let Effect::Rest(sop::Rest::Unknown(at)) = run.next(&Spent::default()) {

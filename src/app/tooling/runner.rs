@@ -260,7 +260,7 @@ fn allowed_or_none(state: &Path, root: &Path, problems: &mut Vec<Failure>) -> Al
 
 /// The notices about changes that a crash interrupted.
 fn cut_off(message: String) -> Failure {
-    let hint = "look at these files before you go on";
+    let hint = "look at these files before you continue";
     Failure::unavailable(message).hint(hint)
 }
 

@@ -138,7 +138,9 @@ fn add_plugin(registry: &mut Registry, state: &PluginState, launcher: &Launcher)
     }
     let tools = PluginTool::of(state, launcher).into_iter();
     let added = tools.map(|tool| registry.add(Box::new(tool)));
-    added.filter_map(|added| added.err().map(|why| off(&why, "its tool has a name that is taken".into()))).collect()
+    added
+        .filter_map(|added| added.err().map(|why| off(&why, "the name of its tool is already in use".into())))
+        .collect()
 }
 
 /// The only tools that a channel has; `None` if the setting names none.

@@ -55,7 +55,7 @@ impl Listener {
                 Err(_) => std::thread::park_timeout(LOOK),
             }
         }
-        Err(if stop() { "the login was stopped".into() } else { "nobody logged in within 5 minutes".into() })
+        Err(if stop() { "the login was stopped".into() } else { "no one logged in within 5 minutes".into() })
     }
 }
 

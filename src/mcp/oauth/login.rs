@@ -136,7 +136,10 @@ fn client(
         return Ok(record.client.clone());
     }
     let Some(place) = &giver.register else {
-        return Err(format!("{} registers nobody by itself; set oauth.client_id of the server", giver.issuer));
+        return Err(format!(
+            "{} doesn't register clients automatically; set the server's oauth.client_id",
+            giver.issuer
+        ));
     };
     let method = match giver.methods.is_empty() || offers("none") {
         true => "none",
