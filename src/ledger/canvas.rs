@@ -226,8 +226,7 @@ pub(super) fn verify_canvases(connection: &Connection, tenant: &str) -> Result<O
         if let Some(base) = base(connection, tenant, &id)? {
             let stored = stored(connection, tenant, &id, base.rev)?.map(|(state, _)| state);
             let Some(known) = stored.filter(|state| state.hash() == base.state_hash) else {
-                let why =
-                    format!("the state of the canvas {id} that stands for removed commits isn't what the log says");
+                let why = format!("the state of the canvas {id} that replaces removed commits doesn't match the log");
                 return Ok(Some(Broken { position: base.position, why }));
             };
             (state, position) = (known, base.position);

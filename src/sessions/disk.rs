@@ -400,7 +400,7 @@ impl Desk {
         };
         if oid_of(&file.tip) != Some(tip) {
             return Err(SessionError::Refused(format!(
-                "the draft of a turn that was cut off belongs to {}, and the session is elsewhere now; it is kept in {}",
+                "the draft of an interrupted turn belongs to {}, and the session has moved since; it is saved in {}",
                 file.tip,
                 self.folder.join("draft").display()
             )));

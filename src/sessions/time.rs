@@ -215,7 +215,7 @@ impl Session {
         self.moved_to(tip, Some(done.commit))?;
         self.read_meta()?;
         let notice =
-            format!("turn {} was cut off, and the branch has moved since: it is kept as {reference}", meta.turns);
+            format!("turn {} was cut off, and the branch has moved since: it is saved as {reference}", meta.turns);
         self.notices.push(notice);
         Ok(())
     }

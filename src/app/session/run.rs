@@ -79,7 +79,9 @@ pub fn rewind_run_session(runtime: &Runtime, goal: &Goal, run: i64, began: i64) 
         return Err(Failure::user(message));
     }
     let reference = session.rewind(before).map_err(session_failure)?;
-    Ok(vec![format!("session {id} is at turn {before}, as before run {run}; the newest commit is kept as {reference}")])
+    Ok(vec![format!(
+        "session {id} is at turn {before}, as before run {run}; the newest commit is saved as {reference}"
+    )])
 }
 
 /// The subject of the commit with the report of a run; `state` says how the run ended.

@@ -64,9 +64,9 @@ fn sessions(found: &mut Found, settings: &Settings, env: &Env, cwd: &Path) {
     let commands = match (settings.sessions.bench.as_str(), sandbox) {
         ("off", _) => "none of their commands runs (sessions.bench)",
         (_, "none") => "none of their commands runs, since that needs a sandbox",
-        (_, "bubblewrap") => "commands of each have a copy of all files, at the project's path (bubblewrap)",
-        (_, "landlock") => "commands of each have a copy of all files, in a directory of its own (Landlock)",
-        ("copy", _) => "commands of each have a copy of all files (sessions.bench)",
+        (_, "bubblewrap") => "each session's commands have a copy of all files, at the project's path (bubblewrap)",
+        (_, "landlock") => "each session's commands have a copy of all files, in a separate directory (Landlock)",
+        ("copy", _) => "each session's commands have a copy of all files (sessions.bench)",
         _ => "their commands share unchanged files",
     };
     let cut = match of("cut") {

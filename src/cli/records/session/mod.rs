@@ -150,7 +150,7 @@ impl Asked {
             "apply" => return self.apply(&id, matches),
             "abandon" => {
                 let reference = sessions.abandon(&id).map_err(session_failure)?;
-                errln!("reedclaw: session {} is off the list; its commits are kept as {reference}", short_id(&id));
+                errln!("reedclaw: session {} is off the list; its commits are saved as {reference}", short_id(&id));
             }
             _ => {
                 if !agreed(matches.get_flag("yes"), &format!("Remove session {} with all its turns?", short_id(&id))) {
@@ -224,11 +224,11 @@ impl Asked {
                 }
             }
             let reference = session.rewind(turn).map_err(session_failure)?;
-            errln!("reedclaw: session {id} is at turn {turn}; the newest commit is kept as {reference}");
+            errln!("reedclaw: session {id} is at turn {turn}; the newest commit is saved as {reference}");
             return Ok(());
         };
         let reference = rewind_half(&mut session, turn, half).map_err(session_failure)?;
-        errln!("reedclaw: session {id}: {}; the newest commit is kept as {reference}", half_words(turn, half));
+        errln!("reedclaw: session {id}: {}; the newest commit is saved as {reference}", half_words(turn, half));
         Ok(())
     }
 
@@ -303,7 +303,7 @@ impl Asked {
             return Ok(());
         }
         let reference = session.reword(turn, &text).map_err(session_failure)?;
-        errln!("reedclaw: session {} has the new message; the newest commit is kept as {reference}", short_id(id));
+        errln!("reedclaw: session {} has the new message; the newest commit is saved as {reference}", short_id(id));
         Ok(())
     }
 

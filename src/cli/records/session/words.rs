@@ -199,7 +199,7 @@ fn care_definitions() -> [Command; 7] {
                     .num_args(1..)
                     .trailing_var_arg(true)
                     .allow_hyphen_values(true)
-                    .help("One word is a line for bash; of several each is a word of its own"),
+                    .help("A single word is a line for bash; several are the words of one command"),
             ),
         command(
             "tools",
