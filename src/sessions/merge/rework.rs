@@ -29,7 +29,7 @@ pub fn amend(session: &mut Session, subject: Option<&str>) -> Result<String, Ses
     let (view, number) = (session.view(), session.meta.turns);
     let log = view.log()?;
     let at = log.iter().position(|it| it.act == "turn" && it.turn == Some(number));
-    let at = at.ok_or_else(|| refused("the session has no turns yet".into()))?;
+    let at = at.ok_or_else(|| refused("the session has no turns of its own yet".into()))?;
     let (later, entry) = (&log[..at], &log[at]);
     let subject = subject.map(names::title).filter(|it| !it.is_empty());
     if later.is_empty() && subject.is_none() {

@@ -387,7 +387,9 @@ impl Repl {
     pub(in crate::repl) fn session_rewind_half(&mut self, turn: usize, half: Half) {
         let Some(mut on_git) = self.runtime.take_on_git() else {
             let hint = ":session start begins one; :rewind N goes back in a conversation without files";
-            return self.console.failure(&Failure::user("no session is active, so turns have no files").hint(hint));
+            return self
+                .console
+                .failure(&Failure::user("no session is active, so turns have no files of their own").hint(hint));
         };
         let turn = u64::try_from(turn).unwrap_or(u64::MAX);
         let done = rewind_half(&mut on_git.session, turn, half);
