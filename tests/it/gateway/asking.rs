@@ -1,5 +1,5 @@
-//! Questions that are answered over HTTP: the first answer counts, for exactly the call that was shown, and nothing runs
-//! without one.
+//! Questions that are answered over HTTP: the first answer counts, it admits exactly the call that was shown, and no call runs
+//! without an answer.
 
 use std::thread;
 use std::time::Duration;
@@ -18,7 +18,7 @@ fn write(path: &str, more: Value) -> Value {
     body
 }
 
-/// A pause between two looks: a user has fifty requests a second.
+/// A pause between two polls: a user may send fifty requests a second.
 fn rest() {
     thread::park_timeout(Duration::from_millis(50));
 }
@@ -188,7 +188,7 @@ fn scenario_10_what_a_killed_gateway_was_doing_is_unknown_and_its_reservations_a
     drop(unanswered);
     let gateway = Gateway::start(home.path());
     let anna = gateway.client(&secret);
-    // Another node of a server's database would be alive until its lease ends.
+    // A second gateway on a database server would count as alive until its lease expires.
     let unknown = || anna.get("/events/list?type=action.unknown").json()["items"].clone();
     while super::is_on_server(home.path()) && unknown() == json!([]) {
         rest();

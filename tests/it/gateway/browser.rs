@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use crate::need;
 use crate::wait::wait_for;
 
-/// The longest wait for anything on the page; less than a test may take, so that its end says what was missing.
+/// Maximum wait for anything on the page. It is shorter than the limit of a test, so that the failure names what was missing.
 const PATIENCE: Duration = Duration::from_secs(25);
 
 /// The browser with one page.
@@ -36,7 +36,7 @@ pub struct Tab {
 }
 
 impl Browser {
-    /// Starts one, if it is installed.
+    /// Starts a browser, if one is installed.
     pub fn start() -> Option<Self> {
         if !need::require(&["chromium"]) {
             return None;
@@ -79,12 +79,12 @@ impl Browser {
         self.tab()
     }
 
-    /// The tab that is looked at.
+    /// The current tab.
     pub fn tab(&self) -> Tab {
         Tab { session: self.session.clone(), target: self.target.clone() }
     }
 
-    /// Opens another tab and looks at it.
+    /// Opens another tab and makes it the current one.
     pub fn open_tab(&mut self, url: &str) -> Tab {
         self.session.clear();
         let made = self.call("Target.createTarget", json!({"url": url}));
@@ -92,7 +92,7 @@ impl Browser {
         self.attach(target)
     }
 
-    /// Looks at a tab.
+    /// Makes a tab the current one.
     pub fn turn_to(&mut self, tab: &Tab) {
         tab.session.clone_into(&mut self.session);
         tab.target.clone_into(&mut self.target);
@@ -129,7 +129,7 @@ impl Browser {
             bytes.pop();
             let said: Value = serde_json::from_slice(&bytes).expect("JSON");
             if said["id"] == self.last {
-                // A page that is being loaded has no context yet; whoever waits looks again.
+                // A page that is still loading has no execution context; the caller tries again.
                 let is_between = |why: &str| why.contains("execution context") || why.contains("target navigated");
                 if said["error"]["message"].as_str().is_some_and(is_between) {
                     return Value::Null;
@@ -161,7 +161,7 @@ impl Browser {
         self.call("Page.navigate", json!({"url": url}));
     }
 
-    /// Evaluates an expression in the page; a promise is waited for.
+    /// Evaluates an expression in the page and awaits a promise.
     pub fn eval(&mut self, expression: &str) -> Value {
         let params =
             json!({"expression": expression, "awaitPromise": true, "returnByValue": true, "userGesture": true});
@@ -174,7 +174,7 @@ impl Browser {
     #[track_caller]
     pub fn wait(&mut self, expression: &str) {
         let until = Instant::now() + PATIENCE;
-        // The page looks itself, so that the wait costs no round trips.
+        // The page itself polls, so that the wait costs no round trips.
         let looked = format!(
             "new Promise((done) => {{ const look = () => {{ let found = false; try {{ found = !!({expression}); }} catch {{}} \
              if (found) done(true); else setTimeout(look, 20); }}; look(); setTimeout(() => done(false), 2000); }})"
@@ -267,24 +267,24 @@ impl Browser {
         }
     }
 
-    /// Takes the last change back, away from any field.
+    /// Undoes the last change, with the focus outside of any field.
     pub fn undo(&mut self) {
         self.eval("document.activeElement.blur()");
         self.chord("z");
     }
 
-    /// Moves the mouse, presses its left button or lets it go.
+    /// Moves the mouse, or presses or releases its left button.
     pub fn mouse(&mut self, kind: &str, x: f64, y: f64) {
         let params = json!({"type": kind, "x": x, "y": y, "button": "left", "buttons": 1, "clickCount": 1});
         self.call("Input.dispatchMouseEvent", params);
     }
 
-    /// Types into what has the focus.
+    /// Types into the focused element.
     pub fn text(&mut self, text: &str) {
         self.call("Input.insertText", json!({"text": text}));
     }
 
-    /// Sets the size of the window and the colour scheme; `forced` stands for a palette of the system's.
+    /// Sets the size of the window and the colour scheme; `forced` means a palette of the system.
     pub fn look(&mut self, width: u32, height: u32, scheme: &str) {
         let size = json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false});
         self.call("Emulation.setDeviceMetricsOverride", size);
@@ -294,7 +294,7 @@ impl Browser {
         self.call("Emulation.setEmulatedMedia", features);
     }
 
-    /// Takes the network away, or gives it back.
+    /// Turns the network off or on.
     pub fn offline(&mut self, is_offline: bool) {
         let conditions = json!({"offline": is_offline, "latency": 0, "downloadThroughput": -1, "uploadThroughput": -1});
         self.call("Network.emulateNetworkConditions", conditions);
@@ -331,7 +331,7 @@ impl Drop for Browser {
     }
 }
 
-/// Base 64, as the browser sends pictures.
+/// Decodes base64, the form in which the browser sends pictures.
 fn decode(text: &str) -> Vec<u8> {
     const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let (mut bytes, mut bits, mut count) = (Vec::new(), 0_u32, 0);

@@ -1,4 +1,4 @@
-//! Canvases: one revision for one command, conflicts with what is needed to go on, and a state that the log proves.
+//! Canvases: one revision per command, conflicts that name what a client needs to continue, and a state that the log proves.
 
 use std::collections::BTreeSet;
 use std::thread;
@@ -106,7 +106,7 @@ fn scenario_28_and_29_a_late_command_gets_what_it_missed_or_merges() {
     assert_eq!(command(&client, 99, "6", &[set("a", "/x", 4)], false).code(), "op_invalid");
     let invalid = command(&client, 4, "7", &[set("a", "/x", 5), json!({"op": "delete", "id": "none"})], false);
     assert_eq!((invalid.status, &invalid.json()["error"]["details"]["index"]), (422, &json!(1)));
-    // Known types have properties of a form; others have any.
+    // Known types have properties in a fixed form; other types accept any.
     let atom = |kind: &str, props: Value| json!({"op": "create", "atom": {"id": kind, "type": kind, "order": "m", "props": props}});
     for wrong in [atom("link", json!({"from": "a"})), atom("note", json!({"text": 1})), set("b", "/text", 1)] {
         let refused = command(&client, 4, "8", &[wrong], false);
@@ -114,7 +114,7 @@ fn scenario_28_and_29_a_late_command_gets_what_it_missed_or_merges() {
     }
     let form = client.get("/ui/atoms/link.json");
     assert_eq!((form.status, &form.json()["required"]), (200, &json!(["from", "to"])), "{form:?}");
-    // What was refused left nothing: the key is free.
+    // A refused command stored nothing, so its key is free.
     assert_eq!(command(&client, 4, "7", &[json!({"op": "delete", "id": "a"})], false).json()["head_rev"], 5);
     let any = [atom("sketch", json!({"text": 1})), atom("link", json!({"from": "b", "to": "sketch"}))];
     assert_eq!(command(&client, 5, "9", &any, false).json()["head_rev"], 6);
@@ -131,7 +131,7 @@ fn scenario_30_snapshot_and_replay_say_the_same_and_a_forged_snapshot_is_found()
     for rev in 1..203 {
         let answer = command(&client, rev, &rev.to_string(), &[set("a", "/n", rev)], false);
         if answer.status == 429 {
-            // The user's requests are limited; the next one waits for its turn by asking.
+            // A user's requests are limited; this one is repeated until it is let through.
             while command(&client, rev, &rev.to_string(), &[set("a", "/n", rev)], false).status == 429 {}
         }
     }
@@ -162,7 +162,7 @@ fn scenario_30_snapshot_and_replay_say_the_same_and_a_forged_snapshot_is_found()
     assert_eq!((ahead.status, ahead.code().as_str()), (410, "cursor_gone"), "whoever is ahead isn't up to date");
     let last: Value = serde_json::from_str(lines.lines().last().expect("a line")).expect("JSON");
     assert_eq!((lines.lines().count(), &last["last_event_id"]), (204, &whole["last_event_id"]));
-    // From each cursor the rest comes, and each revision is what the log gives from nothing up to it.
+    // Each cursor returns the remaining revisions, and each revision equals the log folded from the start up to it.
     let commits: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     let mut state = State::default();
     for (number, commit) in commits[..203].iter().enumerate() {
@@ -217,14 +217,14 @@ fn scenario_31_commits_and_decisions_come_as_events_and_none_is_missed() {
     );
 }
 
-/// A client with what it knows of a canvas.
+/// A client with its knowledge of a canvas.
 #[derive(Default)]
 struct Peer {
     state: State,
 }
 
 impl Peer {
-    /// Takes operations in that others committed.
+    /// Applies operations that other clients committed.
     fn take(&mut self, ops: &[Value], rev: i64) {
         for op in ops {
             let next = fold(&self.state, std::slice::from_ref(op)).expect("what was committed fits");
@@ -248,8 +248,8 @@ fn one_op(kind: u8, atom: u8, value: u8) -> Value {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Five clients with stale states, with and without merges: all end in the state of the log, and what was acknowledged
-    /// is in it.
+    /// Five clients with stale states, with and without merges: all end in the state of the log, which contains every
+    /// acknowledged change.
     #[test]
     fn scenario_29_five_clients_converge(
         steps in proptest::collection::vec((0..5_usize, 0..7_u8, 0..4_u8, any::<u8>(), any::<bool>()), 1..60)
@@ -272,7 +272,7 @@ proptest! {
                     Committed::Done(answer, _) => {
                         let head = answer["head_rev"].as_i64().expect("a revision");
                         acknowledged.push(answer["event_id"].as_str().expect("an id").to_owned());
-                        // One that merged has missed something, and learns it later.
+                        // A client that merged has missed an operation, and learns of it later.
                         if head == base_rev + 1 {
                             peer.take(&ops, head);
                         }

@@ -1,5 +1,5 @@
-//! The console in a real browser: signing in, answering a question by keys, following a run, a canvas through a lost
-//! connection and a gate, and what axe says of every screen.
+//! The console in a real browser: signing in, answering a question by keys, following a run, a canvas across a lost connection
+//! and a gate, and the violations that axe finds on each screen.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use super::{Client, Gateway, allowed, home, home_with, run, token};
 use crate::pty::Session;
 use crate::server::{Server, Step, answer, end, head, piece};
 
-/// A code by which a browser signs in, as a person reads it at a terminal.
+/// A code with which a browser signs in, as a person reads it at a terminal.
 fn code(home: &std::path::Path, role: &str) -> String {
     code_in(home, "local", role)
 }
@@ -90,7 +90,7 @@ fn a_question_is_answered_in_the_browser_by_keys_and_only_with_the_focus() {
         std::fs::read_to_string(home.path().join("ws/note.txt")).expect("the file"),
         "first line\nsecond line\n"
     );
-    // One that is answered elsewhere leaves the inbox, with the name of whoever answered.
+    // A question that is answered elsewhere leaves the inbox, with the name of the person who answered.
     let ben = gateway.client(&token(home.path(), "ben", "approver", &[]));
     anna.post("/actions/execute", &write("other.txt"));
     browser.expect("other.txt");
@@ -155,14 +155,14 @@ fn scenario_50_and_52_a_canvas_catches_up_after_a_lost_connection_and_holds_what
     let Some(mut browser) = signed_in(home.path(), &gateway, "member") else { return };
     go(&mut browser, "c", "Canvas");
     browser.wait("document.querySelectorAll('.atom').length === 1");
-    // Keys move an atom, and the gateway has it.
+    // Keys move an atom, and the gateway stores the move.
     browser.eval("document.querySelector('.atom').focus()");
     browser.key("ArrowRight");
     browser.wait(
         "document.querySelector('#sync').innerText === 'synced' && document.body.innerText.includes('revision 2')",
     );
     assert_eq!(anna.get("/canvas/board/snapshot").json()["atoms"][0]["props"]["x"], 32);
-    // Another's change arrives; so does what came while the connection was lost.
+    // Another client's change arrives, and so does one that was made while the connection was lost.
     assert_eq!(command(2, "two", json!([note("two", 200)])).status, 200);
     browser.wait("document.querySelectorAll('.atom').length === 2");
     browser.offline(true);
@@ -227,7 +227,7 @@ fn a_canvas_is_found_and_its_atoms_are_dragged_linked_and_put_back() {
     };
     let at = |browser: &mut Browser| browser.eval("document.querySelector('[data-atom=one]').style.cssText");
     let before = at(&mut browser);
-    // The mouse moves an atom; Ctrl-Z puts it back.
+    // The mouse moves an atom; Ctrl-Z moves it back.
     let place = browser
         .eval("(({x, y}) => [x + 10, y + 10])(document.querySelector('[data-atom=one]').getBoundingClientRect())");
     let (x, y) = (place[0].as_f64().expect("a number"), place[1].as_f64().expect("a number"));
@@ -241,7 +241,7 @@ fn a_canvas_is_found_and_its_atoms_are_dragged_linked_and_put_back() {
     browser.undo();
     browser.expect("revision 3");
     assert_eq!((at(&mut browser), props("one")), (before, Some(json!({"text": "one", "x": 16, "y": 16}))));
-    // c on one and on the other links them; without one of them the link isn't drawn, and undo brings both back.
+    // Pressing c on one atom and then on another links them. If one is deleted, the link isn't drawn, and undo restores both.
     for id in ["one", "two"] {
         browser.eval(&format!("document.querySelector('[data-atom={id}]').focus()"));
         browser.key("c");
@@ -255,7 +255,7 @@ fn a_canvas_is_found_and_its_atoms_are_dragged_linked_and_put_back() {
     browser.wait("document.querySelectorAll('.links line').length === 1");
     browser.wait("document.querySelector('#sync').innerText === 'synced'");
     assert_eq!(props("two"), Some(json!({"text": "two", "x": 300, "y": 16})));
-    // The list links them, too. The names to choose from are there only while somebody is near.
+    // The list can link them, too. It is filled with names only while it has the focus.
     let select = "document.querySelector('[aria-label=\"Link two with\"]')";
     assert_eq!(browser.eval(&format!("{select}.options.length")), 1);
     browser.eval(&format!("{select}.focus()"));
@@ -265,7 +265,7 @@ fn a_canvas_is_found_and_its_atoms_are_dragged_linked_and_put_back() {
     browser.wait("document.querySelector('#sync').innerText === 'synced'");
     browser.eval(&format!("{select}.blur()"));
     browser.wait(&format!("{select}.options.length === 1"));
-    // A canvas is gone to by its name from anywhere.
+    // A canvas can be opened by its name from any screen.
     go(&mut browser, "h", "Home");
     browser.chord("k");
     browser.wait("document.activeElement.id === 'goto-words'");
@@ -336,7 +336,7 @@ fn a_canvas_shows_the_pointers_of_others_and_its_files() {
     assert_eq!(anna.post("/canvas/board/gestures", &json!({"kind": "cursor", "x": 40, "y": 50})).status, 202);
     browser.wait("[...document.querySelectorAll('.cursor')].some((it) => it.innerText.includes('anna') && it.style.left === '40px')");
     browser.wait("document.querySelectorAll('.cursor').length === 0");
-    // A file that a person adds is stored with its name and type, and the page gives it back as a download.
+    // A file that a person adds is stored with its name and type, and the page offers it as a download.
     browser.eval(
         "(() => { const field = document.querySelector('#file'); const files = new DataTransfer(); \
          files.items.add(new File(['a,b'], 'plan.csv', { type: 'text/csv' })); field.files = files.files; \
@@ -386,7 +386,7 @@ fn scenario_32_and_68_seven_tabs_share_one_stream_and_a_killed_one_is_replaced()
         browser.turn_to(tab);
         browser.expect("revision 2");
     }
-    // The tab that holds the stream dies; another one takes the stream over where it ended, and misses nothing.
+    // The tab that holds the stream crashes; another one continues the stream where it ended, and misses nothing.
     let first = tabs.remove(0);
     browser.close(&first);
     command(2, "third");
@@ -396,7 +396,7 @@ fn scenario_32_and_68_seven_tabs_share_one_stream_and_a_killed_one_is_replaced()
         browser.wait("document.querySelectorAll('.atom').length === 3");
     }
     assert_eq!(streams(), Some(1));
-    // So does one that is loaded again.
+    // So does a tab that is reloaded.
     let again = tabs[0].clone();
     browser.turn_to(&again);
     browser.call("Page.reload", json!({}));
@@ -408,10 +408,10 @@ fn scenario_32_and_68_seven_tabs_share_one_stream_and_a_killed_one_is_replaced()
     }
 }
 
-/// Logs with the hashes of the states that they fold to, which no version may change: each line is `{"log", "hash"}`.
+/// Logs with the hash of the state that each folds to, which no version may change: each line is `{"log", "hash"}`.
 const VECTORS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/gateway/canvas.jsonl");
 
-/// The page's words for the hash of a log's state: RFC 8785 is what JavaScript writes, with the names in their order.
+/// The page's code for the hash of a log's state. RFC 8785 is JavaScript's own output with the names sorted.
 const PAGE_HASHES: &str = "
     const canonical = (it) => Array.isArray(it) ? `[${it.map(canonical).join()}]` : !it || typeof it !== 'object' ? JSON.stringify(it)
         : `{${Object.keys(it).sort().map((name) => `${JSON.stringify(name)}:${canonical(it[name])}`).join()}}`;
@@ -471,7 +471,7 @@ fn scenario_51_the_page_folds_a_log_as_the_gateway_does() {
     }
 }
 
-/// A log of commands that can all be applied, and the state after it. Names are ones that JavaScript's objects have, too.
+/// A log of commands that can all be applied, and the state after it. Some names are also properties of JavaScript's objects.
 fn random_log(seed: &mut u64, most: usize) -> (Value, State) {
     const NAMES: [&str; 8] = ["a", "b", "c", "constructor", "__proto__", "toString", "ä/~", "0"];
     let mut pick = |below: usize| {
@@ -567,7 +567,7 @@ fn scenario_65_two_browsers_and_an_agent_change_one_canvas_through_a_cut_network
     for browser in [&mut one, &mut two] {
         browser.expect(&format!("revision {}", atoms["rev"]));
     }
-    // Each earlier revision is there to be looked at.
+    // Each earlier revision can be shown.
     one.press("Earlier revisions");
     one.expect(&format!("revision {} of {}", atoms["rev"], atoms["rev"]));
     one.eval("document.querySelector('h1').focus()");
@@ -603,7 +603,7 @@ fn scenario_64_every_screen_is_accessible_narrow_wide_light_and_dark() {
     ] {
         go(&mut browser, key, title);
         browser.wait("!document.body.innerText.includes('Loading…')");
-        // 640 points are a window of 1,280 at twice the size.
+        // A width of 640 points is a window of 1,280 at a zoom of 200 %.
         for (width, scheme) in [(1100, "light"), (1100, "dark"), (1100, "forced"), (640, "light"), (320, "light")] {
             browser.look(width, 800, scheme);
             let found = browser.violations();
@@ -620,7 +620,7 @@ fn scenario_64_every_screen_is_accessible_narrow_wide_light_and_dark() {
     // An admin checks the log.
     browser.press("Check the log");
     browser.wait("document.querySelector('#log').innerText.includes('events hold')");
-    // Everything is reached by Tab, beginning with the way past the navigation.
+    // Everything can be reached by Tab, beginning with the link that skips the navigation.
     browser.eval("document.body.tabIndex = -1, document.body.focus()");
     browser.key("Tab");
     browser.wait("document.activeElement.className === 'skip'");
@@ -650,7 +650,7 @@ fn strategy_locks_and_licences_are_made_by_forms_and_flags_go_back_to_their_usua
     let lock = anna.get("/strategy-locks").json()["items"][0].clone();
     assert_eq!((&lock["actions"], &lock["scope"]), (&json!(["shell", "canvas.*"]), &json!("*")), "{lock}");
     assert_eq!((&lock["state"], &lock["three_wise"]), (&json!("pending"), &json!(false)), "{lock}");
-    // What the gateway refuses stays in the form, with the reason.
+    // Input that the gateway refuses stays in the form, with the reason.
     browser.press("Issue a licence…");
     fill(&mut browser, "licence-name", "anna");
     fill(&mut browser, "licence-reason", "a drill");
@@ -718,11 +718,11 @@ fn another_project_is_shown_by_its_name_and_stays_after_a_reload() {
     browser.open("about:blank");
     browser.open(&format!("http://{}/ui/#/memory", gateway.address));
     browser.expect("of-the-garden");
-    // A name that can't be one isn't taken.
+    // An invalid name isn't accepted.
     browser.key("p");
     browser.wait("document.activeElement.id === 'project-name'");
     browser.text("a/b");
-    // The page is drawn anew meanwhile, as with each event: what is being typed stays.
+    // Each event redraws the page meanwhile: the text that is being typed stays.
     browser.eval(
         "import('/ui/js/store.js').then((store) => store.set({ who: { ...store.get().who } })) \
          .then(() => new Promise(requestAnimationFrame)).then(() => new Promise(requestAnimationFrame)).then(() => true)",

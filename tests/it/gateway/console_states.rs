@@ -1,5 +1,5 @@
-//! The screens of the console in their states: empty, filled, while they load, after a failure, without a connection, held by a gate,
-//! with an open question, and to somebody who may only look. axe looks at each, wide and light, and narrow and dark.
+//! The screens of the console in their states: empty, filled, while loading, after a failure, offline, blocked by a gate, with an
+//! open question, and for a viewer. axe checks each one wide and light, and narrow and dark.
 
 use serde_json::{Value, json};
 
@@ -23,7 +23,7 @@ const SCREENS: [(&str, &str); 10] = [
 ];
 const LOADED: &str = "!document.body.innerText.includes('Loading…')";
 
-/// Lets axe look at what is shown; nothing is cut off at the side.
+/// Checks the current page with axe, and that nothing is cut off at the side.
 #[track_caller]
 fn look(browser: &mut Browser, name: &str) {
     for (width, scheme) in [(1100, "light"), (320, "dark")] {
@@ -36,7 +36,7 @@ fn look(browser: &mut Browser, name: &str) {
     browser.look(1100, 800, "light");
 }
 
-/// Looks at each screen in a state that `is_so` says in the page.
+/// Looks at each screen once the expression `is_so` is true in the page.
 fn look_at_all(browser: &mut Browser, state: &str, is_so: &str) {
     for (key, title) in SCREENS {
         go(browser, key, title);
@@ -45,7 +45,7 @@ fn look_at_all(browser: &mut Browser, state: &str, is_so: &str) {
     }
 }
 
-/// Changes what the page's requests get; its stream of events stays.
+/// Replaces the answers to the page's requests; its stream of events stays.
 fn answer_all(browser: &mut Browser, with: &str) {
     browser.eval(&format!("globalThis.fetch = {with}; true"));
 }
@@ -61,7 +61,7 @@ fn write(path: &str) -> Value {
         "args": {"path": path, "content": "first line\nsecond line\n"}})
 }
 
-/// The operation that makes an atom.
+/// Returns the operation that creates an atom.
 fn atom(id: &str, kind: &str, props: Value) -> Value {
     json!({"op": "create", "atom": {"id": id, "type": kind, "order": id, "props": props}})
 }
@@ -105,7 +105,7 @@ fn scenario_64_empty_screens_and_those_that_load_fail_or_have_no_connection_are_
     assert_eq!(browser.complaints, Vec::<String>::new(), "the page's policy was kept");
 }
 
-/// Gives a project something of everything.
+/// Fills a project with at least one thing of each kind.
 fn fill(anna: &Client<'_>) {
     act(anna, "/memory", &json!({"scope": "project", "key": "port", "value": {"number": 4117}, "ttl_s": 3600}), 201);
     let lock = |reason: &str, three_wise: bool| {
@@ -146,7 +146,7 @@ fn scenario_64_filled_screens_with_runs_and_an_open_question_are_accessible() {
     anna.post("/chat", &json!({"message": "Say nothing."}));
     let Some(mut browser) = signed_in(home.path(), &gateway, "admin") else { return };
     look_at_all(&mut browser, "filled", LOADED);
-    // What opens on the screens.
+    // Views that open from the screens.
     let open = |browser: &mut Browser, hash: &str, until: &str| {
         browser.eval(&format!("location.hash = '#/{hash}'"));
         browser.wait(until);
@@ -184,7 +184,7 @@ fn scenario_64_filled_screens_with_runs_and_an_open_question_are_accessible() {
     look(&mut browser, "the dialog to go to something");
     browser.key("Escape");
     browser.wait("!document.querySelector('dialog')");
-    // A run goes on, then one waits for a person.
+    // A run continues, then another one waits for a person.
     server.reply(vec![head(), piece("A long "), Step::Gate(1), piece("answer."), Step::Hold]);
     let begun = anna.with("Prefer", "respond-async");
     let running = act(&begun, "/chat", &json!({"message": "Go on."}), 202)["run_id"].clone();
@@ -223,7 +223,7 @@ fn scenario_64_screens_that_a_gate_holds_and_those_of_a_viewer_are_accessible() 
     look_at_all(&mut browser, "while everything is stopped", LOADED);
     assert_eq!(browser.complaints, Vec::<String>::new(), "the page's policy was kept");
     drop(browser);
-    // A code for more than a member may do gives no more.
+    // A code for a role above the member's own role grants no more than the member's role.
     assert_eq!(run(home.path(), &["gateway", "member", "add", "local", "mia", "--role", "viewer"]).0, Some(0));
     let Some(mut viewer) = signed_in(home.path(), &gateway, "admin") else { return };
     viewer.expect("mia (viewer)");

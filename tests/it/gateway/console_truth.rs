@@ -1,5 +1,5 @@
-//! The console where it could mislead: questions that aren't read to their end, another person's session, a lost connection,
-//! characters that show nothing, a long log, and what can't be taken back.
+//! The console in cases in which it could mislead: questions that aren't read to their end, another person's session, a lost
+//! connection, invisible characters, a long log, and acts that can't be undone.
 
 use nix::sys::signal::Signal;
 use reedclaw::base::text::is_invisible;
@@ -20,10 +20,10 @@ fn open(client: &Client<'_>) -> Vec<Value> {
     client.get("/questions?state=open").json()["items"].as_array().expect("items").clone()
 }
 
-/// The button that says yes, if it can be pressed.
+/// The button for yes, if it can be pressed.
 const YES: &str = "[...document.querySelectorAll('button')].some((it) => it.innerText === 'Yes, once' && !it.disabled)";
 
-/// Lets the page draw twice: whatever it saw meanwhile, it has noted.
+/// Waits until the page has drawn twice, so that it has noted everything that it saw meanwhile.
 fn drawn(browser: &mut Browser) {
     browser.eval("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(() => done(true), 50))))");
 }
@@ -56,7 +56,7 @@ fn a_question_is_answered_after_its_end_was_seen_and_by_the_letter_alone() {
     assert_eq!(open(&ben).len(), 1, "a chord is the browser's");
     browser.key("o");
     browser.expect("✓ yes, mia");
-    // The focus doesn't go to another question, which a second press would answer.
+    // The focus doesn't move to another question, which a second press would answer.
     assert_eq!(browser.eval("document.activeElement.tagName"), json!("H1"));
     // A person who answers too late reads that it is too late, although the question is gone.
     assert_eq!(anna.post("/actions/execute", &write("short.txt", "x")).status, 202);
@@ -102,7 +102,7 @@ fn whoever_signs_in_next_sees_nothing_of_the_one_before() {
     browser.call("Page.navigate", json!({"url": link}));
     browser.expect("mia (member)");
     assert_eq!(browser.eval("location.hash"), json!(""));
-    // One that was used before changes nothing, and says so.
+    // A code that was used before changes nothing, and the page says so.
     browser.open(&link);
     browser.expect("The link didn't sign you in; your session continues.");
     browser.expect("mia (member)");
@@ -113,7 +113,7 @@ fn whoever_signs_in_next_sees_nothing_of_the_one_before() {
     browser.text(&code_in(home.path(), "local", "member"));
     browser.press("Sign in");
     browser.expect("mia (member)");
-    // An address that can't be decoded, and a run that isn't there.
+    // An address that can't be decoded, and a run that doesn't exist.
     for (hash, text) in [
         ("#/runs/%", "There is no such run"),
         ("#/canvas/%E0%A4", "Canvas %E0%A4"),
@@ -205,7 +205,7 @@ fn a_screen_without_a_connection_calls_nothing_empty() {
         }
     }
     browser.expect("not loaded");
-    // It is looked at again once the gateway is back.
+    // The page asks for it again once the gateway is back.
     let _gateway = Gateway::start_at(home.path(), address);
     browser.wait("document.querySelector('#sync').innerText === 'synced'");
     browser.expect("The canvas is empty.");
@@ -257,7 +257,7 @@ fn the_timeline_shows_the_newest_of_a_type_and_leads_to_older_ones() {
     browser.wait(&format!("{count} >= 100 && {count} < 200"));
     browser.press("Older");
     browser.wait(&format!("{count} >= 200"));
-    // At the end of the list older ones come by themselves.
+    // Older entries load automatically at the end of the list.
     browser.wait(&format!("(scrollTo(0, document.body.scrollHeight), {count} >= 752)"));
     browser.wait("[...document.querySelectorAll('[data-entry]')].at(-1).innerText.startsWith('1 ·')");
     let choose = |browser: &mut Browser, kind: &str| {
@@ -305,7 +305,7 @@ fn a_run_begins_once_its_list_follows_and_a_denied_call_is_called_so() {
     go(&mut browser, "r", "Runs");
     browser.expect("Write a file.");
     assert_eq!(anna.get("/runs").json()["items"].as_array().map(Vec::len), Some(1), "asked once");
-    // The list follows what others ask.
+    // The list follows questions that others ask.
     server.reply(answer("Hello."));
     assert_eq!(anna.post("/chat", &json!({"message": "Say hello."})).status, 200);
     browser.expect("Say hello.");
@@ -342,7 +342,7 @@ fn irreversible_actions_ask_first() {
     assert!(!anna.get("/events/list?type=audit").text.contains("erasure"));
     browser.press("Erase them");
     browser.expect("Nothing is erased: the log has no texts of nobody.");
-    // The list of keys begins at its beginning.
+    // The list of keys is scrolled to its top.
     browser.eval("document.activeElement.blur()");
     browser.look(1100, 400, "light");
     browser.key("?");
@@ -388,7 +388,7 @@ fn scenario_64_whole_ways_are_walked_by_keys_alone() {
     assert_eq!(anna.post("/canvas/board/commands", &command).status, 200);
     let Some(mut browser) = signed_in(home.path(), &gateway, "admin") else { return };
     let button = |words: &str| format!("it.tagName === 'BUTTON' && it.innerText.trim() === '{words}'");
-    // A question, what its call asks, and the answer.
+    // A question, the question about its call, and the answer.
     go(&mut browser, "r", "Runs");
     browser.tab_until("it.id === 'message'");
     browser.text("Write a file.");
@@ -410,7 +410,7 @@ fn scenario_64_whole_ways_are_walked_by_keys_alone() {
     browser.wait("document.body.innerText.includes('revision 3')");
     let place = anna.get("/canvas/board/snapshot").json()["atoms"][0]["props"]["x"].clone();
     assert_eq!(place, 40, "the change was taken back");
-    // A strategy lock from its wish to its approval by another person.
+    // A strategy lock from its request to its approval by another person.
     go(&mut browser, "s", "Safety");
     browser.tab_until(&button("Ask for a strategy lock…"));
     browser.key("Enter");
@@ -428,7 +428,7 @@ fn scenario_64_whole_ways_are_walked_by_keys_alone() {
     go(&mut browser, "h", "Home");
     go(&mut browser, "s", "Safety");
     browser.expect("a plan");
-    // That of anna: nobody approves their own.
+    // The lock that anna asked for: people can't approve their own.
     browser.tab_until("it.innerText === 'Approve' && it.closest('li').innerText.includes('a plan')");
     browser.key("Enter");
     browser.wait("[...document.querySelectorAll('.badge')].some((it) => it.innerText === 'approved')");
@@ -453,7 +453,7 @@ fn scenario_64_whole_ways_are_walked_by_keys_alone() {
     browser.key("Enter");
     browser.wait("[...document.querySelectorAll('.badge')].some((it) => it.innerText === 'over')");
     assert_eq!(anna.get("/firearms/licences?active=true").json()["items"], json!([]));
-    // What there is, and what happened.
+    // The registry and the list of events.
     go(&mut browser, "e", "Registry");
     browser.tab_until("it.tagName === 'SUMMARY'");
     browser.key("Enter");

@@ -1,4 +1,4 @@
-//! The routes as the OpenAPI document names them, each with a smallest body, for tests that walk over all of them.
+//! The routes as the OpenAPI document lists them, each with a minimal body, for tests that go through all of them.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -13,20 +13,20 @@ use crate::need;
 #[derive(Clone, Debug)]
 pub struct Row {
     pub method: String,
-    /// The path with its names in braces.
+    /// The path with the names of its parameters in braces.
     pub path: String,
     /// The smallest body that its schema allows.
     pub body: Option<Value>,
-    /// The type of a body that isn't JSON.
+    /// The content type of a body that isn't JSON.
     pub raw: Option<String>,
-    /// It answers without a token.
+    /// True if the route answers without a token.
     pub is_public: bool,
-    /// The statuses that it can have.
+    /// The statuses that it may return.
     pub statuses: Vec<u16>,
 }
 
 impl Row {
-    /// The path, with each name replaced.
+    /// The path with each parameter replaced.
     pub fn path_with(&self, value: impl Fn(&str) -> String) -> String {
         let part = |part: &str| match part.strip_prefix('{').and_then(|it| it.strip_suffix('}')) {
             Some(name) => value(name),
@@ -35,7 +35,7 @@ impl Row {
         self.path.split('/').map(part).collect::<Vec<_>>().join("/")
     }
 
-    /// Sends it. Of a stream only the head is read.
+    /// Sends a request for the operation. For a stream only the head is read.
     pub fn send(&self, client: &Client<'_>, path: &str) -> Answer {
         let is_stream = path.starts_with("/sse/");
         let mut headers: Vec<(String, String)> = client.headers.clone();
@@ -82,7 +82,7 @@ pub fn rows(home: &Path) -> Vec<Row> {
                 path: path.clone(),
                 body: json.map(|json| instance("", &json["schema"])),
                 raw,
-                // Figures need a token elsewhere, and none from this machine.
+                // Metrics need a token, except from this machine.
                 is_public: operation.get("security").is_none() || path == "/metrics",
                 statuses: operation["responses"]
                     .as_object()
@@ -97,7 +97,7 @@ pub fn rows(home: &Path) -> Vec<Row> {
     rows
 }
 
-/// A smallest value that a schema allows; names that mean a time get one.
+/// A minimal value that a schema allows; names that mean a time get a valid time.
 fn instance(name: &str, schema: &Value) -> Value {
     if let Some(other) = schema.get("else") {
         return instance(name, other);
@@ -134,12 +134,12 @@ fn instance(name: &str, schema: &Value) -> Value {
     }
 }
 
-/// Routes of things that aren't a tenant's: the installation's, or found by a signature.
+/// Routes whose data belongs to no tenant: those of the installation, and those that a signature identifies.
 fn is_shared(row: &Row) -> bool {
     row.is_public || row.path.starts_with("/registry/")
 }
 
-/// Puts one of each thing into a tenant; returns the ids for the path of a route.
+/// Creates one thing of each kind in a tenant; returns the ids for the path of a route.
 fn things(home: &Path, zoe: &Client<'_>) -> impl Fn(&Row, &str) -> String {
     let made = |answer: Answer, name: &str| {
         assert!((200..300).contains(&answer.status), "{answer:?}");
@@ -211,7 +211,7 @@ fn scenario_4_no_route_tells_another_tenants_id_from_one_that_does_not_exist() {
     assert_eq!(zoe.get("/events/list?limit=500").text, before, "nothing of theirs has changed");
 }
 
-/// An id of the same form that nobody has.
+/// An id of the same form that doesn't exist.
 fn other_than(id: &str) -> String {
     let (last, rest) = id.split_at(id.len() - 1);
     let _ = rest;
@@ -223,11 +223,11 @@ fn scenario_42_every_route_refuses_in_the_one_form() {
     let home = home();
     let gateway = Gateway::start(home.path());
     let rows = rows(home.path());
-    // Each check has a user of its own, since a user's requests are limited.
+    // Each check has its own user, since a user's requests are limited.
     let secrets: Vec<String> = (0..8).map(|at| token(home.path(), &format!("user-{at}"), "admin", &[])).collect();
     let viewer = token(home.path(), "vera", "viewer", &["--kind", "agent"]);
     let mut only_for_others = 0;
-    // A log-out ends the token that the others need.
+    // Logging out would end the token that the other routes need.
     for row in rows.iter().filter(|row| !row.is_public && row.path != "/auth/logout") {
         let path = row.path_with(|_| "some".into());
         let client = |at: usize| gateway.client(&secrets[at]);
@@ -267,7 +267,7 @@ fn scenario_42_every_route_refuses_in_the_one_form() {
                 row.method
             );
         }
-        // An agent's token of the least role: a route is allowed, or says `forbidden`, or lacks the thing.
+        // With an agent's token of the lowest role, a route allows the request, returns `forbidden`, or doesn't find the thing.
         let answer = allowed(|| row.send(&gateway.client(&viewer), &path));
         assert!(row.statuses.contains(&answer.status), "{} {path} isn't so in the document: {answer:?}", row.method);
         if answer.status >= 400 {
@@ -341,7 +341,7 @@ fn a_character_that_not_every_database_stores_is_refused_everywhere() {
 fn scenario_43_schemathesis_finds_no_failure_and_nothing_undocumented() {
     let Some(place) = need::schemathesis() else { return };
     let home = home();
-    // A file has the mode of one user; on a server tenants don't trust each other.
+    // A database file uses the mode for one user; on a server tenants don't trust each other.
     let (mode, tenant) = if is_on_server(home.path()) { ("saas", "acme") } else { ("lab", "local") };
     if mode == "saas" {
         assert_eq!(run(home.path(), &["gateway", "tenant", "add", tenant, "--mode", mode]).0, Some(0));
@@ -355,9 +355,10 @@ fn scenario_43_schemathesis_finds_no_failure_and_nothing_undocumented() {
     let mut command = std::process::Command::new(place.join("bin/schemathesis"));
     command.args(["run", &path.display().to_string(), "--url", &format!("http://{}", gateway.address), "--no-color"]);
     command.env("SCHEMATHESIS_HOOKS", Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/gateway/serializers.py"));
-    // A stream doesn't end, a log-out and a stop end what follows, and a question needs a model: without one the answer is 502.
+    // A stream doesn't end, a log-out or a stop would end the requests after it, and a question without a model is answered with
+    // 502.
     command.args(["--exclude-path-regex", "^/(sse/|estop|auth/logout|chat)"]);
-    // Lists have something to show.
+    // Creates entries for the lists.
     let ids = [("Authorization", format!("Bearer {token}")), ("X-Mode", mode.into()), ("X-Tenant-Id", tenant.into())];
     let ids: Vec<(&str, &str)> = ids.iter().map(|(name, value)| (*name, value.as_str())).collect();
     let ids = [&ids[..], &[("X-Project-Id", "default"), ("X-Request-Id", "r-0")]].concat();

@@ -1,5 +1,5 @@
-//! The costs of the gateway: none for a shell without one, small ones for each stream, and the same after a long time as after a short
-//! one. Counted in bytes, descriptors, threads and rows, since times on a shared machine say little.
+//! The costs of the gateway: none for a shell without one, little for each stream, and no growth over time. They are measured in
+//! bytes, descriptors, threads and rows, since times on a shared machine prove little.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,18 +17,18 @@ use crate::pty::Session;
 use crate::server::{Server, answer, tool_call};
 use crate::wait::wait_until;
 
-/// Limits that don't hold up the tests.
+/// Limits that are high enough not to slow the tests down.
 const WIDE: &str = "gateway = {limits = {connections = 20000, tenant_requests = 100000, user_requests = 100000, \
                     tenant_streams = 20000, user_streams = 20000}}";
 
-/// Kibibytes of memory that a process has now.
+/// Kibibytes of memory that a process uses now.
 fn memory_kib(pid: i32) -> i64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("its status");
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("its memory");
     line.trim().trim_end_matches(" kB").parse().expect("a number")
 }
 
-/// Hundredths of a second that a process has computed.
+/// Hundredths of a second of processor time that a process has used.
 fn ticks(pid: i32) -> u64 {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).expect("its figures");
     let fields: Vec<&str> = stat.rsplit_once(") ").expect("a name").1.split(' ').collect();
@@ -62,7 +62,7 @@ fn scenario_58_an_idle_stream_costs_little_memory_and_hardly_any_processor() {
     }
     let used = ticks(gateway.pid()) - first;
     assert!(used <= 20, "{used} hundredths of a second in 4 seconds");
-    // All of them get what comes.
+    // All of them receive each event.
     let event = json!({"event_type": "x.step", "source": "ui", "stream": "board", "run_id": "r", "body": 1});
     assert_eq!(client.post("/events/append", &event).status, 201);
     streams.iter_mut().for_each(|stream| drop(stream.expect("x.step")));
@@ -110,7 +110,7 @@ fn scenario_62_a_shell_without_a_gateway_has_no_thread_file_or_socket_of_one() {
     assert!(names.is_empty(), "{names:?}");
 }
 
-/// Kibibytes of memory that are a process's own.
+/// Kibibytes of private memory of a process.
 fn own_kib(pid: i32) -> i64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("its status");
     let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).expect("its memory");
@@ -139,7 +139,8 @@ fn scenario_62_a_gateway_that_runs_costs_a_shell_neither_time_nor_memory() {
         assert!(done.success());
         began.elapsed()
     };
-    // The machine is shared: the shortest of several starts by turns is what a start costs, and one of ten tries must show it.
+    // The machine is shared: the shortest of several alternating starts is the cost of a start, and one of ten tries must show
+    // it.
     let is_as_fast = || {
         let pairs: Vec<_> = (0..40).map(|_| (start(plain.path()), start(busy.path()))).collect();
         let (without, with) = (pairs.iter().map(|it| it.0).min(), pairs.iter().map(|it| it.1).min());
@@ -164,7 +165,7 @@ struct Load<'a> {
     conversation: serde_json::Value,
 }
 
-/// Asks a model in one conversation, with a call of a tool, and shares a session for a moment.
+/// Asks a model in one conversation, with a call of a tool, and briefly shares a session.
 fn agents(load: &mut Load<'_>) {
     load.models.reply(tool_call("file_list", "{\"path\": \".\"}"));
     load.models.reply(answer("Listed."));
@@ -190,7 +191,7 @@ fn agents(load: &mut Load<'_>) {
     assert_eq!(load.client.delete(&format!("/shares/{id}")).status, 204);
 }
 
-/// Requests of every kind; each round leaves the same things, and a longer log.
+/// Sends requests of every kind; each round leaves the same things and a longer log.
 fn round(load: &mut Load<'_>) {
     agents(load);
     let Load { client, rev, .. } = load;
@@ -222,7 +223,7 @@ fn rows(home: &Path) -> BTreeMap<&'static str, String> {
     ["memory", "reservation", "heat", "canvas", "question"].map(count).into()
 }
 
-/// Kibibytes that the database has taken for these tables and doesn't need: on a server all of them, in a file its free pages.
+/// Kibibytes of waste: on a server the total size of these tables, in a file its free pages.
 fn bloat_kib(home: &Path) -> i64 {
     let sql = match is_on_server(home) {
         true => {
@@ -234,7 +235,7 @@ fn bloat_kib(home: &Path) -> i64 {
     read_rows(home, sql).concat().parse().expect("a number")
 }
 
-/// The time for which the load goes on: `REEDCLAW_TEST_HOURS` says another one.
+/// The duration of the load, which `REEDCLAW_TEST_HOURS` overrides.
 fn load_time() -> Duration {
     let hours = std::env::var("REEDCLAW_TEST_HOURS").ok().and_then(|hours| hours.parse::<u64>().ok());
     Duration::from_secs(hours.map_or(if is_long() { 1_800 } else { 0 }, |hours| hours * 3_600))
@@ -252,14 +253,14 @@ fn scenario_71_under_mixed_load_memory_descriptors_and_tables_stay_flat() {
     assert_eq!(client.post("/canvas/board/commands", &made).status, 200);
     let mut load = Load { client: client.clone(), models: &models, rev: 1, conversation: serde_json::Value::Null };
     (0..4).for_each(|_| round(&mut load));
-    // As many at once as there are threads for requests, so that every connection to the database is open.
+    // As many requests at once as there are threads for them, so that every connection to the database is open.
     thread::scope(|scope| {
         for _ in 0..16 {
             scope.spawn(|| (0..20).for_each(|_| assert_eq!(client.get("/events/list?limit=100").status, 200)));
         }
     });
     let place = format!("/proc/{}", gateway.pid());
-    // Closed streams leave with the gateway's next look at them.
+    // The gateway notices closed streams at its next check.
     let settled = || {
         wait_until(|| gateway.send("GET", "/metrics", &[], "").text.contains("reedclaw_streams 0\n"));
         (entries(&format!("{place}/fd")), entries(&format!("{place}/task")))

@@ -1,4 +1,4 @@
-//! Databases that can't be used, and names that don't exist: the command line says which, and makes or changes nothing.
+//! Databases that can't be used, and names that don't exist: the command line names them, and creates or changes nothing.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -19,7 +19,7 @@ fn a_disk_that_takes_no_more_is_degraded_until_it_does() {
     }
     let home = home_with_file();
     let secret = token(home.path(), "anna", "member", &[]);
-    // Files may have a mebibyte; the log of writes is longer soon.
+    // Files are limited to a mebibyte, which the write-ahead log soon reaches.
     let gateway = Gateway::start_limited(home.path(), 1024 * 1024);
     let client = gateway.client(&secret);
     assert_eq!(gateway.send("GET", "/health", &[], "").status, 200);
@@ -44,7 +44,7 @@ fn a_disk_that_takes_no_more_is_degraded_until_it_does() {
     assert_eq!(client.get("/status").json()["database"]["ok"], false);
     let metrics = gateway.send("GET", "/metrics", &[], "").text;
     assert!(!metrics.contains("reedclaw_db_errors_total 0\n"), "{metrics}");
-    // There is place again.
+    // Now there is space again.
     let pid = gateway.pid().to_string();
     let lifted = std::process::Command::new("prlimit").args(["--fsize=unlimited", "--pid", &pid]).status();
     assert!(lifted.expect("it runs").success());
@@ -109,7 +109,7 @@ fn a_database_that_cannot_be_reached_is_named_with_what_to_do() {
     let said = serve(&format!("file:{}", missing.display()));
     assert!(said.contains("x.db can't be used") && said.contains("its directory doesn't exist"), "{said}");
     assert!(!home.path().join("no").exists());
-    // A port at which nothing listens.
+    // A port on which nothing listens.
     let port = TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).expect("a port").port();
     let said = serve(&format!("postgres://anna@127.0.0.1:{port}/team"));
     assert!(said.contains(&format!("the database 127.0.0.1:{port} can't be used")), "{said}");
@@ -161,7 +161,7 @@ fn a_port_that_is_taken_is_named_and_a_config_with_a_mistake_is_not_served() {
 fn a_webhook_without_its_secret_is_reported_at_the_start() {
     let hooks = "gateway = { hooks = { build = { secret_env = \"BUILD_SECRET\", question = \"x\" } } }";
     let home = home_with(hooks);
-    // Once it serves: its first line comes after what it reports.
+    // Reads the report once the gateway serves: its first line of output comes after the report.
     let start = |secret: Option<&str>| {
         let mut command = super::command(home.path(), &["gateway", "--listen", "127.0.0.1:0", "--json"]);
         let mut child = command.envs(secret.map(|secret| ("BUILD_SECRET", secret))).spawn().expect("it starts");
@@ -172,7 +172,7 @@ fn a_webhook_without_its_secret_is_reported_at_the_start() {
     let said = start(None);
     assert!(said.contains("the webhook build is refused: its variable BUILD_SECRET isn't set"), "{said}");
     assert!(!start(Some("s")).contains("BUILD_SECRET"));
-    // One that doesn't serve says why, and nothing else.
+    // A gateway that can't serve reports the reason and nothing else.
     let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = taken.local_addr().expect("an address").to_string();
     let (status, _, err) = run(home.path(), &["gateway", "--listen", &address]);
@@ -219,7 +219,7 @@ fn a_replica_that_is_behind_answers_only_who_does_not_mind() {
         assert_eq!(seen(&eventual, path), ["one"], "the replica answers {path}");
         assert_eq!(seen(&client, path), ["one", "two"], "the server answers {path}");
     }
-    // Whoever has seen more than the replica is answered by the server.
+    // The server answers a client that has seen more than the replica.
     append("three");
     assert_eq!(seen(&eventual, &format!("{list}&after={last}")), ["three"]);
     let misses = |name: &str| -> u64 {
@@ -229,7 +229,7 @@ fn a_replica_that_is_behind_answers_only_who_does_not_mind() {
     };
     let before = misses("reedclaw_replica_misses_total ");
     assert!(before >= 1 && misses("reedclaw_replica_reads_total ") >= 3);
-    // And if it is away, everybody is.
+    // If the replica is away, the server answers every client.
     drop(copy);
     replica.end();
     assert_eq!(seen(&eventual, list), ["one", "two", "three"]);

@@ -1,4 +1,4 @@
-//! What reaches a route at all: names, origins, tokens, members, limits, and the one form of errors.
+//! The checks before any route: names, origins, tokens, members, limits, and the one form of errors.
 
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
@@ -90,7 +90,7 @@ fn scenario_42_every_error_has_the_one_form() {
     }
     let led = gateway.send("GET", "/", &[("Accept", "text/html")], "");
     assert!(led.status == 302 && !led.headers.contains_key("content-type"), "{led:?}");
-    // Without a token nothing but the public routes answers, and all of these say the same.
+    // Without a token only the public routes answer, and all others return the same error.
     for (method, path) in routes(home.path()) {
         let is_public = ["/health", "/metrics", "/auth/pair", "/auth/refresh"].contains(&path.as_str());
         if is_public {
@@ -98,7 +98,7 @@ fn scenario_42_every_error_has_the_one_form() {
         }
         let kind = if path.ends_with("/artifacts") { "image/png" } else { "application/json" };
         let answer = gateway.send(&method, &path, &[("Content-Type", kind)], "");
-        // The wrong secrets of an address are counted.
+        // Wrong secrets are counted for each address.
         assert!(matches!(answer.status, 401 | 429), "{method} {path}: {answer:?}");
         assert!(["unauthenticated", "rate_limited"].contains(&answer.code().as_str()));
     }
@@ -132,12 +132,12 @@ fn scenario_4_another_tenants_things_are_like_things_that_do_not_exist() {
     assert_eq!(status, Some(0), "{err}");
     let here = gateway.client(&token(home.path(), "anna", "admin", &[]));
     let there = gateway.client(&token(home.path(), "zoe", "admin", &["--tenant", "acme"])).with("X-Tenant-Id", "acme");
-    // Only lab has defaults, whatever the gateway's mode.
+    // Only the mode `lab` has default headers, whatever the gateway's mode is.
     let other = here.with("X-Mode", "saas").with("X-Tenant-Id", "local");
     assert_eq!(other.get("/auth/me").code(), "identity_missing");
     let other = other.with("X-Project-Id", "default").with("X-Request-Id", "r");
     assert_eq!(other.get("/auth/me").code(), "mode_mismatch");
-    // A tenant of others and one that doesn't exist give the same answer.
+    // Another's tenant and one that doesn't exist return the same answer.
     for tenant in ["acme", "none"] {
         let answer = here.with("X-Tenant-Id", tenant).get("/auth/me");
         assert_eq!((answer.status, answer.code().as_str()), (403, "not_a_member"), "{tenant}");
@@ -160,7 +160,7 @@ fn scenario_4_another_tenants_things_are_like_things_that_do_not_exist() {
     }
     let events = here.get("/events/list?limit=500");
     assert!(!events.text.contains("acme") && !events.text.contains("zoe"), "{}", events.text);
-    // A membership that ends is over with the next request.
+    // Removing a member takes effect with the next request.
     let (status, _, err) = run(home.path(), &["gateway", "member", "remove", "acme", "zoe"]);
     assert_eq!(status, Some(0), "{err}");
     assert_eq!(there.get("/auth/me").code(), "not_a_member");
@@ -175,7 +175,7 @@ fn roles_bound_what_a_token_may_do() {
     let answer = viewer.post("/memory", &value);
     assert_eq!((answer.status, answer.code().as_str()), (403, "forbidden"));
     assert_eq!(viewer.get("/memory?scope=project&prefix=").status, 200);
-    // A token can't do more than its user may, whatever it was made with.
+    // A token can't do more than its user may, whatever role it was made with.
     let strong = gateway.client(&token(home.path(), "vera", "admin", &[]));
     assert_eq!(strong.post("/memory", &value).code(), "forbidden");
 }
@@ -187,7 +187,7 @@ fn scenario_57_stolen_old_and_misplaced_tokens_do_not_count() {
     let secret = token(home.path(), "anna", "member", &["--expires", "1d"]);
     let client = gateway.client(&secret);
     assert_eq!(client.get("/auth/me").status, 200);
-    // Neither in the query nor under another scheme.
+    // A token counts neither in the query nor under another scheme.
     assert_eq!(gateway.send("GET", &format!("/auth/me?token={secret}"), &[], "").status, 401);
     assert_eq!(gateway.send("GET", "/auth/me", &[("Authorization", &format!("Basic {secret}"))], "").status, 401);
     let stored = super::read_rows(home.path(), "SELECT sha256 FROM token").remove(0);
@@ -213,7 +213,7 @@ fn scenario_57_a_pairing_code_counts_once_and_a_stolen_cookie_ends_the_session()
     let (status, bytes) = session.expect_end();
     assert_eq!(status_code(status), 0);
     let shown = String::from_utf8_lossy(&bytes).into_owned();
-    // The gateway that runs, not the one that the config would start.
+    // The link names the running gateway, not the one that the config would start.
     assert!(shown.contains(&format!("http://{}/ui/#pair=", gateway.address)), "{shown}");
     let code = shown.trim().chars().take(14).collect::<String>();
     let pair = |code: &str| gateway.send("POST", "/auth/pair", &[], &json!({"code": code}).to_string());
@@ -235,10 +235,10 @@ fn scenario_57_a_pairing_code_counts_once_and_a_stolen_cookie_ends_the_session()
     assert_eq!(renewed.status, 200, "{renewed:?}");
     let newer = renewed.json()["access_token"].as_str().expect("a token").to_owned();
     assert_eq!(refresh(&first).code(), "unauthenticated", "the old cookie");
-    // Two hold the same cookie: the session is over for both.
+    // Two browsers hold the same cookie: the session has ended for both.
     assert_eq!(gateway.client(&newer).get("/auth/me").code(), "unauthenticated");
     assert_eq!(refresh(&cookie(&renewed)).code(), "unauthenticated");
-    // Guesses are bounded for everybody together.
+    // The limit on guesses is shared by all clients.
     let guesses: Vec<super::Answer> = (0..7).map(|_| pair("AAAA-AAAA-AAAA")).collect();
     let last = guesses.last().expect("an answer");
     assert!(guesses[0].status == 401 && last.status == 429, "{guesses:?}");
@@ -383,7 +383,7 @@ fn scenario_57_a_token_of_another_sign_in_has_the_rights_of_its_user_here() {
     }
     assert_eq!(run(home.path(), &["gateway", "member", "remove", "local", "anna"]).0, Some(0));
     assert_eq!(anna.get("/auth/me").code(), "not_a_member");
-    // Without the keys nothing starts: no half of a sign-in.
+    // Without the keys the gateway doesn't start, so that there is no partial sign-in.
     let wrong = home_with(&settings("keys.json"));
     let (status, _, err) = run(wrong.path(), &["gateway", "--listen", "127.0.0.1:0"]);
     assert!(status == Some(2) && err.contains("gateway.auth"), "{status:?} {err}");

@@ -1,4 +1,4 @@
-//! Figures and their rules, files and movements on a canvas, routes to back-ends, and the registry.
+//! Figures and their rules, files and gestures on a canvas, routes to back-ends, and the registry.
 
 use std::fs;
 use std::io::Write as _;
@@ -53,12 +53,13 @@ fn scenario_11_a_rule_over_failures_trips_and_recovers_when_its_window_has_passe
         (&json!("error_rate"), &json!(0.5), &json!(3))
     );
     assert_eq!(figure(&client, "error_rate")["broken"], true);
-    // Blocks by the rule aren't failures, so they don't keep it broken: once the window has passed, calls go on.
+    // Calls that the rule blocks aren't failures, so they don't prolong the block: once the window has passed, calls are admitted
+    // again.
     super::change(home.path(), "UPDATE figure SET at_ms = at_ms - 60001");
     assert_eq!(execute(&client, "time", json!({})).status, 200);
     let times = figure(&client, "p95_ms");
     assert!(times["samples"].as_i64() >= Some(3) && times["value"].is_number(), "{times}");
-    // A rule about one action leaves others alone; without a rule nothing is held.
+    // A rule about one action doesn't affect others; without a rule nothing is blocked.
     kpi(home.path(), &["latency", "at-most", "10", "--action", "time", "--samples", "1"]);
     let body = json!({"events": [{"kpi": "latency", "value": 12.5, "action_name": "time", "event_id": "once"}]});
     let first = client.post("/analytics/ingest", &body);
@@ -95,7 +96,7 @@ fn scenario_35_movements_reach_those_who_look_and_are_stored_nowhere() {
     let mut sent = 0;
     while begun.elapsed() < Duration::from_secs(1) || sent < 100 {
         let answer = gesture();
-        // The bucket of all requests may be empty, too.
+        // The limit on all requests may be reached, too.
         assert!(matches!(answer.status, 202 | 429), "{answer:?}");
         sent += 1;
     }
@@ -126,7 +127,7 @@ fn scenario_35_movements_reach_those_who_look_and_are_stored_nowhere() {
     assert_eq!(allowed(gesture).code(), "feature_off");
     let on = json!({"flag": "canvas.gestures", "on": true});
     assert_eq!(allowed(|| client.post("/admin/flags", &on)).status, 200);
-    // Without a value of its own a flag has the usual one.
+    // A flag without its own value has the default.
     let flag = || allowed(|| client.get("/admin/flags")).json()["items"][0].clone();
     assert_eq!((&flag()["flag"], &flag()["on"]), (&json!("canvas.gestures"), &json!(true)));
     let forget = |flag: &str| allowed(|| client.delete(&format!("/admin/flags?flag={flag}")));
@@ -149,7 +150,7 @@ fn upload(gateway: &Gateway, secret: &str, (kind, name): (&str, &str), bytes: &[
         ("Content-Length", length.as_str()),
     ];
     let mut socket: TcpStream = gateway.open("POST", "/canvas/board/artifacts", &headers, "");
-    // A refused body may meet a closed socket.
+    // The gateway may have closed the socket after it refused the body.
     let _ = socket.write_all(bytes);
     let mut answer = Vec::new();
     let _ = std::io::Read::read_to_end(&mut socket, &mut answer);
@@ -198,7 +199,7 @@ fn scenario_36_a_file_is_what_its_type_says_and_is_only_downloaded() {
         upload(&gateway, &secret, ("application/octet-stream", "larger"), &vec![7; limit + 1]).code(),
         "too_large"
     );
-    // Another path isn't reached by other types than JSON.
+    // Other types than JSON don't open other paths.
     let bearer = format!("Bearer {secret}");
     let headers = [("Authorization", bearer.as_str()), ("Content-Type", "text/csv")];
     assert_eq!(gateway.send("POST", "/memory", &headers, "1").code(), "unsupported_media_type");
@@ -263,7 +264,7 @@ fn scenario_40_the_registry_has_cards_with_source_type_and_a_hash_that_changes_w
     fs::write(&skill, "---\nname: tidy\ndescription: Keeps files tidy.\n---\nTwo steps.\n").expect("another text");
     assert_ne!(client.get("/registry/flows").json()["version_hash"], hashes[1]);
     assert_eq!(client.get("/registry/models").json()["version_hash"], hashes[5]);
-    // A plugin is there once a person has allowed it, and not in another version than that.
+    // A plugin is listed once a person has allowed it, and only in that version.
     let source = home.path().join("src");
     fs::create_dir_all(source.join("bin")).expect("directories");
     let manifest = "name = \"weather\"\nversion = \"1.0\"\n[[tools]]\nname = \"today\"\ndescription = \"Tells the weather.\"\n\
@@ -320,7 +321,7 @@ fn scenario_24_and_41_a_route_is_stored_and_what_cannot_be_served_is_refused_at_
         assert_eq!(run(home.path(), &["gateway", "routes", "--forget", service]).0, Some(0));
     }
     assert_eq!(run(home.path(), &["gateway", "routes", "--check"]).0, Some(0));
-    // One tenant's routes end its own service, and nobody else's.
+    // One tenant's routes end only its own service.
     assert_eq!(run(home.path(), &["gateway", "tenant", "add", "beta"]).0, Some(0));
     let (anna, zoe) =
         (token(home.path(), "anna", "admin", &[]), token(home.path(), "zoe", "admin", &["--tenant", "beta"]));

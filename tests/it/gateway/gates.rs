@@ -112,7 +112,7 @@ fn scenario_6_a_kill_switch_stops_everything_until_a_person_at_a_terminal_lifts_
     assert_eq!(blocks, 5, "each block is in the audit, too: {audits}");
     let denied = client.get("/receipts?tool=time&status=denied").text;
     assert!(denied.contains("kill_switch"), "{denied}");
-    // No request lifts it, and no program.
+    // Neither a request nor a program can lift it.
     assert_eq!(client.post("/estop", &json!({"scope": "tenant", "clear": true})).status, 400);
     let (status, _, err) = run(home.path(), &["gateway", "estop", "--clear"]);
     assert_eq!(status, Some(3), "{err}");
@@ -121,11 +121,11 @@ fn scenario_6_a_kill_switch_stops_everything_until_a_person_at_a_terminal_lifts_
     session.line("yes");
     assert_eq!(status_code(session.expect_exit()), 0);
     assert_eq!(execute(&client, &action("time", json!({}))).status, 200);
-    // That of the machine is the file that every session looks at.
+    // The machine's stop is the file that every session checks.
     assert_eq!(client.post("/estop", &json!({})).json()["stopped"], true);
     assert_eq!(execute(&client, &action("time", json!({}))).code(), "kill_switch");
     assert_eq!(run(home.path(), &["estop", "--status"]).0, Some(1));
-    // Since when it is on, the file tells: one that was lifted meanwhile doesn't count.
+    // The file says since when the stop is on: an earlier stop that was lifted doesn't count.
     let file = home.path().join(".local/state/reedclaw/ESTOP");
     std::fs::write(&file, "since 2026-01-01T00:00:00Z, by process 7\n").expect("another stop");
     let since = json!("2026-01-01T00:00:00.000Z");
@@ -150,7 +150,7 @@ fn scenario_10_of_many_calls_at_once_as_many_pass_as_the_budget_has() {
     let client = gateway.client(&token(home.path(), "anna", "member", &[]));
     tenant(home.path(), &["limit", "local", "calls", "10"]);
     let answers: Vec<Answer> = thread::scope(|scope| {
-        // No more than 64 actions go on at once, so some of them have to be asked for again.
+        // At most 64 actions run at once, so some of them have to be sent again.
         let send = || loop {
             let answer = allowed(|| execute(&client, &action("time", json!({}))));
             if answer.status != 503 {
@@ -187,7 +187,7 @@ fn scenario_10_a_limit_may_be_of_a_project_a_user_a_run_and_a_span_of_time() {
     let shop = ben.with("X-Project-Id", "shop");
     let time = |client: &Client<'_>| allowed(|| execute(client, &action("time", json!({}))));
     let limit = |more: &[&str]| tenant(home.path(), &[&["limit", "local", "calls"], more].concat());
-    // Each bounds what it names, and nothing else.
+    // Each limit bounds only what it names.
     limit(&["1", "--project", "shop", "--per", "day"]);
     assert_eq!((time(&shop).status, time(&anna).status, time(&ben).status), (200, 200, 200));
     let blocked = time(&shop);
@@ -213,7 +213,7 @@ fn scenario_10_a_limit_may_be_of_a_project_a_user_a_run_and_a_span_of_time() {
     assert_eq!((time_in(&anna, "run-8").status, time_in(&ben, "run-8").status), (200, 200));
     assert_eq!(time_in(&anna, "run-8").code(), "budget", "the run has had two");
     assert_eq!(time_in(&anna, "run-9").status, 200, "another run has its own");
-    // What was used in a span before doesn't count any more.
+    // Spending from an earlier period no longer counts.
     for (span, ago) in [("hour", 3_600_000_i64), ("week", 7 * 86_400_000), ("month", 31 * 86_400_000)] {
         limit(&["none", "--per", "run"]);
         limit(&["none", "--project", "shop", "--per", "day"]);
@@ -253,7 +253,7 @@ fn scenario_7_and_37_a_high_risk_needs_a_licence_that_is_in_force() {
     assert_eq!(execute(&anna, &body).code(), "firearms", "of another project");
     let issued = olga.post("/firearms/licences", &licence(json!({})));
     assert_eq!(issued.status, 201, "{issued:?}");
-    // The gates pass now; the policy still wants a person, or refuses.
+    // The gates let it pass now; the policy still asks a person, or refuses.
     let answer = execute(&anna, &body);
     assert!(answer.status == 202 || answer.code() == "policy", "{answer:?}");
     let id = issued.json()["licence_id"].as_str().expect("an id").to_owned();
@@ -451,7 +451,7 @@ fn scenario_12_a_surface_that_is_hot_waits_and_cools_by_the_clock() {
     assert_eq!(execute(&anna, &action("time", json!({}))).status, 200, "a low risk adds nothing");
     set(50_000, 600_000);
     assert_eq!(dry(&anna)["status"], "would_ask", "ten minutes halve it");
-    // Another gateway of the same database counts the same heat, to the unit.
+    // Another gateway on the same database counts exactly the same heat.
     if super::is_on_server(home.path()) {
         let other = Gateway::start(home.path());
         let there = Client { gateway: &other, ..anna.clone() };
@@ -460,7 +460,7 @@ fn scenario_12_a_surface_that_is_hot_waits_and_cools_by_the_clock() {
             let gate = decisions.into_iter().find(|it| it["gate"] == "temperature").expect("the gate");
             gate["context"]["heat"].as_i64().expect("its heat")
         };
-        // Before its time it doesn't cool, so both have one number to agree on.
+        // Heat with a time in the future doesn't cool, so both gateways must agree on one number.
         set(50_321, -3_600_000);
         assert_eq!((heat_seen(&anna), heat_seen(&there)), (50_321, 50_321));
         set(50_000, 0);

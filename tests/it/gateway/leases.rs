@@ -1,5 +1,5 @@
-//! Workspaces that several gateways could work in: one at a time does, the events of its work have the number of that right, and a
-//! gateway that has lost it goes on with nothing.
+//! Workspaces that several gateways share: one at a time works in each, the events of its work carry the number of its lease, and
+//! a gateway that has lost the lease continues none of that work.
 
 use std::fs;
 use std::io::Read as _;
@@ -22,7 +22,7 @@ use crate::procs::descendants;
 use crate::server::{Server as Model, Step, head, tool_call};
 use crate::wait::wait_for;
 
-/// Machines with gateways of one database and a directory with the workspaces that all of them share.
+/// Machines with gateways on one database, and a directory with the workspaces that all of them share.
 struct Machines {
     _server: Server,
     homes: Vec<TempDir>,
@@ -31,7 +31,7 @@ struct Machines {
 }
 
 impl Machines {
-    /// The first of them listens where others reach it if it has an address.
+    /// Starts them. With `has_address`, the first one has an address at which the others reach it.
     fn start(count: usize, workspaces: &str, has_address: bool) -> Option<Self> {
         let server = Server::start()?;
         let (model, port) = (Model::start(), free_port());
@@ -58,7 +58,7 @@ impl Machines {
         Gateway::begin(command(self.home(at), &["gateway", "--json"]), &[("XDG_DATA_HOME", &data)])
     }
 
-    /// One more beside another one of its machine.
+    /// Starts another gateway on the same machine.
     fn gateway_beside(&self, at: usize) -> Gateway {
         let data = self.shared.path().display().to_string();
         Gateway::start_with(self.home(at), &[("XDG_DATA_HOME", &data)])
@@ -72,7 +72,7 @@ impl Machines {
         token(self.home(0), "anna", "admin", &[])
     }
 
-    /// The names of the files in the only workspace with some.
+    /// The names of the files in the only workspace that isn't empty.
     fn files(&self) -> Vec<String> {
         let all = fs::read_dir(self.shared.path().join("reedclaw-workspaces")).expect("workspaces");
         let files = |place: fs::DirEntry| fs::read_dir(place.path()).expect("a workspace");
@@ -82,13 +82,13 @@ impl Machines {
         names
     }
 
-    /// The time at which the first event with a number was appended, by the database's clock.
+    /// The time of the first event with a lease's number, by the database's clock.
     fn appended(&self, project: &str, fence: i64) -> i64 {
         let at = "CAST(extract(epoch FROM CAST(recorded_at AS timestamptz)) * 1000 AS bigint)";
         self.number(&format!("SELECT min({at}) FROM event WHERE project = '{project}' AND fence = {fence}"))
     }
 
-    /// The time at which the row of a gateway runs out.
+    /// The time at which the row of a gateway expires.
     fn until(&self, node: &str) -> i64 {
         self.number(&format!("SELECT until_ms FROM node WHERE node_id = '{node}'"))
     }
@@ -97,7 +97,7 @@ impl Machines {
         read_rows(self.home(0), sql)[0].parse().expect("a number")
     }
 
-    /// The numbers in the events of a project, in their order.
+    /// The numbers of the leases in the events of a project, in order.
     fn fences(&self, project: &str) -> Vec<i64> {
         let sql =
             format!("SELECT fence FROM event WHERE project = '{project}' AND fence IS NOT NULL ORDER BY position");
@@ -113,7 +113,7 @@ fn act(client: &Client<'_>, text: &str) -> Answer {
     client.post("/actions/execute", &shell(text))
 }
 
-/// Asks again after a pause, as `Retry-After` says, but sooner, until it is done.
+/// Repeats a command until it is done, with a pause as `Retry-After` asks, but a shorter one.
 fn do_at_last(client: &Client<'_>, text: &str) {
     wait_for("the workspace", || {
         let answer = act(client, text);
@@ -121,7 +121,7 @@ fn do_at_last(client: &Client<'_>, text: &str) {
             assert_eq!(answer.json()["status"], "completed", "{answer:?}");
             return Some(());
         }
-        // Also the database's locks are those of a gateway that stands still, until they are taken from it.
+        // The suspended gateway holds the database's locks, too, until the server ends its connections.
         assert!(answer.status == 503 && answer.headers.contains_key("retry-after"), "{answer:?}");
         std::thread::park_timeout(Duration::from_millis(200));
         None
@@ -145,7 +145,7 @@ fn a_call_in_a_workspace_goes_on_to_the_gateway_that_works_there() {
     let secret = machines.token();
     let (one, two) = (machines.gateway(0), machines.gateway(1));
     let (here, there) = (one.client(&secret), two.client(&secret));
-    // A run at the first, with an address: what others ask for is done there.
+    // A run at the first gateway, which has an address: requests at the others are carried out there.
     machines.model.reply(vec![head(), Step::Hold]);
     let shop = in_project(&here, "shop");
     let begun = shop.with("Prefer", "respond-async").post("/chat", &json!({"message": "Go on."}));
@@ -165,17 +165,17 @@ fn a_call_in_a_workspace_goes_on_to_the_gateway_that_works_there() {
     assert_eq!(leases(&viewer), Value::Null, "only an admin sees them");
     let (_, status, _) = super::run(machines.home(0), &["gateway", "status"]);
     assert!(status.lines().any(|line| line.contains("shop") && line.trim_end().ends_with('1')), "{status}");
-    // The workspace of each machine's own user is its own.
+    // The workspace of a machine's own user isn't shared.
     assert_eq!([&here, &there].map(|client| act(client, "true").status), [200, 200]);
-    // The second has no address.
+    // The second gateway has no address.
     assert_eq!(act(&in_project(&there, "side"), "true").status, 200);
     refused_for(&act(&in_project(&here, "side"), "true"), &two);
-    // A key that was refused isn't used, and a lease that nobody needs is let go.
+    // A refused request doesn't use up its key, and a lease that no work needs is released.
     let side = in_project(&here, "side").with("Idempotency-Key", "key");
     refused_for(&act(&side, "true"), &two);
     do_at_last(&side, "true");
     assert_eq!(machines.fences("side").last(), Some(&2));
-    // So is each that a gateway has when it ends.
+    // A gateway that ends releases all of its leases.
     assert_eq!(act(&in_project(&there, "end"), "true").status, 200);
     drop(there);
     assert_eq!(two.end(Signal::SIGTERM), Some(0));
@@ -203,7 +203,7 @@ fn a_gateway_that_slept_longer_than_its_lease_goes_on_with_nothing() {
     let (sleeper, killed, other) = (machines.gateway(0), machines.gateway(1), machines.gateway(2));
     let (here, there) = (sleeper.client(&secret), other.client(&secret));
     let (here_shop, there_shop) = (in_project(&here, "shop"), in_project(&there, "shop"));
-    // A run whose next call comes later, and a call that goes on.
+    // A run whose next call comes later, and a call that is still running.
     let mut steps = tool_call("shell", &json!({"command": "echo late > late.txt"}).to_string());
     steps.insert(1, Step::Gate(1));
     machines.model.reply(steps);
@@ -220,7 +220,7 @@ fn a_gateway_that_slept_longer_than_its_lease_goes_on_with_nothing() {
     kill(process, Signal::SIGSTOP).expect("it is there");
     killed.end(Signal::SIGKILL);
     let ends = nodes.map(|node| machines.until(node.as_str().expect("an id")));
-    // Another one goes on once the leases have run out, and not before. How soon is measured apart from tests: machines are busy.
+    // Another gateway continues once the leases have expired, and not before. The delay isn't checked, since machines are busy.
     do_at_last(&there_shop, "echo two > made.txt");
     do_at_last(&side, "true");
     for (project, end) in [("shop", ends[0]), ("side", ends[1])] {
@@ -230,7 +230,7 @@ fn a_gateway_that_slept_longer_than_its_lease_goes_on_with_nothing() {
     assert_eq!([machines.fences("shop").last(), machines.fences("side").last()], [Some(&2), Some(&2)]);
     kill(process, Signal::SIGCONT).expect("it is there");
     machines.model.open(1);
-    // What it was at is refused, and what was to come isn't begun.
+    // The call that was running is refused, and the later one isn't started.
     let mut bytes = Vec::new();
     call.read_to_end(&mut bytes).expect("an answer");
     let refused = Answer::read(&bytes);
@@ -247,7 +247,7 @@ fn a_gateway_that_slept_longer_than_its_lease_goes_on_with_nothing() {
     assert_eq!(ended["state"], "interrupted", "{ended}");
     assert!(ended["failure"].as_str().is_some_and(|why| why.contains("gateway")), "{ended}");
     assert_eq!(machines.files(), ["made.txt"]);
-    // In the log the work of the next one follows that of the one before, and nothing is between.
+    // In the log the work of the next gateway follows that of the previous one, without mixing.
     let fences = machines.fences("shop");
     assert!(fences.is_sorted() && fences.first() == Some(&1), "{fences:?}");
     let reserved = read_rows(machines.home(0), "SELECT count(*) FROM reservation");
@@ -268,7 +268,7 @@ fn a_gateway_on_a_file_has_no_leases() {
     assert_eq!(read_rows(home.path(), "SELECT count(*) FROM workspace_lease"), ["0"]);
 }
 
-/// A member in a project, at work under the lease that a gateway has begun.
+/// A member at work in a project, under a lease that the gateway has just got.
 fn working(ledger: &Ledger, project: &str) -> Result<(Identity, reedclaw::ledger::Work), LedgerError> {
     let who = Identity { project: project.to_owned(), ..someone() };
     let (lease, work) = ledger.leases().begin(&who, 0)?.expect("a server");
@@ -295,12 +295,12 @@ fn an_append_whose_lease_is_lost_is_refused_alone_and_in_its_own_transaction() {
     };
     let (first, _work) = working(&one, "shop").expect("a lease");
     let (other, _other_work) = working(&one, "side").expect("a lease");
-    // Work beside it has the same number, and nothing is written for that.
+    // Concurrent work has the same number, and adds no event.
     let (again, _) = working(&one, "shop").expect("a lease");
     assert_eq!((first.lease, again.lease.map(|lease| lease.fence)), (again.lease, Some(1)));
     one.append(&first, &[step(Some("early"))], None).expect("it has the lease");
     assert!(matches!(working(&two, "shop"), Err(LedgerError::Elsewhere(_))));
-    // Its row runs out unseen, and another one takes one of its workspaces.
+    // Its row expires without its notice, and another gateway acquires one of its workspaces.
     let mut client = postgres::Client::connect(&address, postgres::NoTls).expect("the server");
     let out = format!("UPDATE node SET until_ms = 0 WHERE node_id = '{}'", one.node());
     client.execute(&out, &[]).expect("a change");
@@ -309,7 +309,7 @@ fn an_append_whose_lease_is_lost_is_refused_alone_and_in_its_own_transaction() {
     let before = one.head(&first).expect("a head");
     for refused in [
         one.append(&first, &[step(None), step(None)], None).map(drop),
-        // One that was stored before, too: whoever sends it again must know that it goes on no more.
+        // Repeating a stored append fails, too: the client must learn that its work has ended.
         one.append(&first, &[step(Some("early"))], None).map(drop),
         one.safety().use_budget(&first, &step(None), 1, 1).map(drop),
     ] {
@@ -318,7 +318,7 @@ fn an_append_whose_lease_is_lost_is_refused_alone_and_in_its_own_transaction() {
     assert_eq!(one.head(&first).expect("a head"), before, "nothing is written");
     assert_eq!(*lost.lock().expect("a list"), [("shop".to_owned(), 1)], "and that is reported once");
     assert!(one.leases().is_lost(&first) && !one.leases().is_lost(&other));
-    // The rest goes on: what nobody took is still its own.
+    // The other project continues: its lease wasn't lost.
     two.append(&next, &[step(None)], None).expect("its own");
     one.append(&other, &[step(None)], None).expect("its own");
     one.append(&Identity { lease: None, ..first.clone() }, &[step(None)], None).expect("no work in the workspace");
@@ -326,7 +326,7 @@ fn an_append_whose_lease_is_lost_is_refused_alone_and_in_its_own_transaction() {
         one.leases().check(&first).expect_err("lost"),
         one.append(&first, &[step(None)], None).expect_err("lost")
     );
-    // Whoever settles what a dead gateway has left ends its leases, also if it lives again.
+    // The gateway that cleans up after a dead one ends its leases, even if the dead one comes back.
     client.execute(&out, &[]).expect("a change");
     two.nodes().live_on().expect("it settles");
     one.nodes().live_on().expect("it lives");

@@ -18,7 +18,7 @@ fn shell(command: &str) -> Value {
     json!({"action_name": "shell", "subject_type": "run", "subject_id": "run-1", "args": {"command": command}})
 }
 
-/// The value of a figure of a gateway.
+/// The value of one of a gateway's metrics.
 pub fn gauge(gateway: &Gateway, name: &str) -> u64 {
     let text = gateway.send("GET", "/metrics", &[], "").text;
     let line = text.lines().find(|line| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(' ')));
@@ -44,7 +44,7 @@ fn a_user_has_sixteen_streams_and_a_closed_one_makes_room() {
     Reader::new(client.open("/sse/timeline/board")).expect("system");
 }
 
-/// Opens a stream: a gateway that has too much to do says so, and a client tries again.
+/// Opens a stream; an overloaded gateway refuses, and the client tries again.
 pub fn opened(client: &Client<'_>, number: impl std::fmt::Display) -> Reader {
     let until = Instant::now() + PATIENCE;
     loop {
@@ -127,14 +127,14 @@ fn scenario_34_clients_that_read_slowly_or_never_are_dropped_and_slow_nobody() {
         assert!(began.elapsed() < PATIENCE, "the slow clients aren't let in");
         thread::park_timeout(Duration::from_millis(20));
     }
-    // One that sends half of a body is answered after its time.
+    // A client that sends half of a body is answered after the time limit.
     let held = [("Authorization", format!("Bearer {secret}")), ("Content-Length", "100".to_owned())];
     let held: Vec<(&str, &str)> = held.iter().map(|(name, value)| (*name, value.as_str())).collect();
     let mut half = gateway.open("POST", "/events/append", &held, "{");
     let mut beside = Vec::new();
     while gauge(&gateway, "reedclaw_streams") > 1 {
         assert!(began.elapsed() < PATIENCE, "slow clients stay");
-        // Half of them read a byte a second, the others nothing.
+        // Half of them read a byte a second, the others read nothing.
         for socket in slow.iter_mut().take(3) {
             let _ = socket.read(&mut [0]);
         }
@@ -143,8 +143,8 @@ fn scenario_34_clients_that_read_slowly_or_never_are_dropped_and_slow_nobody() {
         thread::park_timeout(Duration::from_secs(1).saturating_sub(took));
     }
     assert!(began.elapsed() > Duration::from_secs(20), "they had their time: {:?}", began.elapsed());
-    // A slow client is dropped after 20 s: a neighbour that waits for one waits longer than this. Others use the machine, too, so
-    // what is usual is compared, and not the longest times.
+    // A slow client is dropped after 20 s, so a neighbour that waited for one would wait longer than this. The machine is shared,
+    // so the test compares medians and not the longest times.
     let middle = |mut times: Vec<Duration>| {
         times.sort_unstable();
         (times[times.len() / 2], times[times.len() - 1])
@@ -163,7 +163,7 @@ fn scenario_34_clients_that_read_slowly_or_never_are_dropped_and_slow_nobody() {
     assert!(grown < 96 * 1024, "{grown} KiB for six slow clients");
 }
 
-/// A client of the whole stream with a small window that reads nothing by itself.
+/// A client of the whole stream with a small window, which doesn't read.
 fn stalled(gateway: &Gateway, secret: &str) -> std::net::TcpStream {
     let address = gateway.address;
     let mut stream = std::net::TcpStream::connect(address).expect("a connection");
@@ -176,8 +176,8 @@ fn stalled(gateway: &Gateway, secret: &str) -> std::net::TcpStream {
     stream
 }
 
-/// The time from a stop, asked of one gateway, to the end of a call that another runs; `None` if the call was refused, because
-/// the gateway hasn't seen yet that the stop before is over.
+/// The time from a stop at one gateway to the end of a call on another; `None` if the call was refused, because the gateway
+/// hasn't yet seen that the previous stop was lifted.
 fn stop_took(runs: &Client<'_>, stops: &Client<'_>, scope: &Value) -> Option<Duration> {
     thread::scope(|scope_of| {
         let call = scope_of.spawn(|| runs.post("/actions/execute", &shell("sleep 600")));
@@ -208,7 +208,7 @@ fn scenario_46_a_stop_ends_a_running_call_and_text_goes_on() {
     let models = format!("models = {{tiny = {{endpoint = \"{}\"}}}}", server.endpoint());
     let home = home_with(&format!("{models}, memory = {{auto = false}}, context = {{project = false}}"));
     let gateway = Gateway::start(home.path());
-    // On a server another gateway stops it, too.
+    // On a database server another gateway stops it, too.
     let other = super::is_on_server(home.path()).then(|| Gateway::start(home.path()));
     let secret = token(home.path(), "anna", "member", &[]);
     let anna = gateway.client(&secret);
@@ -221,7 +221,7 @@ fn scenario_46_a_stop_ends_a_running_call_and_text_goes_on() {
             server.reply(answer("Text goes on."));
             assert_eq!(anna.post("/chat", &json!({"message": "Hello?"})).json()["text"], "Text goes on.", "{scope}");
             super::change(home.path(), "DELETE FROM kill_switch");
-            // One of several: the machine is busy, and a call that isn't stopped takes ten minutes.
+            // One fast try is enough: the machine is busy, and a call that isn't stopped takes ten minutes.
             if all.iter().flatten().any(|took| took.as_millis() <= most_ms) {
                 break;
             }
@@ -297,7 +297,7 @@ fn scenario_47_counters_move_as_stated_and_no_secret_is_in_metrics_events_or_log
     }
 }
 
-/// Checks the text form of metrics: help and type in front of the samples, each name and label set once, numbers.
+/// Checks the text format of metrics: help and type before the samples, unique names and labels, and numbers.
 fn well_formed(text: &str) {
     let mut seen = std::collections::BTreeSet::new();
     let (mut family, mut kind) = (String::new(), String::new());

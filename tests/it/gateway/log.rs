@@ -1,4 +1,4 @@
-//! The event log: order without a gap, events that count once, versions, and a chain that shows every change.
+//! The event log: order without gaps, events that count once, versions, and a chain that reveals every change.
 
 use std::collections::BTreeSet;
 use std::thread;
@@ -132,11 +132,11 @@ fn scenario_18_what_was_acknowledged_survives_a_killed_gateway() {
                 }
                 (done, begin + 10_000)
             });
-            // It is killed in the middle: some are there, and the writer hasn't ended.
+            // The gateway is killed in the middle: some events are stored, and the writer hasn't finished.
             let until = std::time::Instant::now() + super::PATIENCE;
             let client = gateway.client(secret);
             let path = format!("/events/list?run_id=round-{round}&limit=500");
-            // Another moment in each round.
+            // Each round has another moment.
             let least = 1 + (round * 7_919 + 13) % 40;
             while client.get(&path).json()["items"].as_array().map_or(0, Vec::len) < least {
                 assert!(std::time::Instant::now() < until, "no event came");
@@ -158,7 +158,7 @@ fn scenario_18_what_was_acknowledged_survives_a_killed_gateway() {
     }
 }
 
-/// Sends an event; nothing if the gateway is gone.
+/// Sends an event; returns `None` if the gateway is gone.
 fn try_post(address: std::net::SocketAddr, secret: &str, body: &str) -> Option<u16> {
     use std::io::{Read as _, Write as _};
     let mut socket = std::net::TcpStream::connect(address).ok()?;
@@ -188,10 +188,10 @@ fn scenario_20_a_runs_replay_tells_the_sum_of_its_costs() {
     let replay = client.get("/events/replay?run_id=run-1").json();
     assert_eq!(replay["usage"], json!({"tokens": 35, "cost": 351, "calls": 3}));
     assert_eq!((&replay["complete"], replay["items"].as_array().map(Vec::len)), (&json!(true), Some(4)));
-    // The sums are those of the run, whichever page is looked at.
+    // The sums are those of the whole run, whichever page is read.
     let page = client.get("/events/replay?run_id=run-1&limit=1").json();
     assert_eq!((&page["usage"], &page["complete"]), (&replay["usage"], &json!(true)));
-    // What only the gateway can know isn't taken from a client.
+    // Facts that only the gateway can know aren't accepted from a client.
     let mut stream = super::streams::Reader::new(client.open("/sse/tenant?topics=safety"));
     while stream.expect("system").2["kind"] != "caught_up" {}
     let decision = json!({"kind": "decision", "action_name": "shell", "outcome": "pass"});
@@ -223,7 +223,7 @@ fn times_of_events_are_read_with_their_offset() {
     assert_eq!(client.post("/events/append", &one).status, 201);
     let all = client.get("/events/list?type=x.step").json()["items"].clone();
     assert_eq!(all[0]["occurred_at"], "2026-11-28T11:00:00.000Z");
-    // The moment of the event, as another place writes it.
+    // The time of the event, as it is written in another time zone.
     let at: jiff::Timestamp = all[0]["recorded_at"].as_str().and_then(|it| it.parse().ok()).expect("a time");
     let there = |moment: jiff::Timestamp| {
         let moment = moment + jiff::SignedDuration::from_hours(5);
@@ -413,7 +413,7 @@ fn scenario_21_an_erased_text_is_gone_and_the_chain_and_its_archive_hold() {
     assert!(status == Some(0) && told.contains("1 of them erased"), "{told}{err}");
     let archive = std::fs::read_to_string(file("after.ndjson")).expect("the archive");
     assert!(!archive.contains("quince"));
-    // What is changed in the archive is found: a text, a line less, the end.
+    // Changes in the archive are found: a changed text, a missing line, a missing end.
     let lines: Vec<&str> = archive.lines().collect();
     let changed = archive.replacen("a text that stays", "a text that says", 1);
     let shorter = lines[..lines.len() - 1].join("\n") + "\n";
@@ -427,7 +427,7 @@ fn scenario_21_an_erased_text_is_gone_and_the_chain_and_its_archive_hold() {
         let (status, told, err) = check(name);
         assert!(status == Some(1) && told.contains("broken at position"), "{name}: {told}{err}");
     }
-    // A text that somebody takes out without the log's knowing is found, too.
+    // A text that is removed without an entry in the log is found, too.
     let raw = sqlite(home.path());
     let refused = raw.execute("UPDATE event SET body = '{}' WHERE event_id = 'second'", []);
     assert!(refused.expect_err("a trigger").to_string().contains("append-only"));

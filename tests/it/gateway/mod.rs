@@ -1,5 +1,5 @@
-//! `reedclaw gateway` over HTTP, as clients use it: the real executable, a home of its own, plain sockets. Tests are named
-//! after the scenarios of the gateway's acceptance list that they hold.
+//! `reedclaw gateway` over HTTP, as clients use it: the real executable, a separate home, plain sockets. Tests are named after
+//! the scenarios of the gateway's acceptance list that they cover.
 
 mod asking;
 mod browser;
@@ -45,10 +45,10 @@ use crate::need::TEST_PATH;
 use crate::pty::{Spawn, program};
 use crate::wait::{wait_for, wait_for_end};
 
-/// The longest wait for anything; the machine may be busy.
+/// Maximum wait for anything; the machine may be busy.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A home for gateways whose database is a file, for tests of that.
+/// A home for gateways whose database is a file, for tests of that case.
 pub fn home_with_file() -> TempDir {
     let home = home();
     let _ = fs::remove_file(home.path().join(DATABASE));
@@ -60,7 +60,7 @@ pub fn home() -> TempDir {
     home_with("")
 }
 
-/// A home for gateways, with more settings.
+/// A home for gateways with additional settings.
 pub fn home_with(settings: &str) -> TempDir {
     let home = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a home");
     fs::create_dir(home.path().join("ws")).expect("a workspace");
@@ -68,22 +68,22 @@ pub fn home_with(settings: &str) -> TempDir {
     fs::create_dir_all(config.parent().expect("a parent")).expect("directories");
     let workspace = home.path().join("ws").display().to_string();
     fs::write(config, format!("return {{workspace_dir = \"{workspace}\", {settings}}}\n")).expect("a config");
-    // With a server, all of these tests run on PostgreSQL: `.ci/run` does so a second time.
+    // If a server is configured, all of these tests run on PostgreSQL: `.ci/run` does so in a second run.
     if let Ok(address) = std::env::var("REEDCLAW_TEST_POSTGRES") {
         fs::write(home.path().join(DATABASE), server::new_database(&address)).expect("a database's address");
     }
     home
 }
 
-/// The file in a home that has the address of its database, if that is on a server.
+/// The file in a home that contains the address of its database, if that is on a server.
 const DATABASE: &str = "database-address";
 
-/// Where a home has the gateway's database.
+/// The path of the gateway's database in a home.
 pub fn database(home: &Path) -> PathBuf {
     home.join(".local/state/reedclaw/gateway.db")
 }
 
-/// A command of the executable in a home.
+/// Returns a command that runs the executable in a home.
 pub fn command(home: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(program());
     command.args(args).env_clear().env("PATH", TEST_PATH).env("HOME", home).env("LANG", "C.UTF-8");
@@ -94,7 +94,7 @@ pub fn command(home: &Path, args: &[&str]) -> Command {
     command
 }
 
-/// Runs a command to its end: status and both outputs.
+/// Runs a command to its end; returns its status and both outputs.
 pub fn run(home: &Path, args: &[&str]) -> (Option<i32>, String, String) {
     let output = command(home, args).output().expect("it runs");
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -110,7 +110,7 @@ pub fn token(home: &Path, user: &str, role: &str, more: &[&str]) -> String {
     out.trim().to_owned()
 }
 
-/// A gateway that runs.
+/// A running gateway.
 pub struct Gateway {
     child: Child,
     pub address: SocketAddr,
@@ -127,22 +127,22 @@ impl Gateway {
         Self::begin(command(home, &["gateway", "--listen", "127.0.0.1:0", "--json", "--mode", mode]), &[])
     }
 
-    /// Starts one at an address, such as that of one which has ended.
+    /// Starts one at a fixed address, such as that of one which has ended.
     pub fn start_at(home: &Path, address: SocketAddr) -> Self {
         Self::begin(command(home, &["gateway", "--listen", &address.to_string(), "--json"]), &[])
     }
 
-    /// Starts one where the config says, in the mode that it says.
+    /// Starts one with the address and mode of the config.
     pub fn as_configured(home: &Path) -> Self {
         Self::begin(command(home, &["gateway", "--json"]), &[])
     }
 
-    /// The same with more variables.
+    /// Starts one with additional environment variables.
     pub fn start_with(home: &Path, variables: &[(&str, &str)]) -> Self {
         Self::begin(command(home, &["gateway", "--listen", "127.0.0.1:0", "--json"]), variables)
     }
 
-    /// Starts one whose files may have so many bytes.
+    /// Starts one whose files can't grow beyond a size in bytes.
     pub fn start_limited(home: &Path, bytes: u64) -> Self {
         let own = command(home, &["gateway", "--listen", "127.0.0.1:0", "--json"]);
         // A write beyond the limit fails, as on a full disk, instead of ending the process.
@@ -170,13 +170,13 @@ impl Gateway {
         i32::try_from(self.child.id()).expect("a process id")
     }
 
-    /// Ends it by a signal and returns its status.
+    /// Ends it with a signal and returns its status.
     pub fn end(mut self, signal: nix::sys::signal::Signal) -> Option<i32> {
         nix::sys::signal::kill(nix::unistd::Pid::from_raw(self.pid()), signal).expect("it is there");
         wait_for_end(&mut self.child).code()
     }
 
-    /// Sends a request of exactly these lines and returns the answer.
+    /// Sends a request with exactly these lines and returns the answer.
     pub fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Answer {
         let mut socket = self.open(method, path, headers, body);
         let mut bytes = Vec::new();
@@ -203,12 +203,12 @@ impl Gateway {
         }
         text += "\r\n";
         socket.write_all(text.as_bytes()).expect("it is sent");
-        // A refused body may meet a closed socket.
+        // The gateway may have closed the socket after it refused the body.
         let _ = socket.write_all(body.as_bytes());
         socket
     }
 
-    /// Sends a request whose answer nobody reads; the connection stays.
+    /// Sends a request without reading its answer; the connection stays open.
     pub fn open_write(&self, path: &str, client: &Client<'_>, body: &Value) -> TcpStream {
         self.open("POST", path, &client.headers(), &body.to_string())
     }
@@ -248,7 +248,7 @@ impl Answer {
         serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error}: {:?}", self.text))
     }
 
-    /// The code of an error; its envelope must be whole.
+    /// The code of an error, whose envelope must be complete.
     #[track_caller]
     pub fn code(&self) -> String {
         let json = self.json();
@@ -259,7 +259,7 @@ impl Answer {
     }
 }
 
-/// A client with headers of its own.
+/// A client with its own headers.
 #[derive(Clone)]
 pub struct Client<'a> {
     pub gateway: &'a Gateway,
@@ -299,7 +299,7 @@ impl Client<'_> {
     }
 }
 
-/// Asks until the limits of requests let one through.
+/// Repeats a request until the rate limits let it through.
 #[track_caller]
 pub fn allowed(ask: impl Fn() -> Answer) -> Answer {
     wait_for("a bucket that fills", || Some(ask()).filter(|answer| answer.status != 429))
@@ -312,7 +312,7 @@ pub fn sqlite(home: &Path) -> rusqlite::Connection {
     connection
 }
 
-/// Changes rows of a home's database, whichever it is; returns how many.
+/// Changes rows of a home's database, on either engine; returns how many.
 pub fn change(home: &Path, sql: &str) -> usize {
     match server::client_of(home) {
         Some(mut client) => usize::try_from(client.execute(sql, &[]).expect(sql)).expect("a number of rows"),
@@ -342,7 +342,7 @@ pub fn is_on_server(home: &Path) -> bool {
     home.join(DATABASE).exists()
 }
 
-/// The database's clock in milliseconds, as it is written in its language.
+/// The SQL expression for the database's clock in milliseconds.
 pub fn now_ms(home: &Path) -> &'static str {
     match is_on_server(home) {
         true => "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS bigint)",
@@ -350,7 +350,7 @@ pub fn now_ms(home: &Path) -> &'static str {
     }
 }
 
-/// The executable in a terminal, with a home's database.
+/// Returns the executable for a terminal, with a home's database.
 pub fn spawn(home: &Path, args: &[&str]) -> Spawn {
     let spawn = Spawn::new(program()).args(args).home(home);
     match fs::read_to_string(home.join(DATABASE)) {
@@ -359,7 +359,7 @@ pub fn spawn(home: &Path, args: &[&str]) -> Spawn {
     }
 }
 
-/// Lines of `gateway verify` and its status.
+/// The output of `gateway verify` and its status.
 pub fn verify(home: &Path) -> (Option<i32>, String) {
     let (status, out, err) = run(home, &["gateway", "verify"]);
     (status, out + &err)

@@ -1,4 +1,4 @@
-//! Events on NATS: all of a log, in its order, once, whatever happens to the server meanwhile.
+//! Events on NATS: all of a log, in order, once each, whatever happens to the server meanwhile.
 
 use std::io::{BufRead as _, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -27,7 +27,7 @@ struct Stored {
 #[derive(Default)]
 struct State {
     is_down: bool,
-    /// The next message is stored, and its answer gets lost with the connection.
+    /// The next message is stored, but its acknowledgement is lost with the connection.
     loses_answer: bool,
     stored: Vec<Stored>,
     repeats: usize,
@@ -45,7 +45,7 @@ impl Shared {
         self.state.lock().expect("the state")
     }
 
-    /// Speaks with a client until it or the server goes.
+    /// Serves a client until it or the server goes away.
     fn serve(&self, mut socket: TcpStream, encryption: Option<Arc<ServerConfig>>) -> Option<()> {
         let info =
             json!({"server_id": "test", "headers": true, "max_payload": 1 << 20, "tls_required": encryption.is_some()});
@@ -72,7 +72,7 @@ impl Shared {
             let words: Vec<&str> = line.split_whitespace().collect();
             match *words.first()? {
                 "PING" => reply(b"PONG\r\n")?,
-                // The server's own question, which the client must answer in passing.
+                // The server's own ping, which the client must answer.
                 "CONNECT" => reply(b"PING\r\n")?,
                 "PUB" | "HPUB" => {
                     let mut bytes = vec![0; words.last()?.parse::<usize>().ok()? + 2];
@@ -116,7 +116,7 @@ impl Shared {
     }
 }
 
-/// A server of NATS with one stream, as far as a client that publishes sees it.
+/// A NATS server with one stream, as far as a publishing client sees it.
 struct Nats {
     shared: Arc<Shared>,
     address: SocketAddr,
@@ -161,7 +161,7 @@ impl Nats {
         self.shared.state().is_down = false;
     }
 
-    /// The messages, when there are so many of a subject.
+    /// Waits for this many messages of a subject and returns them.
     fn expect(&self, subject: &str, count: usize) -> Vec<Stored> {
         let of = |state: &State| state.stored.iter().filter(|it| it.subject == subject).cloned().collect::<Vec<_>>();
         let is_missing = |state: &mut State| of(state).len() < count;
@@ -192,17 +192,17 @@ fn scenario_66_all_events_reach_nats_in_order_and_once_though_it_was_down() {
     let count = append(&client, 5);
     nats.expect("reedclaw.events.local", count);
     assert_eq!(client.get("/status").json()["nats"], "connected");
-    // The stream has the next one, and the gateway doesn't get to know it.
+    // The stream stores the next message, but the gateway doesn't learn of it.
     nats.shared.state().loses_answer = true;
     let count = append(&client, 5);
     nats.expect("reedclaw.events.local", count);
-    // Down: nobody who appends notices, and what gathers is passed on afterwards.
+    // While the server is down, clients that append notice nothing, and the events are published afterwards.
     nats.go_down();
     let count = append(&client, 30);
     assert!(nats.shared.state().stored.len() < count);
     nats.come_up();
     nats.expect("reedclaw.events.local", count);
-    // The gateway dies, and the next one goes on.
+    // The gateway is killed, and the next one continues.
     nats.go_down();
     append(&client, 5);
     assert_eq!(gateway.end(Signal::SIGKILL), None);
@@ -223,7 +223,7 @@ fn scenario_66_all_events_reach_nats_in_order_and_once_though_it_was_down() {
         stored.iter().filter(|it| it.event["event_type"] == "x.step").map(|it| &it.event["hash"]).collect();
     assert_eq!(sent, listed);
     assert_eq!(nats.shared.state().repeats, 0, "what the stream has isn't sent again");
-    // A tenant's name makes no other subject.
+    // A tenant's name can't form another subject.
     let carl = gateway.client(&token(home.path(), "carl", "member", &["--tenant", "a.b"])).with("X-Tenant-Id", "a.b");
     append(&carl, 1);
     assert_eq!(nats.expect("reedclaw.events.a%2Eb", 1)[0].event["tenant"], "a.b");
@@ -264,7 +264,7 @@ fn events_go_to_another_machine_over_an_encrypted_connection_whose_certificate_i
     nats.expect("reedclaw.events.local", count);
     drop(gateway);
     nats.shared.state().stored.clear();
-    // Without a trusted authority, under another name, and without encryption nothing is sent.
+    // Nothing is sent without a trusted authority, under another name, or without encryption.
     for (url, variables) in [
         (format!("tls://localhost:{port}"), &[][..]),
         (format!("tls://127.0.0.1:{port}"), &trusted[..]),

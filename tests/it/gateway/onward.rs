@@ -1,4 +1,4 @@
-//! Requests at one gateway about what another one of the same database has.
+//! Requests at one gateway for data that another gateway of the same database has.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -18,7 +18,7 @@ use crate::https::Front;
 use crate::need;
 use crate::server::{Server as Model, Step, answer, head, piece};
 
-/// Homes of two gateways of one database: the first listens at a port, and others reach it at an address.
+/// Homes of two gateways on one database: the first listens on a port, and others reach it at an address.
 fn homes(server: &Server, model: &Model, port: u16, url: &str) -> (TempDir, TempDir) {
     let settings = |port: u16, url: &str| {
         let models = format!("models = {{tiny = {{endpoint = \"{}\"}}}}", model.endpoint());
@@ -30,13 +30,13 @@ fn homes(server: &Server, model: &Model, port: u16, url: &str) -> (TempDir, Temp
     homes
 }
 
-/// Asks the model, which has an answer for it.
+/// Asks a question that the model answers.
 fn ask(model: &Model, client: &Client<'_>, body: Value) -> Answer {
     model.reply(answer("Indeed."));
     client.with("X-Request-Id", "mine").post("/chat", &body)
 }
 
-/// The next request at a listener: its head and body as far as they come at once, and its connection.
+/// The next request at a listener: the part of its head and body that arrives at once, and its connection.
 fn request_at(listener: &TcpListener) -> (String, TcpStream) {
     let (mut socket, _) = listener.accept().expect("a connection");
     let mut bytes = [0; 16 * 1024];
@@ -58,7 +58,7 @@ fn a_request_about_what_another_gateway_has_goes_on_there_once() {
     assert_eq!((more.status, &more.json()["conversation_id"]), (200, &begun), "{more:?}");
     assert_eq!(more.headers["x-request-id"], "mine");
     assert!(model.request(2).raw.contains("apples"), "the conversation goes on where it is");
-    // A run's events come as they are made, and it is stopped from there.
+    // A run's events arrive as they are made, and the other gateway can stop the run.
     let run = || {
         model.reply(vec![head(), piece("Long "), Step::Hold]);
         let begun = here.with("Prefer", "respond-async").post("/chat", &json!({"message": "Go on."}));
@@ -68,7 +68,7 @@ fn a_request_about_what_another_gateway_has_goes_on_there_once() {
     let (events, cancel) = (format!("/sse/runs/{id}"), format!("/runs/{id}/cancel"));
     let mut stream = Reader::new(there.open(&events));
     assert_eq!(stream.expect("text").2["text"], "Long ");
-    // Only once, only to the gateway that is meant, and only for those who may.
+    // A request is passed on only once, only to the right gateway, and only for clients that may send it.
     let own = there.get("/status").json()["node_id"].as_str().expect("an id").to_owned();
     let again = there.with("X-Reedclaw-Hop", &own).get(&events);
     assert_eq!((again.status, again.code().as_str()), (503, "workspace_elsewhere"), "{again:?}");
@@ -80,14 +80,14 @@ fn a_request_about_what_another_gateway_has_goes_on_there_once() {
     assert_eq!(there.post(&cancel, &json!({})).status, 200);
     assert_eq!(stream.expect("cancelled").2["text"], "Long ");
     assert!(stream.next().is_none(), "its end is stored");
-    // A stream that was passed on doesn't hold up the end of the gateway that passes it on.
+    // A stream that was passed on doesn't delay the end of the gateway that passes it on.
     let mut stream = Reader::new(there.open(&format!("/sse/runs/{}", run())));
     stream.expect("text");
     let ended = Instant::now();
     drop(there);
     assert_eq!(two.end(Signal::SIGTERM), Some(0));
     assert!(ended.elapsed().as_secs() < 10 && stream.next().is_none(), "{:?}", ended.elapsed());
-    // Without the one that has it the answer is as ever.
+    // If the other gateway is down, the answer is the usual refusal.
     let two = Gateway::as_configured(other.path());
     let there = two.client(&secret);
     one.end(Signal::SIGKILL);
@@ -113,7 +113,7 @@ fn a_request_goes_on_encrypted_to_a_certificate_that_is_trusted() {
     let more = ask(&model, &trusting.client(&secret), wish.clone());
     assert_eq!((more.status, &more.json()["conversation_id"]), (200, &begun), "{more:?}");
     drop(trusting);
-    // Who doesn't know the authority sends nothing.
+    // A gateway that doesn't trust the authority sends nothing.
     let asked = model.requests();
     let stranger = Gateway::start_with(other.path(), &[]);
     let refused = stranger.client(&secret).post("/chat", &wish);
@@ -133,7 +133,7 @@ fn only_a_gateways_answer_comes_back_and_only_its_own_headers_go_there() {
     let wish = json!({"message": "more", "conversation_id": begun});
     let own = one.client(&secret).get("/status").json()["node_id"].as_str().expect("an id").to_owned();
     let there = two.client(&secret).with("Cookie", "theirs=1").with("X-Secret", "theirs").with("X-Run-Id", "r-1");
-    // A proxy whose gateway is down answers by itself: nobody knows whether the question has begun.
+    // A proxy whose gateway is down answers itself: it is unknown whether the question has begun.
     std::thread::scope(|scope| {
         let asked = scope.spawn(|| there.with("X-Request-Id", "mine").post("/chat", &wish));
         let (request, mut socket) = request_at(&listener);
@@ -148,7 +148,7 @@ fn only_a_gateways_answer_comes_back_and_only_its_own_headers_go_there() {
         }
         assert!(request.starts_with("post /chat http/1.1\r\n") && !request.contains("theirs"), "{request}");
     });
-    // One that is silent is waited for as long as its gateway lives.
+    // The gateway waits for a silent one as long as that one lives.
     std::thread::scope(|scope| {
         let asked = scope.spawn(|| there.post("/chat", &wish));
         let (_, _socket) = request_at(&listener);

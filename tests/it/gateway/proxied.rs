@@ -31,14 +31,14 @@ fn a_gateway_behind_a_proxy_answers_to_its_public_name() {
     for origin in ["http://team.example", "https://team.example.evil.example", "null"] {
         assert_eq!(get("/health", &[HOST, ("Origin", origin)]).code(), "origin_refused", "{origin}");
     }
-    // Links lead to the name, and the terminal's frame loads its scripts from where the page comes.
+    // Links use the public name, and the terminal's frame loads its scripts from the origin of the page.
     let (code, text) = pair(home.path());
     assert!(text.contains(&format!("https://team.example/ui/#pair={code}")) && text.contains("▀▀▀▀▀"), "{text}");
     let policy =
         |headers: &[(&str, &str)]| get("/ui/terminal/frame.html", headers).headers["content-security-policy"].clone();
     assert!(policy(&[HOST]).contains("script-src https://team.example;"), "{}", policy(&[HOST]));
     assert!(policy(&[]).contains(&format!("script-src http://{};", gateway.address)), "{}", policy(&[]));
-    // The cookie crosses no network in plain text, and still works at the machine itself.
+    // The cookie is never sent over a network in plain text, and still works on the machine itself.
     let cookie = |headers: &[(&str, &str)]| {
         let body = json!({"code": pair(home.path()).0}).to_string();
         gateway.send("POST", "/auth/pair", headers, &body).headers["set-cookie"].clone()
@@ -59,7 +59,7 @@ fn clients_behind_a_trusted_proxy_are_told_apart_by_their_own_addresses() {
     assert!(guesses.starts_with(&[401]) && guesses.ends_with(&[429]), "{guesses:?}");
     assert_eq!(guess(&gateway, "203.0.113.7, 203.0.113.8").status, 401, "another client");
     assert_eq!(guess(&gateway, "203.0.113.8, 203.0.113.7").status, 429, "what a client makes up doesn't count");
-    // Figures are for this machine, and for services with a token.
+    // Metrics are for this machine, and for services with a token.
     let metrics = |headers: &[(&str, &str)]| gateway.send("GET", "/metrics", headers, "");
     assert_eq!(metrics(&[]).status, 200);
     assert_eq!(metrics(&[HOST, ("X-Forwarded-For", "203.0.113.9")]).status, 401);
@@ -69,7 +69,7 @@ fn clients_behind_a_trusted_proxy_are_told_apart_by_their_own_addresses() {
     };
     assert_eq!((with_token("service"), with_token("person")), (200, 403));
     drop(gateway);
-    // Without trust in the proxy all of its clients are one.
+    // Without trust in the proxy all of its clients count as one.
     let home = home_with("gateway = {public_url = \"https://team.example\"}");
     let gateway = Gateway::start(home.path());
     let guesses: Vec<u16> = (0..12).map(|at| guess(&gateway, &format!("203.0.113.{at}")).status).collect();

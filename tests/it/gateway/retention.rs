@@ -1,5 +1,5 @@
-//! The end of old events: a log loses its beginning, tells of it, and holds; a beginning that is lost otherwise is found. Schemas of
-//! older programs are brought up to date.
+//! The end of old events: a log loses its beginning, records that, and stays valid; a beginning that is lost in another way is
+//! found. Schemas of older programs are migrated.
 
 use reedclaw::ledger::{Command, Committed, Filter, Ledger, NewLicence, Target, archive};
 use reedclaw::proto::team::{EventDraft, Mode};
@@ -37,7 +37,7 @@ fn live(ledger: &Ledger, round: i64) {
     }
 }
 
-/// A time after everything that was stored and before everything that will be.
+/// A time after everything that is stored and before everything that will be.
 fn now() -> i64 {
     let read = || {
         let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("a clock");
@@ -62,7 +62,7 @@ fn loses_its_beginning(open: &dyn Fn() -> Ledger) {
     assert_eq!(rest.first().map(|event| event.position), Some(all + 1));
     assert_eq!(rest.last().map(|event| event.body()["kind"].clone()), Some("purge".into()));
     assert_eq!(ledger.head(&someone()).expect("a head").2, all, "cursors before it are gone");
-    // Another process folds the canvas from what is there, and goes on.
+    // Another process folds the canvas from the remaining events, and continues.
     let ledger = open();
     assert_eq!(ledger.canvases().canvas(&someone(), "board").expect("a canvas").state_hash, state);
     let verified = ledger.verify("local").expect("a check").expect("it holds");
@@ -70,10 +70,10 @@ fn loses_its_beginning(open: &dyn Fn() -> Ledger) {
     let mut lines = Vec::new();
     ledger.archive().export("local", None, &mut lines, &|_| Ok(())).expect("an archive");
     let archived = archive::verify(&mut lines.as_slice()).expect("an archive").expect("it holds");
-    // The log tells of the archive after it.
+    // The log has an event about the archive after it.
     assert_eq!(archived.events + 1, ledger.verify("local").expect("a check").expect("it holds").events);
     assert!(archived.events > verified.events);
-    // What a licence in force needs stays, and all after it.
+    // The events that a licence in force needs stay, and so do all after them.
     let licence = NewLicence {
         subject: "user:anna".into(),
         actions: vec!["time".into()],
@@ -98,7 +98,7 @@ fn a_log_loses_its_oldest_events_and_holds_on_both_engines() {
     let home = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a place");
     let path = home.path().join("gateway.db");
     loses_its_beginning(&|| Ledger::open(&path).expect("a database"));
-    // A beginning that somebody takes away without the log's telling is found.
+    // A beginning that is removed without an entry in the log is found.
     let ledger = Ledger::open(&path).expect("a database");
     let raw = rusqlite::Connection::open(&path).expect("the database");
     let (position, hash): (i64, String) = raw
@@ -126,7 +126,7 @@ fn a_tenants_own_time_counts_and_the_mode_gives_the_usual_one() {
     assert_eq!((ledger.retention().days("local"), ledger.retention().days("acme")), (Ok(Some(60)), Ok(Some(90))));
     ledger.retention().set_days("acme", None).expect("days");
     assert_eq!(ledger.retention().days("acme"), Ok(Some(400)));
-    // What counts no longer goes; what is young stays.
+    // Expired data is removed; recent data stays.
     ledger.nodes().renew().expect("a lease");
     live(&ledger, 0);
     let before = ledger.positions("local").expect("a number");

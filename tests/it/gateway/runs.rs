@@ -1,4 +1,4 @@
-//! Chat and runs: the same agent as the shell's, over HTTP; a run outlives its connection, and its calls go through the gates.
+//! Chat and runs: the same agent as in the shell, over HTTP. A run outlives its connection, and its calls go through the gates.
 
 use serde_json::{Value, json};
 
@@ -107,7 +107,7 @@ fn scenario_44_a_streamed_run_goes_on_without_its_connection_and_is_resumed_by_t
     let mut late = Reader::new(client.open(&format!("/sse/runs/{id}")));
     assert_eq!(late.expect("text").2["text"], "One ");
     assert_eq!(client.get(&format!("/runs/{id}")).json()["state"], "answered");
-    // One that is stopped says so.
+    // A stopped run reports that it was stopped.
     server.reply(vec![head(), piece("Long "), Step::Hold]);
     let begun = client.with("Prefer", "respond-async").post("/chat", &json!({"message": "Go on."}));
     let id = begun.json()["run_id"].as_str().expect("an id").to_owned();
@@ -156,7 +156,7 @@ fn scenario_13_a_runs_calls_go_through_the_gates_and_ask_persons() {
         assert!(kinds.contains(&kind), "{kind} in {kinds:?}");
     }
     assert!(anna.get("/receipts?tool=file_write").text.contains("person:ben"));
-    // What a gate blocks reaches the model, and its text goes on.
+    // The model learns of a call that a gate blocks, and continues its text.
     assert_eq!(anna.post("/estop", &json!({"scope": "tenant"})).status, 200);
     server.reply(tool_call("file_read", "{\"path\": \"run.txt\"}"));
     server.reply(answer("I may not."));
@@ -225,7 +225,7 @@ fn a_question_may_name_a_persona_whose_instructions_the_model_gets() {
     };
     let (conversation, system) = ask(json!({"message": "Who are you?", "persona": "pirate"}));
     assert!(system.starts_with("You are a pirate.") && !system.contains("clerk"), "{system}");
-    // Each question names its own, also in one conversation.
+    // Each question chooses its persona, even in one conversation.
     for named in [json!({}), json!({"persona": "default"}), json!({"persona": "tiny"})] {
         let mut body = json!({"message": "And now?", "conversation_id": conversation});
         named.as_object().expect("fields").iter().for_each(|(name, value)| body[name] = value.clone());
@@ -242,7 +242,7 @@ fn a_question_may_name_a_persona_whose_instructions_the_model_gets() {
     assert_eq!(anna.post("/chat", &json!({"message": "?", "persona": "nobody"})).code(), "schema_invalid");
 }
 
-/// A request of a webhook, signed at a time by a secret.
+/// Returns a webhook's signature of a body at a time, with a secret.
 pub fn signature(secret: &str, time: i64, body: &str) -> String {
     let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, secret.as_bytes());
     let tag = ring::hmac::sign(&key, format!("{time}.{body}").as_bytes());
@@ -364,7 +364,7 @@ fn scenario_45_memory_and_receipts_answer_as_the_command_line_does() {
     let (status, none, _) = run(home.path(), &["memory", "search", "narwhal"]);
     assert!(status.is_some() && !none.contains("narwhal sleeps"));
     assert_eq!(client.get("/memory/search?q=narwhal").json()["items"], json!([]));
-    // The end of the receipts' chain is in the log, once in 64 of them.
+    // The log has the last hash of the receipts' chain, once per 64 receipts.
     let anchors = || client.get("/events/list?type=receipts.anchor").json()["items"].clone();
     assert_eq!(anchors(), json!([]));
     for _ in 0..33 {
@@ -470,7 +470,7 @@ fn scenario_39_a_call_that_would_send_personal_data_is_refused_before_anybody_is
     assert_eq!((&decision["gate"], &decision["outcome"]), (&json!("pii"), &json!("block")), "{decision}");
     let receipts = admin.get("/receipts?status=denied").json()["items"].clone();
     assert_eq!(receipts.as_array().map(Vec::len), Some(1), "{receipts}");
-    // The answer of a person from before counts for nothing: the data doesn't leave.
+    // An earlier answer of a person doesn't count: the data doesn't leave.
     let question = &open[0];
     let yes = json!({"digest": question["digest"], "answer": "once", "seen_to_end": true});
     let id = question["question_id"].as_str().expect("an id");
@@ -537,7 +537,7 @@ fn scenario_27_an_agents_edit_of_a_moving_canvas_ends_in_the_right_state_once() 
     let edit = json!({"canvas_id": "board", "base_rev": 1, "ops": [
         {"op": "set", "id": "a", "path": "/text", "value": "new"},
         {"op": "create", "atom": {"id": "b", "type": "note", "parent": "a", "order": "m"}}]});
-    // Somebody else changes the same atom at another place while a person is asked.
+    // Another person changes the same atom elsewhere while a question is open.
     server.reply(tool_call("canvas_read", "{\"canvas_id\": \"board\"}"));
     server.reply(tool_call("canvas_edit", &edit.to_string()));
     server.reply(answer("Done."));
@@ -559,7 +559,7 @@ fn scenario_27_an_agents_edit_of_a_moving_canvas_ends_in_the_right_state_once() 
     assert_eq!(approved(&anna, &ben, "Once more.", || {}), ("Again.".into(), digest));
     let told = server.request(5).whole_content(-1);
     assert!(told.contains("\"replayed\":true"), "{told}");
-    // What has changed at the same place isn't overwritten: the model reads of it.
+    // A change at the same place isn't overwritten: the model is informed of it.
     set(3, "mine", "/text", "mine");
     let late = json!({"canvas_id": "board", "base_rev": 3, "ops": [
         {"op": "set", "id": "a", "path": "/text", "value": "its"}]});
@@ -570,7 +570,7 @@ fn scenario_27_an_agents_edit_of_a_moving_canvas_ends_in_the_right_state_once() 
     assert!(told.contains("has changed since") && told.contains("\"value\":\"mine\""), "{told}");
     let snapshot = anna.get("/canvas/board/snapshot").json();
     assert_eq!((&snapshot["rev"], &snapshot["atoms"][0]["props"]["text"]), (&json!(4), &json!("mine")));
-    // An operation that can't be applied is known before anybody is asked, and another project's canvas isn't there.
+    // An operation that can't be applied fails before a person is asked, and another project's canvas doesn't exist here.
     let wrong = json!({"canvas_id": "board", "base_rev": 4, "ops": [{"op": "delete", "id": "none"}]});
     let call = json!({"action_name": "canvas_edit", "subject_type": "canvas", "subject_id": "board", "args": wrong});
     let failed = anna.post("/actions/execute", &call).json();
@@ -583,7 +583,7 @@ fn scenario_27_an_agents_edit_of_a_moving_canvas_ends_in_the_right_state_once() 
     assert_eq!(verify(home.path()).0, Some(0));
 }
 
-/// W3C's header of a request, by its head.
+/// The W3C `traceparent` header in the head of a request.
 pub fn traceparent(head: &str) -> String {
     let head = head.to_lowercase();
     let line = head.lines().find_map(|line| line.strip_prefix("traceparent: ").map(str::to_owned));
@@ -610,7 +610,7 @@ fn scenario_2_a_runs_ids_are_in_its_events_log_lines_and_requests_to_models() {
     for item in items {
         assert_eq!((&item["trace_id"], &item["request_id"]), (&json!(TRACE), &json!("ask-1")), "{item}");
     }
-    // A request to the model and the calls that its answer wants are one step; the next request is another one.
+    // A request to the model and the calls in its answer are one step; the next request is another step.
     let steps = |kind: &str| -> Vec<&Value> {
         items.iter().filter(|item| item["event_type"] == kind).map(|item| &item["step_id"]).collect()
     };
@@ -619,7 +619,7 @@ fn scenario_2_a_runs_ids_are_in_its_events_log_lines_and_requests_to_models() {
     for kind in ["action.requested", "action.admitted", "action.completed"] {
         assert_eq!(steps(kind), [costs[0]], "{kind}: {replay}");
     }
-    // The trace goes on to the model, and each request is a span of it.
+    // The trace continues to the model, and each request is a span of it.
     let sent = |number: usize| traceparent(&server.request(number).head);
     let (first, second) = (sent(1), sent(2));
     for header in [&first, &second] {

@@ -1,4 +1,4 @@
-//! The gateway on PostgreSQL: a server of the test's own on a Unix socket, the contract of the stores on both engines, and two
+//! The gateway on PostgreSQL: a server that the test starts on a Unix socket, the contract of the stores on both engines, and two
 //! gateways on one database.
 
 use std::fs;
@@ -22,7 +22,7 @@ use crate::need;
 use crate::server::{Server as Model, Step, answer, head, piece};
 use crate::wait::wait_until;
 
-/// A server of the test's own, which ends with the value.
+/// A server that the test starts, and that ends when the value is dropped.
 pub struct Server {
     directory: TempDir,
     programs: PathBuf,
@@ -45,7 +45,7 @@ impl Server {
         Some(server)
     }
 
-    /// A second server with a copy of this one, which follows it.
+    /// Starts a replica that follows this server.
     pub fn replica(&self) -> Self {
         let replica = Self { directory: place(), programs: self.programs.clone() };
         let (from, data) = (self.directory.path().display().to_string(), replica.data());
@@ -54,17 +54,17 @@ impl Server {
         replica
     }
 
-    /// Ends a server in good order.
+    /// Shuts a server down cleanly.
     pub fn end(&self) {
         self.run("pg_ctl", &["-D", &self.data(), "-w", "-m", "fast", "stop"]);
     }
 
-    /// Makes a replica take the place of its server.
+    /// Promotes a replica.
     pub fn promote(&self) {
         self.run("pg_ctl", &["-D", &self.data(), "-w", "promote"]);
     }
 
-    /// The place of its socket, as an address has it.
+    /// The path of its socket, in the form for an address.
     pub fn host(&self) -> String {
         self.directory.path().display().to_string().replace('/', "%2F")
     }
@@ -78,8 +78,8 @@ impl Server {
         self.begin_with("-c listen_addresses=");
     }
 
-    /// Starts it anew on a port of this machine, where it lets in only who encrypts and knows the password `secret`; returns the
-    /// port, and the certificate of the authority that vouches for `localhost`.
+    /// Restarts it on a port of this machine, on which it accepts only encrypted connections with the password `secret`; returns
+    /// the port, and the certificate of the authority for `localhost`.
     fn encrypt(&self) -> (u16, PathBuf) {
         let place = self.directory.path();
         let authority = certified(place);
@@ -103,7 +103,7 @@ impl Server {
         self.run("pg_ctl", &["-D", &self.data(), "-w", "-t", "60", "-l", "/dev/null", "-o", &options, "start"]);
     }
 
-    /// Ends them at once, as a crash does.
+    /// Ends them immediately, as a crash does.
     pub fn crash(&self) {
         self.run("pg_ctl", &["-D", &self.data(), "-w", "-m", "immediate", "stop"]);
     }
@@ -146,7 +146,7 @@ impl Drop for Server {
     }
 }
 
-/// A directory of a server's own.
+/// A directory for a server.
 fn place() -> TempDir {
     let directory = tempfile::Builder::new().prefix("rc-pg").tempdir().expect("a directory");
     give_to_server(directory.path());
@@ -154,14 +154,14 @@ fn place() -> TempDir {
     directory
 }
 
-/// Gives a file to the user of servers, which refuse to run as root.
+/// Makes the user for servers, which refuse to run as root, the owner of a file.
 fn give_to_server(path: &Path) {
     if let Some(user) = nix::unistd::User::from_name("postgres").expect("users").filter(|_| is_root()) {
         chown(path, Some(user.uid.as_raw()), Some(user.gid.as_raw())).expect("its owner");
     }
 }
 
-/// Makes `cert.pem` and `key.pem` of a server `localhost` in a directory; returns the authority's certificate.
+/// Creates `cert.pem` and `key.pem` of a server `localhost` in a directory; returns the authority's certificate.
 pub fn certified(place: &Path) -> PathBuf {
     const SCRIPT: &str = "set -e; key='-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes'
         openssl req -x509 $key -keyout ca.key -out ca.pem -days 2 -subj /CN=authority
@@ -178,7 +178,7 @@ fn is_root() -> bool {
     nix::unistd::geteuid().is_root()
 }
 
-/// Makes a database of its own on the server at `address`; returns its address.
+/// Creates a new database on the server at `address`; returns its address.
 pub fn new_database(address: &str) -> String {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let name = format!("t{}_{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
@@ -206,7 +206,7 @@ fn ledger(address: &str) -> Ledger {
     Ledger::open_at(Target::Server(address.to_owned())).expect("a database")
 }
 
-/// The same as [`someone`], of another tenant.
+/// The same identity as [`someone`], in another tenant.
 fn of(tenant: &str) -> Identity {
     Identity { tenant: tenant.to_owned(), ..someone() }
 }
@@ -215,7 +215,7 @@ fn draft(kind: &str, body: Value) -> EventDraft {
     EventDraft { event_type: kind.into(), source: "agent".into(), body, ..EventDraft::default() }
 }
 
-/// What every engine must do.
+/// Checks the contract of every engine.
 fn holds_the_contract(ledger: &Ledger) {
     let who = someone();
     let one = EventDraft { event_id: Some("one".into()), ..draft("x.step", json!({"n": 1, "text": "ü'\"\\ ?1 $1"})) };
@@ -282,7 +282,7 @@ fn holds_the_contract(ledger: &Ledger) {
     expiry_follows_the_database_clock(ledger);
 }
 
-/// Times are those that were asked for, and are compared with the database's clock.
+/// Expiry times are as requested, and are compared with the database's clock.
 fn expiry_follows_the_database_clock(ledger: &Ledger) {
     let (who, now) = (someone(), ledger.now_ms().expect("a time"));
     let licence = |valid_until_ms: i64| NewLicence {
@@ -402,7 +402,7 @@ fn scenario_70_a_forgotten_condition_shows_no_row_of_another_tenant() {
     }
 }
 
-/// The positions that a stream of a tenant's log shows, until the one of the last event of `count`.
+/// The positions that a stream of a tenant's log shows, up to that of the last of `count` events.
 fn positions(gateway: &Gateway, bearer: &str, count: usize) -> Vec<i64> {
     let path = format!("/events/list?type=x.step&limit={count}");
     let answer = gateway.send("GET", &path, &[("Authorization", bearer)], "");
@@ -438,7 +438,7 @@ fn scenario_15_and_31_three_gateways_on_one_database_are_one() {
         (0..20).map(|_| stream.expect("x.step").2["position"].as_i64().expect("a position")).collect();
     assert_eq!(shown, given, "the stream is complete and in order");
     assert!(given.windows(2).all(|pair| pair[1] == pair[0] + 1), "no gap between the gateways: {given:?}");
-    // Many at once on all of them: each id once, with one position in each answer.
+    // Many appends at once on all gateways: each id is stored once, with the same position in each answer.
     let answers: Vec<(u16, i64)> = std::thread::scope(|scope| {
         let asked: Vec<_> = (0..100)
             .map(|number| {
@@ -452,7 +452,7 @@ fn scenario_15_and_31_three_gateways_on_one_database_are_one() {
     assert!(answers.iter().all(|(_, position)| *position == answers[0].1), "{answers:?}");
     assert_eq!(positions(&one, &bearer, 100), positions(&two, &bearer, 100));
     assert_eq!(positions(&one, &bearer, 100), positions(&three, &bearer, 100));
-    // What a killed gateway leaves doesn't hold up the others, and all leave a log that holds.
+    // A killed gateway doesn't hold up the others, and the log stays valid.
     one.end(Signal::SIGKILL);
     assert_eq!(append(&two, &bearer, "after").0, 201);
     two.end(Signal::SIGTERM);
@@ -526,7 +526,7 @@ fn a_conversations_id_never_means_that_of_another_machine() {
     }
     let nobodys = here.post("/chat", &json!({"message": "?", "conversation_id": 7_000_000_001_i64}));
     assert_eq!((nobodys.status, nobodys.code().as_str()), (404, "not_found"), "{nobodys:?}");
-    // A machine keeps its number, and another gateway there goes on.
+    // A machine keeps its number, and another gateway there continues.
     drop(there);
     two.end(Signal::SIGTERM);
     let refused = here.post("/chat", &json!({"message": "?", "conversation_id": second}));
@@ -628,7 +628,7 @@ fn modes_with_several_tenants_need_a_server_and_identity_without_defaults() {
     assert!(done["decisions"].as_array().is_some_and(|all| all.contains(&lock)), "{done}");
     super::change(home.path(), "UPDATE strategy_lock SET valid_until_ms = 1");
     assert_eq!(gateway.send("POST", "/actions/execute", &all, &call).code(), "strategy_lock");
-    // A tenant stops itself, and not the machine that others share.
+    // A tenant can stop itself, but not the machine that others share.
     let node = json!({"scope": "node"}).to_string();
     assert_eq!(gateway.send("POST", "/estop", &all, &node).code(), "forbidden");
     assert_eq!(gateway.send("POST", "/estop", &all, "{}").json()["stopped"], true);
@@ -686,7 +686,7 @@ fn scenario_61_a_replica_that_lags_takes_over_and_clients_begin_anew() {
     let count = "SELECT count(*) FROM event WHERE event_type = 'x.step'";
     wait_until(|| copy.query_one(count, &[]).is_ok_and(|row| row.get::<_, i64>(0) == 5));
     drop(copy);
-    // The replica misses what is acknowledged from now on.
+    // From now on the replica misses acknowledged events.
     replica.end();
     let lost: Vec<i64> = (5..10).map(|number| append(&gateway, &bearer, &format!("e{number}")).1).collect();
     let mut stream = Reader::new(gateway.open(
@@ -700,7 +700,7 @@ fn scenario_61_a_replica_that_lags_takes_over_and_clients_begin_anew() {
     replica.begin();
     replica.promote();
     wait_until(|| append(&gateway, &bearer, "after").0 == 201);
-    // The stream says so and ends; a client with an old cursor has to begin anew.
+    // The stream reports that and ends; a client with an old cursor has to begin again.
     let mut kinds = Vec::new();
     while let Some((_, _, data)) = stream.next() {
         kinds.push(data["kind"].as_str().unwrap_or_default().to_owned());
@@ -753,7 +753,7 @@ fn a_connection_to_a_server_is_encrypted_and_its_certificate_is_checked() {
         assert_eq!((status, text.contains(word)), (Some(1), true), "{host}{options}: {text}");
         assert!(!text.contains("secret"), "{text}");
     }
-    // A gateway serves from it.
+    // A gateway can use it.
     tenants("localhost", &named, &[]);
     let gateway = Gateway::start(home.path());
     let client = gateway.client(&token(home.path(), "anna", "member", &[]));

@@ -1,5 +1,5 @@
-//! Sessions that are shared: what viewers see of a real shell, who may answer its questions, which answer counts, and the console's
-//! screens for it.
+//! Shared sessions: the output that viewers see of a real shell, who may answer its questions, which answer counts, and the
+//! console's screens for them.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -38,7 +38,7 @@ pub fn shares(client: &Client<'_>) -> Vec<Value> {
     answer.json()["items"].as_array().expect("items").clone()
 }
 
-/// Frames of a session until its programs have printed a text, in one piece or in several, or an event has it.
+/// Frames of a session until its programs have printed a text, in one piece or several, or an event contains it.
 #[track_caller]
 pub fn frames_until(reader: &mut Reader, text: &str) -> Vec<Value> {
     let (mut all, mut output, until) = (Vec::new(), String::new(), Instant::now() + super::PATIENCE);
@@ -56,7 +56,7 @@ pub fn frames_until(reader: &mut Reader, text: &str) -> Vec<Value> {
     panic!("the stream ended, or went on for too long, without {text}: {all:?}");
 }
 
-/// Text that the viewers' screens got.
+/// The text that reached the viewers' screens.
 pub fn printed(frames: &[Value]) -> String {
     frames.iter().filter_map(|frame| frame["d"].as_str()).collect()
 }
@@ -97,7 +97,7 @@ fn scenario_55_viewers_see_what_ran_and_never_keys_or_secrets() {
     assert_eq!(frames[0]["text"], "echo shown-$((40 + 2))", "{all}");
     let ended = |status: i64| frames.iter().any(|frame| frame["k"] == "c" && frame["status"] == status);
     assert!(ended(0) && ended(1), "{all}");
-    // A late viewer has the screen and the lines with what they printed.
+    // A late viewer gets the screen, and the lines with their output.
     let late = Reader::new(me.open(&format!("/sse/shares/{id}"))).expect("snapshot").2;
     assert!(late["screen"].as_str().is_some_and(|screen| screen.contains("shown-42")), "{late}");
     let line = late["items"].as_array().expect("items").iter().find(|item| item["text"] == "echo shown-$((40 + 2))");
@@ -106,7 +106,7 @@ fn scenario_55_viewers_see_what_ran_and_never_keys_or_secrets() {
     session.run(":share off");
     let rest = frames_until(&mut reader, "has ended it");
     assert!(printed(&rest).contains("20000\r\n"), "{rest:?}");
-    // Its recording is asciicast, and has no more than was shown.
+    // The recording is an asciicast, and contains only what was shown.
     let recording = me.get(&format!("/shares/{id}/recording"));
     assert_eq!((recording.status, recording.headers["content-type"].as_str()), (200, "application/x-asciicast"));
     let lines: Vec<Value> = recording.text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
@@ -114,7 +114,7 @@ fn scenario_55_viewers_see_what_ran_and_never_keys_or_secrets() {
     assert!(lines.iter().any(|line| line[1] == "m" && line[2] == "echo shown-$((40 + 2))"), "{lines:?}");
     assert!(!recording.text.contains("hid-den") && !recording.text.contains("ghp_"), "{}", recording.text);
     assert_eq!(shares(&me)[0]["state"], "ended");
-    // A gateway that dies changes nothing for the shell.
+    // The death of a gateway changes nothing for the shell.
     share(&session, "watch", &me);
     gateway.end(Signal::SIGKILL);
     session.run("echo still-$((40 + 3))");
@@ -123,12 +123,12 @@ fn scenario_55_viewers_see_what_ran_and_never_keys_or_secrets() {
     session.expect_exit();
 }
 
-/// The shortest time that a shell takes from a line to the next prompt, for each of two, asked by turns: a wait for somebody
-/// would be in each, a busy machine isn't.
+/// The shortest time from a line to the next prompt for each of two shells, which take turns: a wait for a viewer would be in
+/// each round, a busy machine isn't.
 fn round_trips(shells: [&Session; 2]) -> [Duration; 2] {
     let mut times = [Vec::new(), Vec::new()];
     for count in 0..40 {
-        // Whoever is asked first may find the processor cold.
+        // The first shell of a round may find the processor cold.
         let order = if count % 2 == 0 { [0, 1] } else { [1, 0] };
         for at in order {
             let began = Instant::now();
@@ -157,7 +157,7 @@ fn a_session_goes_on_at_a_gateway_that_is_started_anew_with_its_question() {
     let mut reader = Reader::new(anna.open(&format!("/sse/shares/{id}")));
     reader.expect("snapshot");
     gateway.end(Signal::SIGTERM);
-    // Whoever watches hears that the gateway ends, and not the session.
+    // Viewers learn that the gateway ends, and that the session doesn't.
     let mut last = None;
     while let Some((_, event, data)) = reader.next() {
         last = Some((event, data));
@@ -173,14 +173,14 @@ fn a_session_goes_on_at_a_gateway_that_is_started_anew_with_its_question() {
     let line = late["items"].as_array().expect("items").iter().find(|item| item["text"] == "echo before-$((40 + 1))");
     assert_eq!(line.map(|line| line["output"].clone()), Some(json!("before-41")), "{late}");
     let until = Instant::now() + super::PATIENCE;
-    // The session hears answers once it has connected anew.
+    // The session receives answers once it has reconnected.
     while said(&anna, &question, "once").status != 200 {
         assert!(Instant::now() < until, "no answer counts");
     }
     session.expect_text("once, by anna");
     session.expect_text("It is written.");
     session.expect_prompt();
-    // Its owner ends it, and no gateway brings it back.
+    // Its owner ends it, and no gateway revives it.
     session.run(":share off");
     gateway.end(Signal::SIGTERM);
     let gateway = Gateway::start(home.path());
@@ -202,7 +202,7 @@ fn scenario_55_a_shell_waits_for_no_viewer_and_no_gateway() {
     let id = share(&shared, "watch", &me);
     let same = |state: &str| {
         let [alone, watched] = round_trips([&plain, &shared]);
-        // A wait for anybody is longer: pieces are sent every 33 ms, and nothing of a stopped gateway ends.
+        // A wait for a viewer would be longer: pieces are sent every 33 ms, and a suspended gateway never answers.
         let most = alone + Duration::from_millis(15);
         assert!(watched <= most, "{state}: {watched:?}, and {alone:?} unshared");
     };
@@ -229,7 +229,7 @@ pub fn said(client: &Client<'_>, question: &Value, word: &str) -> Answer {
     client.post(&format!("/questions/{id}/answer"), &body)
 }
 
-/// The one open question, once it is there.
+/// Waits for the one open question and returns it.
 pub fn open_question(client: &Client<'_>) -> Value {
     wait_for("a question", || client.get("/questions?state=open").json()["items"].get(0).cloned())
 }
@@ -258,7 +258,7 @@ fn scenario_54_a_question_of_a_shared_session_is_answered_once_here_or_at_the_te
     let question = open_question(&anna);
     assert_eq!((&question["tool"], &question["may_answer"]), (&json!("file_write"), &json!(true)), "{question}");
     assert_eq!(question["changes"][0]["new"], "x", "{question}");
-    // Whoever isn't named sees nothing of it, and an agent doesn't answer.
+    // Members who aren't named can't see it, and an agent can't answer it.
     assert_eq!(ben.get("/questions?state=open").json()["items"], json!([]));
     assert_eq!(said(&ben, &question, "once").code(), "not_found");
     assert_eq!(ben.get(&format!("/sse/shares/{id}")).code(), "not_found");
@@ -278,7 +278,7 @@ fn scenario_54_a_question_of_a_shared_session_is_answered_once_here_or_at_the_te
     let again = said(&anna, &question, "once");
     assert_eq!((again.code().as_str(), &again.json()["error"]["context"]["by"]), ("already_answered", &json!("anna")));
     assert!(me.get("/receipts?tool=file_write").text.contains("person:anna"));
-    // At the terminal first: who is late learns who was first.
+    // The terminal answers first: a late member learns who was first.
     session.expect_prompt();
     server.reply(write("second.txt"));
     server.reply(answer("That one, too."));
@@ -330,7 +330,7 @@ fn viewers_see_what_the_model_asks_in_words() {
     session.run("echo after-$((40 + 1))");
     let all = json!(frames_until(&mut reader, "after-41\r\n")).to_string();
     assert!(all.contains("Which animal? (cat, dog); this is answered at the terminal"), "{all}");
-    // Another wish is another session, with another address.
+    // Sharing with other rights is another session, with another address.
     session.run(":share approve nobody");
     session.expect("a word about the address", |screen| {
         let text = screen.contents().split_whitespace().collect::<Vec<_>>().join(" ");
@@ -379,7 +379,7 @@ fn only_those_who_are_named_watch_and_only_the_owner_ends_a_session() {
     let headers = [("Authorization", authorization.as_str()), ("Content-Type", "application/x-ndjson")];
     let publish = |body: &str| gateway.send("POST", &format!("/shares/{id}/frames"), &headers, body);
     assert_eq!(publish("{\"seq\":1,\"k\":\"l\",\"text\":\"one\"}\n").json(), json!({"accepted_to": 1}));
-    // What is known already changes nothing, and a gap is refused.
+    // Repeated data changes nothing, and a gap is refused.
     assert_eq!(publish("{\"seq\":1,\"k\":\"l\",\"text\":\"one\"}\n").json(), json!({"accepted_to": 1}));
     let ahead = publish("{\"seq\":3,\"k\":\"l\",\"text\":\"three\"}\n");
     assert_eq!((ahead.code().as_str(), &ahead.json()["error"]["context"]["expected_seq"]), ("conflict", &json!(2)));
@@ -390,7 +390,7 @@ fn only_those_who_are_named_watch_and_only_the_owner_ends_a_session() {
     let (cursor, _, snapshot) = reader.expect("snapshot");
     assert_eq!(snapshot["items"][0]["text"], "one", "{snapshot}");
     assert_eq!(shares(&me)[0]["viewers"], json!(["anna"]));
-    // Who comes back goes on where they were; after a gap they begin anew.
+    // A viewer that returns continues at its position; after a gap it starts again.
     drop(reader);
     assert_eq!(publish("{\"seq\":2,\"k\":\"l\",\"text\":\"two\"}\n").status, 202);
     let back = anna.with("Last-Event-ID", &cursor.expect("an id"));
@@ -436,7 +436,7 @@ fn a_shared_session_is_watched_answered_and_replayed_in_the_browser() {
     session.run("echo the plan > plan.txt");
     let id = share(&session, "approve mia", &me);
     session.run("printf '\\033[1;32mgreen\\033[0m and plain\\n'; echo line-$((6 * 7))");
-    // The list follows by itself; its entry leads to the session.
+    // The list updates automatically; its entry leads to the session.
     browser.wait("document.querySelector('a[data-entry]')");
     browser.eval("document.querySelector('a[data-entry]').click()");
     browser.wait("document.querySelector('#session-state')?.innerText.includes('live')");
@@ -445,14 +445,14 @@ fn a_shared_session_is_watched_answered_and_replayed_in_the_browser() {
     browser.expect("90×30");
     session.run("echo from-$((1 + 1))-on");
     browser.wait("document.querySelector('#lines').innerText.includes('echo from-$((1 + 1))-on')");
-    // The screen lies in a frame that has no access to this page, its network or its storage.
+    // The screen is in a frame that has no access to this page, its network or its storage.
     assert_eq!(browser.eval("document.querySelector('iframe').contentDocument"), Value::Null);
     assert_eq!(browser.eval("document.querySelector('iframe').getAttribute('sandbox')"), "allow-scripts");
     let page = browser.tab();
     browser.frame();
     browser.wait("document.querySelector('.xterm-rows')?.innerText.includes('green and plain')");
     browser.wait("document.querySelector('.xterm-rows').innerText.includes('from-2-on')");
-    // A click into the frame keeps the session's keys.
+    // The session's keys still work after a click into the frame.
     browser.eval("window.focus()");
     browser.key("t");
     browser.turn_to(&page);
@@ -487,7 +487,7 @@ fn a_shared_session_is_watched_answered_and_replayed_in_the_browser() {
         assert!(wide.as_i64() <= Some(0), "the session is {wide} too wide at {width}");
     }
     browser.look(1100, 800, "light");
-    // A lost connection is shown, and what was missed comes after it.
+    // A lost connection is shown, and the missed output follows.
     browser.offline(true);
     session.run("echo while-$((2 + 2))-away");
     browser.wait("document.querySelector('#session-state').innerText.includes('catching up')");

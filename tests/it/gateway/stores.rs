@@ -1,4 +1,4 @@
-//! Memory with an end, the blackboard with versions, the timeline of a stream.
+//! Memory that expires, the blackboard with versions, the timeline of a stream.
 
 use std::thread;
 
@@ -37,7 +37,7 @@ fn scenario_22_a_memory_ends_by_the_databases_clock_and_keeps_its_scope() {
     assert_eq!(session.get("/memory?scope=session&key=a").status, 404);
     let told = client.get("/events/list?type=memory").text;
     assert!(told.contains("value_sha256") && !told.contains("marker"), "values aren't in the log: {told}");
-    // A gateway whose own clock is a day off asks that of the database.
+    // A gateway whose own clock is a day off uses the database's clock.
     let Some(library) = super::is_on_server(home.path()).then(super::history::clock).flatten() else { return };
     for skew in ["+1d", "-1d"] {
         let other = [("LD_PRELOAD", library), ("FAKETIME", skew), ("FAKETIME_DONT_FAKE_MONOTONIC", "1")];
@@ -63,7 +63,7 @@ fn scenario_23_a_hundred_increments_on_a_blackboard_give_a_hundred() {
     assert_eq!((answer.status, answer.headers["etag"].as_str()), (201, "\"1\""));
     let stale = client.write("PUT", path, &json!({"value": 5, "expected_version": 0}));
     assert_eq!((stale.status, stale.code().as_str()), (409, "version_conflict"));
-    // Each writer is a user of its own, for a user's requests are limited.
+    // Each writer has its own user, since a user's requests are limited.
     let users: Vec<String> = (0..4).map(|user| token(home.path(), &format!("user-{user}"), "member", &[])).collect();
     let clients: Vec<_> = users.iter().map(|secret| gateway.client(secret)).collect();
     thread::scope(|scope| {
@@ -71,7 +71,7 @@ fn scenario_23_a_hundred_increments_on_a_blackboard_give_a_hundred() {
             scope.spawn(move || (0..25).for_each(|_| increment(client, path)));
         }
     });
-    // The tenant's requests are limited, too: the writers may have used all of this second.
+    // The tenant's requests are limited, too: the writers may have used up this second's.
     let entry = allowed(|| client.get(path)).json();
     assert_eq!((&entry["value"], &entry["version"]), (&json!(100), &json!(101)));
     assert_eq!(allowed(|| client.get("/blackboard/run-1/entries/none")).code(), "not_found");
@@ -102,7 +102,7 @@ fn every_list_with_pages_goes_on_after_its_cursor() {
         assert_eq!(client.post("/memory", &value).status, 201);
         let path = format!("/blackboard/run-1/entries/{name}");
         assert_eq!(client.write("PUT", &path, &json!({"value": 1, "expected_version": 0})).status, 201);
-        // Two of them in the same millisecond.
+        // Two of them share each millisecond.
         let at = number / 2;
         for sql in [
             format!(
@@ -128,7 +128,7 @@ fn every_list_with_pages_goes_on_after_its_cursor() {
     let mut asked: Vec<&str> =
         asked["items"].as_array().expect("items").iter().filter_map(|it| it["question_id"].as_str()).collect();
     let paged = pages(&client, "/questions?state=open&limit=2", "question_id");
-    // Each page has its newest last.
+    // Each page lists its newest entry last.
     let mut expected: Vec<String> = asked.rchunks(2).flatten().map(|id| (*id).to_owned()).collect();
     assert_eq!(paged, expected);
     expected.sort();
@@ -140,7 +140,7 @@ fn every_list_with_pages_goes_on_after_its_cursor() {
     assert_eq!(allowed(|| client.get("/memory?scope=project&key=a&cursor=a")).code(), "body_invalid");
 }
 
-/// Adds one to a number on a blackboard, whoever else does.
+/// Adds one to a number on a blackboard, in competition with other clients.
 fn increment(client: &Client<'_>, path: &str) {
     loop {
         let now = allowed(|| client.get(path));
@@ -173,7 +173,7 @@ fn scenario_24_a_timeline_has_the_events_of_its_stream_alone() {
     let items = client.get("/realtime/timeline/one/list").json()["items"].clone();
     let items = items.as_array().expect("items");
     assert!(items.len() == 2 && items.iter().all(|item| item["body"]["of"] == "one"), "{items:?}");
-    // What the gateway itself tells isn't for others to write.
+    // Clients can't write to the streams of the gateway itself.
     for stream in ["canvas%2Fa", "dataset:audit", "memory%2Fproject%2Fdefault"] {
         assert_eq!(append(stream, None).code(), "schema_invalid", "{stream}");
     }

@@ -1,4 +1,4 @@
-//! Streams: complete and in order across a cut, ended with the right to read, and told when the gateway ends.
+//! Streams: complete and in order across a cut, ended with the right to read them, and informed when the gateway ends.
 
 use std::io::{BufRead, BufReader, Read as _};
 use std::net::TcpStream;
@@ -13,7 +13,7 @@ use super::{Client, Gateway, PATIENCE, home, run, token};
 /// One frame of a stream: its id, its event, its data.
 type Frame = (Option<String>, String, Value);
 
-/// A stream that is read.
+/// A reader of a stream.
 pub struct Reader(BufReader<TcpStream>);
 
 impl Reader {
@@ -21,7 +21,7 @@ impl Reader {
         Self(BufReader::new(socket))
     }
 
-    /// The next frame; nothing at the end. Chunk sizes and comments are read over.
+    /// The next frame; `None` at the end. Chunk sizes and comments are skipped.
     pub fn next(&mut self) -> Option<Frame> {
         let (mut id, mut event, mut line) = (None, String::new(), String::new());
         loop {
@@ -88,7 +88,8 @@ fn scenario_31_a_stream_that_was_cut_goes_on_where_it_ended() {
     assert_eq!(client.with("Last-Event-ID", "nonsense").get("/sse/timeline/board").code(), "cursor_invalid");
 }
 
-/// The time from the end of a right until the stream of its holder ends; `end` takes it away, `code` is what follows.
+/// The time from the end of a user's right until the user's stream ends. The command `end` ends the right; later requests fail
+/// with `code`.
 fn stream_ends(home: &Path, gateway: &Gateway, user: &str, end: &[&str], code: &str) -> Duration {
     let client = gateway.client(&token(home, user, "viewer", &[]));
     let mut reader = Reader::new(client.open("/sse/timeline/board"));
@@ -109,7 +110,7 @@ fn stream_ends(home: &Path, gateway: &Gateway, user: &str, end: &[&str], code: &
 fn scenario_33_a_stream_ends_soon_after_the_right_to_read_it() {
     let home = home();
     let gateway = Gateway::start(home.path());
-    // The machine is shared, so one of several tries must keep the two seconds.
+    // The machine is shared, so only one of several tries must end within two seconds.
     for (what, code) in [("member", "not_a_member"), ("token", "unauthenticated")] {
         let mut all = Vec::new();
         while !all.iter().any(|took| *took <= Duration::from_secs(2)) {
@@ -122,7 +123,7 @@ fn scenario_33_a_stream_ends_soon_after_the_right_to_read_it() {
             all.push(stream_ends(home.path(), &gateway, &user, &end, code));
         }
     }
-    // A right that comes back counts at once.
+    // A restored right counts at once.
     let secret = token(home.path(), "vera", "viewer", &[]);
     assert_eq!(run(home.path(), &["gateway", "member", "remove", "local", "vera"]).0, Some(0));
     assert_eq!(gateway.client(&secret).get("/auth/me").code(), "not_a_member");
@@ -148,7 +149,7 @@ fn scenario_60_a_gateway_that_ends_says_so_on_its_streams() {
     }
 }
 
-/// The whole frames with an id in what was read of a stream before it was cut: id and content.
+/// The complete frames with an id in the part of a stream that was read before the cut: id and content.
 fn whole_frames(text: &str) -> Vec<(String, Value)> {
     let (mut frames, mut id, mut data) = (Vec::new(), None, None);
     for line in text.split_inclusive('\n').filter(|line| line.ends_with('\n')) {
@@ -173,11 +174,11 @@ fn scenario_31_a_stream_that_is_cut_at_any_byte_is_complete_in_order_and_without
     let mut gateway = Gateway::start(home.path());
     let secrets: Vec<String> = (0..8).map(|user| token(home.path(), &format!("user-{user}"), "member", &[])).collect();
     let writer = token(home.path(), "writer", "member", &[]);
-    // On a server each connection is to another gateway than the one before.
+    // On a database server each connection goes to the other gateway.
     let other = super::is_on_server(home.path()).then(|| Gateway::start(home.path()));
     let (mut written, mut seen, mut cursor, mut seed) = (0, Vec::new(), "1-0".to_owned(), 11_u64);
     for cut in 0..500 {
-        // Another process goes on with the same cursors.
+        // Another process continues with the same cursors.
         if cut == 250 {
             assert_eq!(gateway.end(Signal::SIGTERM), Some(0));
             gateway = Gateway::start(home.path());

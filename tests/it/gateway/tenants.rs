@@ -1,4 +1,4 @@
-//! Agents of tenants: each project has conversations, runs, receipts and a workspace of its own, and nothing of them is seen
+//! Agents of tenants: each project has its own conversations, runs, receipts and workspace, and none of them is visible
 //! elsewhere.
 
 use std::path::Path;
@@ -31,7 +31,7 @@ fn in_project<'a>(client: &Client<'a>, project: &str) -> Client<'a> {
     other.with("X-Project-Id", project)
 }
 
-/// Has a model read and write in a project; returns the run's answer.
+/// Lets a model read and write in a project; returns the run's answer.
 fn worked(server: &Server, client: &Client<'_>, word: &str) -> Value {
     server.reply(tool_call("file_list", "{\"path\": \".\"}"));
     server.reply(answer(&format!("The {word} is here.")));
@@ -40,7 +40,7 @@ fn worked(server: &Server, client: &Client<'_>, word: &str) -> Value {
     done.json()
 }
 
-/// The view that a client has of agents that have worked.
+/// All that a client can see of the work of agents.
 fn seen(client: &Client<'_>) -> String {
     let paths = ["/runs", "/receipts", "/memory/search?q=where", "/events/list?limit=500", "/shares", "/status"];
     paths.map(|path| client.get(path).text).concat()
@@ -82,13 +82,13 @@ fn each_project_has_conversations_runs_receipts_and_a_workspace_of_its_own() {
             }
         }
         assert!(!seen(&theirs).contains("walrus") && !seen(&ours).contains("gazelle"));
-        // The conversation goes on, with its own words alone.
+        // The conversation continues, with only its own text.
         server.reply(answer("As said."));
         let again = ours.post("/chat", &json!({"message": "Again?", "conversation_id": 1}));
         assert_eq!(again.json()["text"], "As said.", "{again:?}");
         let sent = server.request(server.requests()).raw;
         assert!(sent.contains("walrus") && !sent.contains("gazelle") && !sent.contains("badger"), "{sent}");
-        // What another tenant's run is called is like what doesn't exist.
+        // Another tenant's run looks like one that doesn't exist.
         let (id, absent) = (second["run_id"].as_str().expect("an id"), "0192aaaa-0000-7000-8000-000000000000");
         let ways: [(&str, Ask<'_>); 4] = [
             ("get", &|id| ours.get(&format!("/runs/{id}"))),
@@ -102,14 +102,14 @@ fn each_project_has_conversations_runs_receipts_and_a_workspace_of_its_own() {
         }
         let elsewhere = |id: i64| ours.post("/chat", &json!({"message": "?", "conversation_id": id}));
         assert_eq!(elsewhere(2).code(), "not_found", "their conversations have the same numbers, and are others");
-        // The machine's own user has none of it.
+        // The machine's own user sees none of it.
         let places: Vec<_> = std::fs::read_dir(home.path().join(".local/state/reedclaw/tenants"))
             .expect("homes")
             .map(|it| it.expect("an entry").path())
             .collect();
         assert_eq!(places.len(), 1, "one database: {places:?}");
         assert!(places[0].join(&acme).join("side/reedclaw.db").exists());
-        // They are there after a new start.
+        // They are there after a restart.
         let headers = ours.headers.clone();
         assert_eq!(gateway.end(nix::sys::signal::Signal::SIGTERM), Some(0));
         let gateway = Gateway::start_mode(home.path(), mode);

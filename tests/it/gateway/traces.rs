@@ -1,4 +1,4 @@
-//! Traces in a file, in the form that OpenTelemetry's collector reads, and the way of a trace through the gateway.
+//! Traces in a file, in the form that OpenTelemetry's collector reads, and the path of a trace through the gateway.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -15,7 +15,7 @@ use crate::server::{Server as Model, answer, refusal, tool_call};
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 const PARENT: &str = "b7ad6b7169203331";
 
-/// The settings for a model, and for a gateway with others.
+/// The settings for a model, and for a gateway with additional settings.
 fn settings(model: &Model, gateway: &str) -> String {
     let models = format!("models = {{tiny = {{endpoint = \"{}\", model = \"tiny-1\"}}}}", model.endpoint());
     format!("{models}, memory = {{auto = false}}, context = {{project = false}}, gateway = {{{gateway}}}")
@@ -63,7 +63,7 @@ fn a_request_its_run_its_models_and_its_tools_are_spans_of_the_clients_trace() {
     let traced = anna.with("traceparent", &format!("00-{TRACE}-{PARENT}-01")).with("X-Request-Id", "ask-1");
     let said = traced.post("/chat", &json!({"message": "What about apples?"}));
     assert_eq!(said.status, 200, "{said:?}");
-    // Somebody who doesn't want a trace gets none, and it still goes on.
+    // A client that doesn't want a trace gets none, but its header is still passed on.
     model.reply(answer("Nothing."));
     let unwanted = format!("00-{}-{PARENT}-00", TRACE.replace('0', "1"));
     assert_eq!(anna.with("traceparent", &unwanted).post("/chat", &json!({"message": "?"})).status, 200);
@@ -105,11 +105,11 @@ fn a_request_its_run_its_models_and_its_tools_are_spans_of_the_clients_trace() {
     has(chats[0], "gen_ai.request.model", "tiny-1");
     assert_eq!(chats[0]["attributes"]["gen_ai.response.finish_reasons"]["values"][0]["stringValue"], "tool_calls");
     assert_eq!(chats[1]["attributes"]["gen_ai.response.finish_reasons"]["values"][0]["stringValue"], "stop");
-    // Somebody else's mistake is no failure, and a request without a trace has one of its own.
+    // A client's mistake isn't a failure of the gateway, and a request without a trace starts its own.
     let missing = one(&spans, "GET /runs/{run_id}");
     assert!(missing["status"].get("code").is_none() && missing.get("parentSpanId").is_none(), "{missing}");
     assert_eq!(spans.len(), 6, "{spans:?}");
-    // No content, and nobody else reads it.
+    // The file has no content of conversations, and no other user can read it.
     let text = fs::read_to_string(&file).expect("the file");
     assert!(!text.contains("apples") && !text.contains("pears"), "{text}");
     assert_eq!(file.metadata().expect("a file").permissions().mode() & 0o777, 0o600);

@@ -1,31 +1,31 @@
-//! The checker of histories: what clients saw while things failed, held against the final log. It knows no gateway; tests plant
-//! faults in histories and see that each is found.
+//! The checker of histories compares what clients saw during failures with the final log. It knows no gateway; tests plant faults
+//! in histories and check that each is found.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The time between a kill switch and the moment from which no call is let through on any gateway.
+/// The time from a kill switch until all gateways refuse calls.
 pub const KILL_REACH_NS: u64 = 1_200_000_000;
 
-/// The rules that a history must hold, in the order of the gateway's design.
+/// The rules that a history must follow, in the order of the gateway's design.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rule {
     /// Positions are 1, 2, 3, … for each tenant.
     Gapless,
-    /// An acknowledged append is there once, a refused one isn't, and one with an unknown outcome at most once.
+    /// An acknowledged append is in the log once, a refused one isn't, and one with an unknown outcome is at most once.
     Acknowledged,
-    /// An append that was acknowledged before another one began has the smaller position.
+    /// An append that was acknowledged before another one began has a lower position.
     RealTime,
     /// Each append with an expected version saw exactly that version.
     Versions,
-    /// A reader has seen a growing sequence without a hole, across connections and gateways.
+    /// A reader has seen a growing sequence without gaps, across connections and gateways.
     Readers,
     /// A cause comes before its effect.
     Causes,
-    /// The chain of hashes holds.
+    /// The chain of hashes is intact.
     Hashes,
-    /// A canvas is what its operations give.
+    /// A canvas equals the result of its operations.
     Folds,
-    /// No answer has anything of another tenant.
+    /// No answer contains anything of another tenant.
     Tenants,
     /// No action has run twice.
     Once,
@@ -33,7 +33,7 @@ pub enum Rule {
     Killed,
 }
 
-/// The end of a request as its client knows it.
+/// The outcome of a request as its client knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// Done.
@@ -70,7 +70,7 @@ pub struct Reader {
 #[derive(Clone, Debug)]
 pub struct Call {
     pub tenant: String,
-    /// The key by which it was sent again and again.
+    /// The idempotency key of all its tries.
     pub key: String,
     pub invoked: u64,
     pub was_admitted: bool,
@@ -95,19 +95,19 @@ pub struct History {
     pub calls: Vec<Call>,
     /// When a kill switch of a tenant was acknowledged.
     pub kills: Vec<(String, u64)>,
-    /// Tenants that an answer to somebody of the first one has named.
+    /// Tenants that appeared in an answer to a member of the first tenant.
     pub shown: Vec<(String, String)>,
     /// The final log of each tenant.
     pub logs: BTreeMap<String, Vec<Row>>,
-    /// The result of `verify` for each tenant's log.
+    /// Problems that `verify` found, by tenant.
     pub broken: Vec<(String, String)>,
     /// Commands on canvases that were acknowledged: the tenant, the key, and the revision that the answer named.
     pub drawn: Vec<(String, String, i64)>,
-    /// The hash that a canvas's snapshot names, and that of all of its operations.
+    /// The hash in a canvas's snapshot, and the hash of the result of all its operations.
     pub folds: Vec<(String, String)>,
 }
 
-/// Looks for breaches.
+/// Returns all breaches of the rules.
 pub fn check(history: &History) -> Vec<(Rule, String)> {
     let mut found = Vec::new();
     for (tenant, log) in &history.logs {
@@ -204,13 +204,13 @@ fn real_time(history: &History, found: &mut Vec<(Rule, String)>) {
         let (mut by_end, mut by_begin) = (appends.clone(), appends);
         by_end.sort_by_key(|append| append.ended);
         by_begin.sort_by_key(|append| append.invoked);
-        // The largest position of all that had ended before.
+        // The largest position of all appends that had ended before.
         let (mut ended, mut largest) = (by_end.iter().peekable(), 0);
         for append in by_begin {
             while let Some(before) = ended.next_if(|before| before.ended < append.invoked) {
                 largest = largest.max(before.positions.iter().copied().max().unwrap_or(0));
             }
-            // An append that was sent again has the place of its first try, so only its largest position is bound.
+            // A repeated append has the position of its first try, so only its largest position is checked.
             let own = append.positions.iter().copied().max().unwrap_or(i64::MAX);
             if own <= largest {
                 let what = format!("{:?} at {own} began after something at {largest} had ended", append.ids);
@@ -258,7 +258,7 @@ fn calls(history: &History, found: &mut Vec<(Rule, String)>) {
 mod tests {
     use super::*;
 
-    /// A history in which all rules hold.
+    /// A history that breaks no rule.
     fn whole() -> History {
         let row = |position: i64, id: &str, stream: &str, version: i64, kind: &str| Row {
             position,

@@ -1,4 +1,4 @@
-//! Clients of a history: requests that may get no answer, readers that go on at any gateway, and what they note.
+//! Clients of a history: requests that may get no answer, readers that continue at any gateway, and their notes.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -13,10 +13,10 @@ use crate::gateway::streams;
 
 /// Time for which a client waits for an answer.
 const PATIENCE: Duration = Duration::from_secs(8);
-/// A request without an answer is sent again so often.
+/// Number of tries for a request without an answer.
 const TRIES: usize = 40;
 
-/// Numbers that a seed gives.
+/// Pseudorandom numbers from a seed.
 pub struct Seed(pub u64);
 
 impl Seed {
@@ -27,7 +27,7 @@ impl Seed {
     }
 }
 
-/// The way to a gateway: the address of the network in front of it, and its own, by which it wants to be called.
+/// The way to a gateway: the address of the network in front of it, and its own address, which a request must name.
 #[derive(Clone, Copy, Debug)]
 pub struct Way {
     pub through: SocketAddr,
@@ -42,7 +42,7 @@ impl Way {
     }
 }
 
-/// The world of a history: gateways that come and go, a clock, and the notes.
+/// The state of a history: gateways that start and end, a clock, and the notes.
 pub struct World {
     pub gateways: RwLock<Vec<Option<Way>>>,
     /// Every tenant.
@@ -61,7 +61,7 @@ impl World {
         self.is_over.load(Ordering::Relaxed)
     }
 
-    /// The way to a gateway that seems to be there.
+    /// The way to one of the gateways that seem to be up.
     pub fn some_gateway(&self, seed: &mut Seed) -> Option<Way> {
         let gateways = self.gateways.read().expect("addresses");
         let there: Vec<Way> = gateways.iter().flatten().copied().collect();
@@ -74,7 +74,7 @@ impl World {
     }
 }
 
-/// The beginning of the ids of a tenant's events, by which an answer that shows them to another one is known.
+/// The prefix of the ids of a tenant's events, which identifies them in an answer to another tenant.
 pub fn mark(tenant: &str) -> String {
     format!("e-{tenant}-")
 }
@@ -82,12 +82,12 @@ pub fn mark(tenant: &str) -> String {
 /// An answer.
 pub struct Answer {
     pub status: u16,
-    /// It was stored for an earlier request.
+    /// The gateway stored the answer for an earlier request.
     pub is_replay: bool,
     pub body: Value,
 }
 
-/// Somebody with a token of a tenant.
+/// A member of a tenant with a token.
 pub struct Member {
     pub tenant: String,
     pub secret: String,
@@ -104,7 +104,7 @@ impl Member {
         )
     }
 
-    /// Sends a request; nothing if no whole answer comes. `pause` is a time for which the client stands still in the middle of it.
+    /// Sends a request; returns `None` without a whole answer. The client pauses for `pause` in the middle of the request.
     pub fn ask(&self, world: &World, way: Way, path: &str, body: &Value, pause: Duration) -> Option<Answer> {
         let mut socket = way.connect()?;
         let body = body.to_string();
@@ -125,7 +125,7 @@ impl Member {
         Some(Answer { status, is_replay, body: serde_json::from_str(text).ok()? })
     }
 
-    /// Appends events, again and again until somebody answers.
+    /// Appends events, and repeats that until a gateway answers.
     pub fn append(&self, world: &World, seed: &mut Seed, mut append: Append, causes: &[Option<String>]) -> Append {
         let stream = append.expected.as_ref().map(|(stream, _)| stream.clone());
         let events: Vec<Value> = append
@@ -161,7 +161,7 @@ impl Member {
                     return append;
                 }
                 Some(409) => {
-                    // A try without an answer may still be under way, and land when the version is the expected one.
+                    // A try without an answer may still be under way, and succeed once the version is the expected one.
                     append.end = if is_open { End::Unknown } else { End::Refused };
                     return append;
                 }
@@ -174,7 +174,7 @@ impl Member {
         append
     }
 
-    /// Changes the tenant's canvas until the end: atoms of its own, so that what others change meanwhile is no hindrance.
+    /// Changes the tenant's canvas until the end. The client has its own atoms, so that changes of others don't conflict with it.
     pub fn draw(&self, world: &World, mut seed: Seed) {
         let (own, mut rev) = (seed.next(1 << 30), 0);
         for number in 0_u64.. {
@@ -184,7 +184,7 @@ impl Member {
                 _ => json!({"op": "set", "id": id, "path": "/x", "value": number}),
             };
             loop {
-                // One that was sent may have landed: it is asked again until that is known.
+                // A command that was sent may have been applied: it is repeated until that is known.
                 let body = json!({"base_rev": rev, "ops": [op], "idempotency_key": key, "merge": "disjoint"});
                 let to = world.some_gateway(&mut seed);
                 let answer = to.and_then(|to| self.ask(world, to, "/canvas/board/commands", &body, Duration::ZERO));
@@ -210,7 +210,7 @@ impl Member {
         }
     }
 
-    /// Calls a tool again and again with one key, until it is known how it ended.
+    /// Calls a tool again and again with one key, until the outcome is known.
     pub fn call(&self, world: &World, seed: &mut Seed, key: &str) {
         let body = json!({"action_name": "time", "subject_type": "run", "subject_id": key, "args": {}, "idempotency_key": key});
         for _ in 0..TRIES {
@@ -247,7 +247,7 @@ impl Member {
             }
             let _ = socket.set_read_timeout(Some(Duration::from_secs(2)));
             let mut frames = streams::Reader::new(socket);
-            // Some connections are cut by the client.
+            // The client cuts some of the connections.
             let most = 1 + seed.next(400);
             for _ in 0..most {
                 let Some((id, _, data)) = frames.next() else { break };
@@ -271,7 +271,7 @@ impl Member {
     }
 }
 
-/// Waits: a client that stands still, or that doesn't ask at once again.
+/// Waits: a client that pauses, or that doesn't repeat a request at once.
 pub fn stand_still(time: Duration) {
     let until = Instant::now() + time;
     while let Some(left) = until.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {

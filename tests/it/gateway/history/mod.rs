@@ -1,5 +1,6 @@
-//! Histories: clients of several gateways on one PostgreSQL, while gateways are killed and paused, their clocks are wrong, the network
-//! in front of them delays, cuts and swallows, the database crashes, and hints are lost and repeated. What the clients have seen is held against the final log by the [`checker`].
+//! Histories: clients of several gateways on one PostgreSQL, while gateways are killed and paused, their clocks are wrong, the
+//! network in front of them delays, cuts and swallows, the database crashes, and hints are lost and repeated. The [`checker`]
+//! compares what the clients have seen with the final log.
 //!
 //! `REEDCLAW_TEST_LONG=1` makes the runs as long as the gateway's design has them.
 
@@ -38,14 +39,14 @@ pub fn is_long() -> bool {
 struct Plan {
     gateways: usize,
     tenants: usize,
-    /// Events of an append.
+    /// Number of events per append.
     events: u64,
     time: Duration,
     faults: bool,
     seed: u64,
 }
 
-/// The members of a plan's tenants: a writer and a reader each, and the first tenant has more writers.
+/// The members of a plan's tenants: a writer and a reader each, and more writers in the first tenant.
 fn members(home: &TempDir, plan: &Plan) -> Vec<Member> {
     let mut members = Vec::new();
     for number in 0..plan.tenants {
@@ -61,7 +62,7 @@ fn members(home: &TempDir, plan: &Plan) -> Vec<Member> {
     members
 }
 
-/// Appends until the end: plain ones, with causes, and with versions that others may have changed.
+/// Appends until the end: plain events, events with causes, and streams whose version others may have changed.
 fn write(world: &World, member: &Member, mut seed: Seed, events: u64) {
     let (mut number, mut cause, mut versions) = (0_u64, None, BTreeMap::<String, i64>::new());
     let own = seed.next(1 << 30);
@@ -87,7 +88,7 @@ fn write(world: &World, member: &Member, mut seed: Seed, events: u64) {
             cause = done.ids.first().cloned();
         }
         if let Some((stream, version)) = &done.expected {
-            // A guess that is wrong now and then: others write there, too.
+            // The guess is sometimes wrong, since others write there, too.
             let grown = if done.end == End::Done { i64::try_from(done.ids.len()).expect("small") } else { 1 };
             versions.insert(stream.clone(), version + grown);
         }
@@ -95,22 +96,22 @@ fn write(world: &World, member: &Member, mut seed: Seed, events: u64) {
     }
 }
 
-/// Gateways that the nemesis ends and starts again, each with the network in front of it.
+/// Gateways that the nemesis ends and restarts, each with the network in front of it.
 struct Nodes<'h> {
     home: &'h TempDir,
     running: Mutex<Vec<Option<Gateway>>>,
     networks: Vec<Network>,
-    /// The library that gives a program another time, if it is there.
+    /// The library that changes a program's clock, if it is installed.
     clock: Option<&'static str>,
 }
 
-/// Places of that library.
+/// Paths of that library.
 const CLOCKS: [&str; 3] = [
     "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1",
     "/usr/lib/aarch64-linux-gnu/faketime/libfaketimeMT.so.1",
     "/usr/lib64/faketime/libfaketimeMT.so.1",
 ];
-/// Differences of a gateway's clock from the database's, by its number and how often it was started.
+/// Differences between a gateway's clock and the database's, by the gateway's number and its number of starts.
 const SKEWS: [&str; 4] = ["+0", "+1h", "-1h", "+1d"];
 
 impl Nodes<'_> {
@@ -137,7 +138,7 @@ impl Nodes<'_> {
         }
     }
 
-    /// Stops a gateway for a time, as a machine that hangs.
+    /// Stops a gateway for a time, like a machine that hangs.
     fn pause(&self, at: usize, time: Duration) {
         let pid = self.running.lock().expect("gateways")[at].as_ref().map(|it| Pid::from_raw(it.pid()));
         let Some(pid) = pid else { return };
@@ -147,7 +148,7 @@ impl Nodes<'_> {
     }
 }
 
-/// Breaks things until the end, one after the other.
+/// Breaks one thing after another until the end.
 fn torment(
     world: &World,
     nodes: &Nodes<'_>,
@@ -177,7 +178,7 @@ fn torment(
                 "the database crashed"
             }
             3 => {
-                // Hints are lost: whoever listens has no connection.
+                // Hints are lost: the listening connections are terminated.
                 let sql = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE query LIKE 'LISTEN%'";
                 hinting(address, sql);
                 "hints were lost"
@@ -216,13 +217,13 @@ fn hinting(address: &str, sql: &str) {
     }
 }
 
-/// The library for other times; without it the gateways have the machine's, and the test says so.
+/// Returns the library that changes clocks; without it the gateways use the machine's clock, and the test reports that.
 pub fn clock() -> Option<&'static str> {
     let found = CLOCKS.into_iter().find(|path| std::path::Path::new(path).exists());
     if need::require_that(found.is_some(), "libfaketime, which gives gateways other times") { found } else { None }
 }
 
-/// Lets a history happen and returns it with the final logs.
+/// Runs a history and returns it with the final logs.
 fn happen(plan: &Plan) -> Option<(History, BTreeMap<&'static str, u32>)> {
     let server = Server::start()?;
     let home = server.home();
@@ -291,7 +292,7 @@ fn happen(plan: &Plan) -> Option<(History, BTreeMap<&'static str, u32>)> {
     Some((history, broken))
 }
 
-/// Stops all tools of a tenant when two thirds are over.
+/// Stops all tools of a tenant after two thirds of the time.
 fn stop_in_the_middle(world: &World, caller: &Member, time: Duration, mut seed: Seed) {
     stand_still(time * 2 / 3);
     for _ in 0..200 {
@@ -335,7 +336,7 @@ fn read_logs(address: &str, heads: &BTreeMap<String, AtomicI64>, history: &mut H
     }
 }
 
-/// Folds the canvas of a tenant, and holds the result against its snapshot, and each acknowledged command against its revision.
+/// Folds the canvas of a tenant, and compares the result with its snapshot, and each acknowledged command with its revision.
 fn fold_canvas(ledger: &Ledger, tenant: &str, events: &[reedclaw::ledger::Event], history: &mut History) {
     let (mut state, mut revisions) = (State::default(), BTreeMap::new());
     for event in events.iter().filter(|event| event.event_type == "canvas_commit") {
@@ -352,7 +353,7 @@ fn fold_canvas(ledger: &Ledger, tenant: &str, events: &[reedclaw::ledger::Event]
     history.folds.extend(acknowledged.map(|(one, other)| (one, other.replace("Some(", "").replace(')', ""))));
 }
 
-/// Lets a history happen, checks it, and says how much there was.
+/// Runs a history, checks it, and reports its size.
 #[track_caller]
 fn holds(plan: &Plan) {
     let Some((history, broken)) = happen(plan) else { return };

@@ -14,13 +14,13 @@ use super::client::stand_still;
 pub enum State {
     /// Bytes pass.
     Whole,
-    /// Each piece waits for so long.
+    /// Each piece is delayed by this time.
     Slow(Duration),
-    /// Connections are taken, and nothing passes: half of them seem to be open.
+    /// Connections are accepted, but nothing passes: they seem to be half open.
     Silent,
 }
 
-/// A network, until the process ends.
+/// A network that lasts until the process ends.
 pub struct Network {
     /// The address for clients.
     pub address: SocketAddr,
@@ -50,7 +50,7 @@ impl Network {
         Self { address, inner }
     }
 
-    /// Sets the gateway behind it.
+    /// Sets the gateway that it leads to.
     pub fn lead_to(&self, gateway: SocketAddr) {
         *self.inner.to.lock().expect("its end") = Some(gateway);
     }
@@ -60,7 +60,7 @@ impl Network {
         *self.inner.state.lock().expect("its state") = state;
     }
 
-    /// Ends all connections in the middle of what passes.
+    /// Ends all connections, even in the middle of a message.
     pub fn cut(&self) {
         let open = std::mem::take(&mut *self.inner.open.lock().expect("connections"));
         open.into_values().for_each(|ends| end(&ends));
@@ -89,7 +89,7 @@ impl Inner {
         }
     }
 
-    /// Passes what comes from one end on to the other, as the network is at that moment.
+    /// Passes bytes from one end to the other, according to the state of the network at that moment.
     fn pass(&self, mut from: TcpStream, mut into: TcpStream) {
         let mut piece = [0; 4096];
         while let Ok(count @ 1..) = from.read(&mut piece) {
