@@ -1,4 +1,4 @@
-//! What an editor brings along: servers of tools, which its person is asked about, and pictures.
+//! What an editor brings with it: servers of tools, about which the person is asked, and pictures.
 
 use std::fs;
 use std::path::Path;
@@ -13,14 +13,14 @@ use crate::server::{Server, answer};
 
 const FIXTURE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/mcp/server.py");
 
-/// Opens a session with one server of the editor's, which writes a line to a file for each call.
+/// Opens a session with one server of the editor, which writes a line to a file for each call.
 fn session(client: &Client, home: &Path) -> String {
     let place = work(home);
     fs::copy(FIXTURE, place.join("server.py")).expect("a copy");
     session_with(client, home, "from the editor")
 }
 
-/// The same with another value of its variable.
+/// Opens a session in which the server's variable has another value.
 fn session_with(client: &Client, home: &Path, value: &str) -> String {
     let place = work(home);
     let server = json!({
@@ -31,7 +31,7 @@ fn session_with(client: &Client, home: &Path, value: &str) -> String {
     opened["result"]["sessionId"].as_str().unwrap_or_else(|| panic!("no session: {opened}")).to_owned()
 }
 
-/// The titles of the questions that were put, the oldest first.
+/// The titles of the questions that were asked, the oldest first.
 fn titles(client: &Client) -> Vec<String> {
     let asked = client.requests("session/request_permission");
     asked.iter().map(|it| it["toolCall"]["title"].as_str().unwrap_or_default().to_owned()).collect()
@@ -49,7 +49,7 @@ fn an_editors_server_is_used_after_its_person_allowed_it_and_never_before() {
     let client = Client::connected(home.path(), json!({}));
     let name = session(&client, home.path());
     client.respond(|_, _| Some(chosen("no")));
-    // A command that comes first doesn't use up the question.
+    // A command before the first question doesn't use up the question about the server.
     assert_eq!(client.prompt(&name, "/cost")["result"]["stopReason"], "end_turn");
     assert_eq!(titles(&client), Vec::<String>::new());
     assert_eq!(client.prompt(&name, "please")["result"]["stopReason"], "end_turn");
@@ -74,7 +74,7 @@ fn an_editors_server_is_used_after_its_person_allowed_it_and_never_before() {
     assert!(result["status"] == "completed" && result.to_string().contains("MARK=from the editor"), "{result}");
     assert_eq!(fs::read_to_string(&calls).expect("calls"), "act\n");
 
-    // The next session knows it; only its calls are asked about.
+    // The next session remembers the server; the person is asked only about its calls.
     let client = Client::connected(home.path(), json!({}));
     let name = session(&client, home.path());
     client.respond(|_, message| message["params"]["options"][0]["optionId"].as_str().map(chosen));
@@ -82,7 +82,8 @@ fn an_editors_server_is_used_after_its_person_allowed_it_and_never_before() {
     assert_eq!(titles(&client).len(), 1, "{:?}", titles(&client));
     assert_eq!(fs::read_to_string(&calls).expect("calls"), "act\nact\n");
 
-    // With another value it is another server: such a value may decide which code runs. A cancelled question comes again.
+    // With another value it counts as another server, since the value may decide which code runs. A cancelled question is asked
+    // again.
     let client = Client::connected(home.path(), json!({}));
     let name = session_with(&client, home.path(), "from a repository");
     let session = name.clone();
@@ -99,7 +100,7 @@ fn an_editors_server_is_used_after_its_person_allowed_it_and_never_before() {
     assert_eq!(fs::read_to_string(&calls).expect("calls"), "act\nact\n");
 }
 
-/// A script of the same name is another one in another directory, and so is asked about before it is started.
+/// A script with the same name in another directory is another script, so the person is asked before it starts.
 #[test]
 fn an_editors_server_is_asked_about_in_each_directory_and_shows_how_far_it_is() {
     if !require(&["python3"]) {
@@ -131,7 +132,7 @@ fn an_editors_server_is_asked_about_in_each_directory_and_shows_how_far_it_is() 
     assert!(!other.join("calls").exists());
 }
 
-/// A question that a person has answered isn't asked again after a cancelled one about the tools, nor in the next session.
+/// An answered question isn't asked again after a cancelled one about the tools, nor in the next session.
 #[test]
 fn an_editors_server_is_asked_about_no_more_than_is_new() {
     if !require(&["python3"]) {
@@ -178,7 +179,7 @@ fn an_editors_server_is_asked_about_no_more_than_is_new() {
     assert_eq!(titles(&client), Vec::<String>::new());
 }
 
-/// A server that doesn't answer yet is waited for as long as a question waits for one, once, and asked about when it runs.
+/// A prompt waits once for a server that doesn't answer yet, as long as for any server; the person is asked once it runs.
 #[test]
 fn an_editors_slow_server_holds_up_one_prompt_and_is_asked_about_when_it_runs() {
     if !require(&["python3"]) {
@@ -224,7 +225,7 @@ fn an_editors_slow_server_holds_up_one_prompt_and_is_asked_about_when_it_runs() 
     }
 }
 
-/// The names of the commands that the client was told last.
+/// The names of the commands in the latest list that the client received.
 fn command_names(client: &Client) -> Vec<String> {
     let told = client.updates("available_commands_update").pop().expect("commands");
     let commands = told["availableCommands"].as_array().expect("a list").iter();
@@ -303,7 +304,7 @@ fn the_effort_of_thinking_is_a_choice_and_can_be_left_to_the_config_again() {
     client.prompt(&name, "the first question");
     set("configured");
     client.prompt(&name, "the second question");
-    // A title may be asked for in between.
+    // A request for a title may come in between.
     let sent: Vec<String> = (1..=server.requests()).map(|number| server.request(number).raw).collect();
     let of = |question: &str| sent.iter().find(|raw| raw.contains(question)).unwrap_or_else(|| panic!("{sent:#?}"));
     let has_effort = |raw: &str| raw.contains("\"reasoning_effort\":\"high\"");
@@ -323,7 +324,7 @@ fn a_picture_of_a_prompt_reaches_a_model_that_takes_pictures() {
     fs::write(home.path().join(".config/reedclaw/config.lua"), config).expect("a config");
     let client = Client::connected(home.path(), json!({}));
     let name = client.session(&work(home.path()));
-    // The first bytes of a PNG, and then a text that is no picture.
+    // The first bytes of a PNG, and then a text that isn't a picture.
     let prompt = json!([
         {"type": "text", "text": "what is it?"},
         {"type": "image", "mimeType": "image/png", "data": "iVBORw0KGgpub3QgYSByZWFsIHBpY3R1cmU="},

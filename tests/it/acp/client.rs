@@ -1,5 +1,5 @@
-//! A client of the Agent Client Protocol: starts `reedclaw acp`, sends what a test says, and holds every message that comes
-//! against the protocol's published schema.
+//! A client of the Agent Client Protocol: starts `reedclaw acp`, sends the messages of a test, and checks every message that
+//! arrives against the protocol's published schema.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -16,13 +16,13 @@ use crate::need::TEST_PATH;
 use crate::pty::program;
 use crate::wait::wait_for_end;
 
-/// The longest wait: the machine may be busy.
+/// Maximum wait: the machine may be busy.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What a test does with a request of the agent's.
+/// A test's reaction to a request of the agent.
 pub type Responder = Box<dyn FnMut(&Client, &Value) -> Option<Value>>;
 
-/// A running agent, and what it said.
+/// A running agent, and its messages.
 pub struct Client {
     child: RefCell<Child>,
     input: RefCell<Option<ChildStdin>>,
@@ -30,7 +30,7 @@ pub struct Client {
     last: RefCell<u64>,
     /// The methods of requests that have no response yet.
     asked: RefCell<BTreeMap<u64, String>>,
-    /// All that came, in order.
+    /// All messages that arrived, in order.
     pub seen: RefCell<Vec<Value>>,
     responder: RefCell<Option<Responder>>,
 }
@@ -66,7 +66,7 @@ fn hold(definition: &str, value: &Value) {
     assert_eq!(schema.problems(value), Vec::<String>::new(), "{definition}: {value}");
 }
 
-/// The kinds of updates that there are.
+/// Checks an update against the schema of its kind.
 fn hold_update(update: &Value) {
     let kind = update["sessionUpdate"].as_str().expect("the kind of an update");
     let definition = match kind {
@@ -86,7 +86,7 @@ fn hold_update(update: &Value) {
 }
 
 impl Client {
-    /// Starts an agent for the user of `home`, and says nothing yet.
+    /// Starts an agent for the user of `home`, and sends nothing yet.
     pub fn start(home: &Path) -> Self {
         let mut command = Command::new(program());
         command.arg("acp").env_clear().env("PATH", TEST_PATH).env("HOME", home).env("LANG", "C.UTF-8");
@@ -123,19 +123,19 @@ impl Client {
         client
     }
 
-    /// Answers requests of the agent's from now on.
+    /// Answers requests of the agent from now on.
     pub fn respond(&self, responder: impl FnMut(&Self, &Value) -> Option<Value> + 'static) {
         *self.responder.borrow_mut() = Some(Box::new(responder));
     }
 
-    /// Writes a line as it is.
+    /// Writes a line unchanged.
     pub fn raw(&self, line: &[u8]) {
         let mut input = self.input.borrow_mut();
         let input = input.as_mut().expect("an open input");
         input.write_all(line).and_then(|()| input.write_all(b"\n")).and_then(|()| input.flush()).expect("it reads");
     }
 
-    /// Sends a request and gives its id.
+    /// Sends a request and returns its id.
     pub fn send(&self, method: &str, params: Value) -> u64 {
         let id = *self.last.borrow() + 1;
         *self.last.borrow_mut() = id;
@@ -148,7 +148,7 @@ impl Client {
         self.raw(json!({"jsonrpc": "2.0", "method": method, "params": params}).to_string().as_bytes());
     }
 
-    /// Sends a request and waits for its response; requests of the agent's are answered meanwhile.
+    /// Sends a request and waits for its response; answers the agent's requests meanwhile.
     pub fn request(&self, method: &str, params: Value) -> Value {
         let id = self.send(method, params);
         self.response(id)
@@ -169,7 +169,7 @@ impl Client {
         found["params"]["update"].clone()
     }
 
-    /// Waits for a message; those before it are taken, too.
+    /// Waits for a message, and processes those before it, too.
     pub fn until(&self, what: &str, is_it: impl Fn(&Value) -> bool) -> Value {
         let until = Instant::now() + PATIENCE;
         loop {
@@ -197,7 +197,7 @@ impl Client {
         }
     }
 
-    /// The next message, held against the schema; nothing where there are no more.
+    /// The next message, checked against the schema; `None` if there are no more.
     fn next(&self, until: Instant) -> Option<Value> {
         let line = match self.lines.recv_timeout(until.saturating_duration_since(Instant::now())) {
             Ok(line) => line,
@@ -235,7 +235,7 @@ impl Client {
         self.request("session/prompt", text_prompt(session, text))
     }
 
-    /// The updates of a kind that came, the oldest first.
+    /// The updates of a kind that arrived, the oldest first.
     pub fn updates(&self, kind: &str) -> Vec<Value> {
         let seen = self.seen.borrow();
         let updates = seen.iter().filter_map(|message| message.pointer("/params/update"));
@@ -248,7 +248,7 @@ impl Client {
         self.updates(kind).iter().map(of).collect()
     }
 
-    /// The requests that came for a method.
+    /// The requests that arrived for a method.
     pub fn requests(&self, method: &str) -> Vec<Value> {
         let seen = self.seen.borrow();
         let all = seen.iter().filter(|message| message["method"] == method && message.get("id").is_some());
@@ -264,7 +264,7 @@ impl Client {
         self.child.borrow().id()
     }
 
-    /// Waits for the end of the process, and gives how it ended and how long that took.
+    /// Waits for the end of the process; returns its status and how long the end took.
     pub fn end(&self) -> (ExitStatus, Duration) {
         let began = Instant::now();
         (wait_for_end(&mut self.child.borrow_mut()), began.elapsed())

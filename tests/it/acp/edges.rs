@@ -1,4 +1,4 @@
-//! What a client may do wrong, what it may not reach, and how the process ends.
+//! Mistakes of a client, paths that it may not reach, and the end of the process.
 
 use std::fs;
 
@@ -30,7 +30,7 @@ fn a_wrong_message_gets_its_error_and_the_process_goes_on() {
     let early = client.request("session/new", json!({"cwd": "/", "mcpServers": []}));
     assert_eq!(early["error"]["code"], -32_600, "initialize comes first");
 
-    // A later version is offered, with fields that nobody knows.
+    // A later version is offered, with unknown fields.
     let params = json!({"protocolVersion": 2, "clientCapabilities": {"fs": "new", "later": {}}, "more": [1]});
     let result = client.request("initialize", params.clone())["result"].clone();
     assert_eq!(result["protocolVersion"], 1);
@@ -64,7 +64,7 @@ fn a_wrong_message_gets_its_error_and_the_process_goes_on() {
         let params = json!({"sessionId": session, "prompt": prompt});
         assert_eq!(client.request("session/prompt", params)["error"]["code"], -32_602, "{prompt}");
     }
-    // 10 MiB are read, and refused for what they are; a line beyond all bounds isn't even kept.
+    // A line of 10 MiB is read, and refused for its size; a line beyond the limit isn't even stored.
     let long = client.prompt(&session, &"x".repeat(10 * 1024 * 1024));
     assert_eq!(long["error"]["code"], -32_602, "{}", long["error"]);
     client.raw(&vec![b'x'; 33 * 1024 * 1024]);
@@ -262,7 +262,7 @@ fn without_a_model_a_terminal_can_set_one_up() {
     let opened = client.request("session/new", json!({"cwd": work(home.path()), "mcpServers": []}));
     assert_eq!(opened["error"]["code"], -32_000);
 
-    // A client without terminals still gets a session, which says what is missing.
+    // A client without terminals still gets a session, which reports what is missing.
     let client = Client::connected(home.path(), json!({}));
     let session = client.session(&work(home.path()));
     let error = client.prompt(&session, "hello")["error"].clone();

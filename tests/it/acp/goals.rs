@@ -1,4 +1,4 @@
-//! Runs towards goals in an editor: the plan as updates, what is asked before and while a run works, and its end.
+//! Runs towards goals in an editor: the plan as updates, the questions before and during a run, and its end.
 
 use std::fs;
 
@@ -16,7 +16,7 @@ fn plan() -> Value {
     json!({"when": "Plan the work", "steps": [{"text": "TASK: write it\nTASK: clean up\nCHECK: `test -e made`"}]})
 }
 
-/// The states of the tasks in each plan that came.
+/// The states of the tasks in each plan that arrived.
 fn plans(client: &Client) -> Vec<Vec<String>> {
     let state = |entry: &Value| entry["status"].as_str().expect("a state").to_owned();
     let states = |update: &Value| update["entries"].as_array().expect("entries").iter().map(state).collect();
@@ -78,7 +78,7 @@ fn a_goal_that_is_refused_does_nothing_and_one_that_is_left_open_goes_on_later()
     client.prompt(&session, "/goal make it");
     assert_eq!(read(home.path(), "made"), "(no file)");
     assert!(client.text("agent_message_chunk").contains("Run 1: stopped"), "{}", client.text("agent_message_chunk"));
-    // Neither yes nor no: it waits, in another session and process too.
+    // Neither yes nor no: the run waits, even for another session and process.
     client.respond(|_, _| Some(json!({"outcome": {"outcome": "cancelled"}})));
     client.prompt(&session, "/goal make it");
     assert!(client.text("agent_message_chunk").contains("/goal resume 2 continues it"));

@@ -92,7 +92,7 @@ fn a_permission_is_asked_where_the_gate_asks_and_only_an_offered_yes_counts() {
     assert_eq!(call["locations"], json!([{"path": place}]));
     assert!(client.updates("tool_call_update")[0].to_string().contains("known\\n"), "its result is shown");
 
-    // No answer but a yes that was offered makes the file.
+    // Only a yes that was offered makes the file.
     for said in [
         chosen("no"),
         chosen("always"),
@@ -115,7 +115,7 @@ fn a_permission_is_asked_where_the_gate_asks_and_only_an_offered_yes_counts() {
     assert_eq!(failed["status"], "failed");
 
     client.respond(|client, message| {
-        // A client that answers twice can't make two calls of one.
+        // A client that answers twice can't turn one call into two.
         client.raw(json!({"jsonrpc": "2.0", "id": message["id"], "result": chosen("once")}).to_string().as_bytes());
         Some(chosen("once"))
     });
@@ -140,7 +140,7 @@ fn a_mode_never_goes_beyond_the_config_and_counts_at_once() {
     let session = client.session(&work(home.path()));
     let mode = |id: &str| client.request("session/set_mode", json!({"sessionId": session, "modeId": id}));
     assert!(mode("supervised").get("result").is_some());
-    // The person chooses another mode while the question is there, and says yes afterwards.
+    // The person chooses another mode while the question is open, and then says yes.
     let name = session.clone();
     client.respond(move |client, _| {
         client.send("session/set_mode", json!({"sessionId": name, "modeId": "readonly"}));
@@ -186,7 +186,7 @@ fn a_command_is_asked_about_and_always_counts_in_this_project() {
     assert!(asked[0]["options"].to_string().contains("allow_always"), "{asked:?}");
     let file = work(home.path()).join("n.txt");
     fs::write(&file, "1\n").expect("a file");
-    // A file that changes within a tick of the clock before a command counts as changed by somebody else meanwhile.
+    // A file that changes within a clock tick before a command counts as changed by another program meanwhile.
     let age = || fs::metadata(&file).and_then(|it| it.modified()).ok()?.elapsed().ok();
     wait_until(|| age().is_some_and(|age| age >= Duration::from_millis(20)));
     client.prompt(&session, "count");
@@ -242,7 +242,7 @@ fn eight_sessions_are_answered_at_once_and_a_ninth_is_refused() {
     let sessions: Vec<String> = (0..8).map(|_| client.session(&work(home.path()))).collect();
     let ninth = client.request("session/new", json!({"cwd": work(home.path()), "mcpServers": []}));
     assert_eq!(ninth["error"]["code"], -32_600, "{ninth}");
-    // All but one wait for their model; the last one is answered all the same.
+    // All but one wait for their model; the last one is still answered.
     let waiting: Vec<u64> =
         sessions[..7].iter().map(|it| client.send("session/prompt", text_prompt(it, "slow"))).collect();
     assert_eq!(client.prompt(&sessions[7], "hello from the last")["result"]["stopReason"], "end_turn");

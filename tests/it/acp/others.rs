@@ -1,4 +1,4 @@
-//! Clients on the libraries that editors use, where they are installed: `.ci/run` does that.
+//! Clients built on the libraries that editors use, if they are installed: `.ci/run` installs them.
 
 use std::io::Read;
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::changes::{home, rounds};
 use crate::need::{self, TEST_PATH, require};
 use crate::pty::program;
 
-/// Runs a client and holds what it saw.
+/// Runs a client and checks what it saw.
 fn run(home: &Path, command: &mut Command) {
     command.env_clear().env("PATH", TEST_PATH).env("HOME", home).env("LANG", "C.UTF-8");
     let output = command.stdin(Stdio::null()).output().expect("it runs");
@@ -74,7 +74,7 @@ fn acpx_prompts_approves_refuses_cancels_and_loads() {
     let said = |words: &[&str]| {
         let output = acpx(&clients, home.path(), words).output().expect("acpx runs");
         let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
-        // A refusal is no success for it.
+        // It reports a refusal as a failure.
         assert_eq!(output.status.success(), !words.contains(&"--deny-all"), "{words:?}: {said}");
         said
     };

@@ -1,4 +1,4 @@
-//! Further directories of an editor's session: tools read there, and write nothing.
+//! Further directories of an editor's session: tools can read there, but not write.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use super::client::{Client, chosen};
 use super::{FULL, work, write};
 use crate::changes::{home, rounds};
 
-/// Calls that look at a further directory, and calls that would change it.
+/// Calls that read a further directory, and calls that would change it.
 fn answers(further: &str) -> [Value; 3] {
     let file = format!("{further}/lib.rs");
     [
@@ -53,7 +53,7 @@ fn further_directories_are_read_for_the_session_that_names_them_and_never_writte
     client.prompt(&session, "change it");
     assert_eq!(fs::read_to_string(further.join("lib.rs")).expect("the file"), "fn further() {}\n");
 
-    // It holds for this session alone, and isn't remembered.
+    // The directory counts for this session only, and isn't remembered.
     client.prompt(&session, "make it");
     assert!(client.request("session/close", json!({"sessionId": session})).get("result").is_some());
     let listed = client.request("session/list", json!({}))["result"]["sessions"][0].clone();
