@@ -1,4 +1,4 @@
-//! Servers that break, lie, or don't end: what a call comes to, and what is left behind.
+//! Servers that break, lie, or don't end: the results of their calls, and what remains of them.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -16,7 +16,7 @@ use crate::procs;
 use crate::pty::{Session, Spawn, program, status_code};
 use crate::wait::wait_until;
 
-/// Longest time in which the processes of a server may outlive their session, on a machine that is busy with other tests.
+/// Maximum time that a server's processes may outlive their session, on a machine that is busy with other tests.
 const END: Duration = Duration::from_secs(10);
 
 /// Processes that have a word in their arguments.
@@ -35,7 +35,7 @@ fn tool(name: &str, description: &str, schema: &Value) -> Value {
     json!({"name": name, "description": description, "inputSchema": schema})
 }
 
-/// A server whose tools are in a file that the server may write, too.
+/// A server whose tools are in a file that the server can also write.
 fn with_list(list: &Path, more: &str) -> String {
     let place = list.parent().expect("a directory").display();
     one(&[&format!("tools={}", list.display())], &format!("writable = {{ \"{place}\" }}, {more}"))
@@ -95,7 +95,7 @@ fn nothing_of_a_server_outlives_a_session_that_is_killed() {
     assert!(began.elapsed() < END, "{:?}", began.elapsed());
 }
 
-/// A question without a terminal, which goes on beside the test.
+/// A question without a terminal, which runs beside the test.
 fn agent(home: &Path) -> std::process::Child {
     let mut command = Command::new(program());
     command.args(["agent", "--json", "--path", ".", "-m", "please"]).env_clear();
@@ -356,7 +356,7 @@ fn a_server_that_is_started_twice_sees_what_it_may_read_both_times() {
     if !has_python() {
         return;
     }
-    // In the home, which is an empty one in the sandbox. The server ends at the first question and is started again.
+    // The server works in the home, which is empty in the sandbox. It ends at the first question and is restarted.
     let home = home(&[], "");
     let place = at(&home).join("servers");
     fs::create_dir(&place).expect("a directory");

@@ -1,4 +1,4 @@
-//! Servers that a launcher of packages installs: never unasked, and without the network from then on. The registry is one of
+//! Servers that a package launcher installs: never without a question, and without the network from then on. The registry runs on
 //! this machine.
 
 use std::fs;
@@ -10,7 +10,7 @@ use crate::need::{mcp_servers, require, require_that};
 use crate::pty::{Session, Spawn, program, status_code};
 use crate::wait::wait_until;
 
-/// A registry with one package, for as long as this lives.
+/// A registry with one package, which runs until the value is dropped.
 struct Registry {
     child: Child,
     port: String,
@@ -46,7 +46,8 @@ impl Drop for Registry {
     }
 }
 
-/// A server behind a launcher: the command, as Lua has it, the variable that names the registry, and the path of the package there.
+/// Checks a server that a launcher starts: the command in Lua, the variable that names the registry, and the package's path
+/// there.
 fn is_installed_by_word(command: &str, registry_variable: &str, registry_path: &str, package: &str) {
     let mut registry = Registry::start();
     let address = format!("http://127.0.0.1:{}/{registry_path}", registry.port);
@@ -60,7 +61,7 @@ fn is_installed_by_word(command: &str, registry_variable: &str, registry_path: &
     let entries = || {
         let names = fs::read_dir(at(&home)).expect("a home").map(|entry| entry.expect("an entry").file_name());
         let mut names: Vec<String> = names.map(|name| name.to_string_lossy().into_owned()).collect();
-        // These have ReedClaw's own directories, of which one is the server's, and that of a session at a terminal.
+        // These contain ReedClaw's own directories, among them the server's and that of a session at a terminal.
         names.retain(|name| ![".cache", ".local", ".run"].contains(&name.as_str()));
         names.sort();
         names
@@ -99,7 +100,7 @@ fn a_launcher_installs_its_server_once_by_word_and_starts_it_offline_afterwards(
     }
 }
 
-/// What the index said is out of date at once, so that only a launcher that doesn't ask again starts the server.
+/// The index's answers expire at once, so that the server starts only if the launcher doesn't ask again.
 #[test]
 fn uvx_installs_its_server_once_by_word_and_starts_it_offline_afterwards() {
     if !has_python() {

@@ -1,4 +1,4 @@
-//! Logins at servers that are reached by an address, in a network that only a proxy leads out of.
+//! Logins at servers with an address, in a network whose only way out is a proxy.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -17,7 +17,7 @@ use crate::need::{TEST_PATH, require};
 use crate::pty::{Session, Spawn, program, status_code};
 
 const SITE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/mcp/logins.py");
-/// Comes back from the page of a login as a browser does, with a code.
+/// Returns from a login page with a code, as a browser does.
 const BROWSER: &str = "#!/usr/bin/python3
 import sys, urllib.parse, urllib.request
 sent = urllib.parse.parse_qs(urllib.parse.urlsplit(sys.argv[1]).query)
@@ -25,7 +25,7 @@ back = urllib.parse.urlencode({'code': 'code-1', 'state': sent['state'][0], 'iss
 urllib.request.build_opener(urllib.request.ProxyHandler({})).open(sent['redirect_uri'][0] + '?' + back)
 ";
 
-/// A server and its giver of tokens, whose names only a proxy knows.
+/// A server and its authorization server, whose names only a proxy can resolve.
 struct Far {
     home: TempDir,
     site: Child,
@@ -54,8 +54,8 @@ impl Far {
         Self { home, site, authority: front.authority(), proxy, asked, _front: front }
     }
 
-    /// Runs `reedclaw mcp` at a terminal with a proxy for all but some names; if it `asks`, the address of a login is opened. Returns
-    /// its status and the screen.
+    /// Runs `reedclaw mcp` at a terminal with a proxy for all but some names; with `asks`, it opens the address of a login.
+    /// Returns the status and the screen.
     fn mcp(&self, args: &[&str], without: &str, asks: bool) -> (i32, String) {
         let path = |path: &Path| path.display().to_string();
         let spawn = Spawn::new(program()).args(&[&["mcp"], args].concat()).env("NO_PROXY", without);
@@ -70,7 +70,7 @@ impl Far {
         (status_code(status), session.screen_text())
     }
 
-    /// The machines for which the proxy was asked since the last time.
+    /// The hosts that the proxy was asked for since the last call.
     fn asked(&self) -> Vec<String> {
         let head = |head: String| {
             assert!(
@@ -100,7 +100,7 @@ fn a_login_and_its_server_are_reached_by_the_proxy_of_the_environment() {
     assert!(code == 4 && screen.contains("far needs a login"), "{code} {screen}");
     assert!(far.asked().iter().all(|place| place == "tools.example:443"));
 
-    // A name that the proxy isn't for is looked up here, where nobody knows it.
+    // A name that bypasses the proxy is looked up here, and isn't known.
     let (code, screen) = far.mcp(&["login", "far"], "login.example", false);
     assert!(code != 0 && !screen.contains("logged in"), "{code} {screen}");
     assert!(far.asked().iter().all(|place| place == "tools.example:443"));
@@ -115,7 +115,7 @@ fn a_login_and_its_server_are_reached_by_the_proxy_of_the_environment() {
     assert!(code == 3 && screen.contains("far is not allowed"), "the token counts: {code} {screen}");
 }
 
-/// The proxy stands in the network that such an address would reach, so it must not be asked for it.
+/// The proxy is in the network that such an address belongs to, so it must not be asked for one.
 #[test]
 fn no_proxy_is_asked_for_a_private_address_that_a_server_names() {
     if !has_python() || !require(&["openssl"]) {

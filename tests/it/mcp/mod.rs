@@ -24,7 +24,7 @@ use crate::pty::{Session, Spawn, program, status_code};
 
 const FIXTURE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/mcp/server.py");
 
-/// The configuration of one server; `more` are further settings of it.
+/// The configuration of one server; `more` has further settings for it.
 fn one(words: &[&str], more: &str) -> String {
     let words: String = words.iter().map(|word| format!(", \"{word}\"")).collect();
     let place = Path::new(FIXTURE).parent().expect("a directory").display();
@@ -34,7 +34,7 @@ fn one(words: &[&str], more: &str) -> String {
     )
 }
 
-/// The configuration of one server that is another program.
+/// The configuration of one server that runs another program.
 fn one_program(words: &[String], more: &str) -> String {
     let words: Vec<String> = words.iter().map(|word| format!("{word:?}")).collect();
     format!("mcp = {{ servers = {{ one = {{ command = {{ {} }}, {more} }} }} }}", words.join(", "))
@@ -64,7 +64,7 @@ fn act(home: &Path, what: &str) -> Value {
     call(home, "one__act", &json!({"what": what}))
 }
 
-/// Allows all tools of the server as a person does; returns what they were shown.
+/// Allows all tools of the server as a person does; returns the text that was shown.
 fn allow(home: &Path) -> String {
     let spawn = Spawn::new(program()).args(&["mcp", "allow", "one"]).env("FOR_ONE", "passed on");
     let spawn = spawn.home(home).cwd(&home.join("work")).size(90, 160);
@@ -109,7 +109,7 @@ fn a_servers_tool_is_called_after_it_was_allowed_and_never_before() {
     let (_, listed, _) = run(at(&home), &["tool", "list"]);
     assert!(listed.contains("one__echo") && listed.contains("one__write"), "{listed}");
     assert_eq!(run(at(&home), &["mcp"]).1, out, "alone it lists them");
-    // A person is asked each time, and here is nobody.
+    // A person must be asked each time, and there is none here.
     let workspace = at(&home).join("work").display().to_string();
     let args = ["tool", "run", "one__echo", "--json", "{\"text\": \"x\"}", "--workspace", &workspace];
     assert_eq!(run(at(&home), &args).0, Some(3));
@@ -199,7 +199,7 @@ fn the_doctor_reports_missing_programs_and_tools_that_changed() {
     let config = "return { mcp = { servers = { gone = { command = { \"no-such-server\" } } } } }";
     fs::write(at(&home).join(".config/reedclaw/config.lua"), config).expect("a config");
     assert!(doctor().contains("wrong: server: gone: there is no program no-such-server"), "{}", doctor());
-    // A program is looked for as its server starts it.
+    // `doctor` looks for a program as the server's start does.
     let place = files.path().display().to_string();
     fs::copy("/bin/true", files.path().join("srv")).expect("a program");
     let config = format!(
@@ -236,7 +236,7 @@ fn a_server_is_held_by_the_walls_of_its_grant() {
         assert_eq!(result["success"], false, "{path}: {result}");
     }
     let write = |path: &str| call(at(&home), "one__write", &json!({"path": path, "text": "made\n"}));
-    // It may write into a private home that goes with it.
+    // It may write to a private home, which is discarded with it.
     let _ = write(&at(&home).join("outside.txt").display().to_string());
     assert!(!at(&home).join("outside.txt").exists());
     let result = write("inside.txt");
@@ -290,7 +290,7 @@ fn a_description_with_hidden_characters_is_shown_with_them_escaped() {
     assert!(out.contains("speaks of another tool, file_write"), "{out}");
 }
 
-/// The lines that a question head-less comes to, as JSON.
+/// The events of a question without a terminal, as JSON.
 fn ask(home: &Path, autonomy: &str) -> Vec<Value> {
     ask_for(home, autonomy, "please")
 }
@@ -322,13 +322,13 @@ fn without_a_person_only_granted_tools_run() {
     assert!(hint.contains("mcp.servers.one.tools = { [\"act\"] = \"run\" }"), "it names the setting: {hint}");
     let lines = ask(at(&home), "readonly");
     assert!(lines.iter().filter(|line| line["event"] == "tool_done").all(|line| line["result"]["success"] == false));
-    // In `full` a held tool runs, unless the config wants a question.
+    // With `full`, a tool that needs a question runs, unless the config wants one.
     let succeeded = || ask(at(&home), "full").iter().filter(|line| line["result"]["success"] == true).count();
     assert_eq!(succeeded(), 2);
     let config = at(&home).join(".config/reedclaw/config.lua");
     let text =
         fs::read_to_string(&config).expect("a config").replace("tools = { echo", "tools = { act = \"ask\", echo");
-    // A list that names tools of servers alone has these.
+    // A list that names only servers' tools selects exactly these.
     let text = text.replacen("mcp = {", "tools_allow = { agent = { \"one__echo\", \"one__act\" } }, mcp = {", 1);
     fs::write(&config, text).expect("a config");
     assert_eq!(succeeded(), 1);
@@ -365,7 +365,7 @@ fn many_tools_are_found_by_a_search() {
         "{lines:#?}"
     );
     assert_eq!(results[1]["output"], "found", "{lines:#?}");
-    // The conversation still has it in another process, and a model may call one that it knows from elsewhere.
+    // The conversation still includes it in another process, and a model may call a tool that it knows from elsewhere.
     let args =
         ["agent", "--json", "--autonomy", "supervised", "--path", ".", "--conversation", "last", "-m", "once more"];
     let (_, out, err) = run(at(&home), &args);

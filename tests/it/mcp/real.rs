@@ -1,5 +1,5 @@
-//! Published servers, used by a session with a scripted model: four of npm, three of PyPI, and one for each Python library.
-//! `.ci/run` installs them; without them these tests are left out.
+//! Published servers, used by a session with a scripted model: four from npm, three from PyPI, and one for each Python library.
+//! `.ci/run` installs them; without them these tests are skipped.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -31,7 +31,7 @@ fn installed() -> Option<Servers> {
     Some(Servers(need::mcp_servers()?))
 }
 
-/// A home with one server, whose tools are allowed and run unasked, and a model that makes these calls.
+/// A home with one server, whose tools are allowed and run without a question, and a model that makes these calls.
 fn with_server(servers: &Servers, words: &[String], calls: &[(&str, Value)], more: &str) -> TempDir {
     let words: Vec<String> = words.iter().map(|word| format!("{word:?}")).collect();
     let granted: String = calls
@@ -51,7 +51,7 @@ fn with_server(servers: &Servers, words: &[String], calls: &[(&str, Value)], mor
     home
 }
 
-/// The results of the model's calls, each as a success with its output.
+/// The results of the model's calls: success and output of each.
 fn outputs(home: &Path) -> Vec<(bool, String)> {
     let lines = ask(home, "supervised");
     let found = results(&lines);
@@ -66,7 +66,7 @@ fn filesystem_reads_and_writes_in_the_workspace_and_nowhere_else() {
         ("one__list_allowed_directories", json!({})),
         ("one__read_text_file", json!({"path": "note.txt"})),
         ("one__write_file", json!({"path": "made.txt", "content": "made\n"})),
-        // The server would do it; the kernel doesn't let it.
+        // The server would write it; the kernel prevents it.
         ("one__write_file", json!({"path": "/usr/made-by-a-test.txt", "content": "made\n"})),
     ];
     let words = [servers.npm("mcp-server-filesystem"), ".".into(), "/usr".into()];
@@ -110,7 +110,7 @@ fn memory_remembers_and_sequential_thinking_counts() {
     let entity = json!({"name": "Ada", "entityType": "person", "observations": ["writes programs"]});
     let calls =
         [("one__create_entities", json!({"entities": [entity]})), ("one__search_nodes", json!({"query": "programs"}))];
-    // Its file needs a place: by default it is in the package, which the server can't write.
+    // Its file needs another path: by default it is in the package, which the server can't write.
     let home = with_server(&servers, &[servers.npm("mcp-server-memory")], &calls, "");
     let config = at(&home).join(".config/reedclaw/config.lua");
     let file = at(&home).join("work/memory.jsonl");
@@ -170,7 +170,7 @@ fn git_time_and_fetch_work_as_far_as_they_may() {
     assert!(found[0].0 && found[0].1.contains("They are sour."), "{found:#?}");
 }
 
-/// The address of a page on this machine, on a server that has nothing else.
+/// The address of the only page of a server on this machine.
 fn web_page(body: &'static str) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("its address");

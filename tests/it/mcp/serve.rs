@@ -1,4 +1,4 @@
-//! ReedClaw as a server of tools for another agent: what it sees, what it may do, and who says yes.
+//! ReedClaw as a server of tools for another agent: what that agent sees, what it may do, and who approves it.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -14,7 +14,7 @@ use crate::need::{self, TEST_PATH};
 use crate::pty::{Session, Spawn, program, status_code};
 use crate::wait::wait_for_end;
 
-/// The longest wait: the machine may be busy.
+/// Maximum wait: the machine may be busy.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Another agent, as a client of `reedclaw mcp serve`.
@@ -45,7 +45,7 @@ impl Agent {
         Self { child, input, lines, last: 0 }
     }
 
-    /// Starts one that has shaken hands.
+    /// Starts one and completes the handshake.
     fn connected(home: &Path, words: &[&str]) -> Self {
         let mut agent = Self::start(home, words);
         let params = json!({"protocolVersion": "2025-11-25", "capabilities": {},
@@ -66,7 +66,7 @@ impl Agent {
         self.last
     }
 
-    /// Waits for the answer to a request; what comes before it is passed over.
+    /// Waits for the answer to a request and skips the messages before it.
     fn answer(&self, id: u64) -> Value {
         let until = Instant::now() + PATIENCE;
         loop {
@@ -201,7 +201,7 @@ fn a_call_that_changes_something_waits_for_a_person_at_a_session() {
     assert!(text(&denied["result"]).contains("the user said no") && denied["result"]["isError"] == true, "{denied}");
     assert_eq!(read(at(&home), "b.txt"), "made\n");
 
-    // A call that was taken back is no longer asked about, and gets no answer.
+    // A cancelled call is no longer asked about, and gets no answer.
     let id = agent.begin("tools/call", write("late\n"));
     let waits = at(&home).join(".local/state/reedclaw/serve/1.json");
     session.expect_outside("the question", || waits.exists().then_some(()));
@@ -212,7 +212,7 @@ fn a_call_that_changes_something_waits_for_a_person_at_a_session() {
     assert_eq!(agent.request("ping", json!({}))["result"], json!({}));
     assert_eq!(read(at(&home), "b.txt"), "made\n");
 
-    // The client goes in the middle of a question.
+    // The client disconnects while a question is open.
     agent.begin("tools/call", write("gone\n"));
     session.expect_outside("the question", || waits.exists().then_some(()));
     assert_eq!(agent.end(), Some(0));

@@ -1,4 +1,5 @@
-//! What a person and a model see of servers: instructions, failures, the sandbox, and results that don't fit their schema.
+//! The view that a person and a model have of servers: instructions, failures, the sandbox, and results that don't fit their
+//! schema.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -71,7 +72,7 @@ fn a_server_that_ends_by_itself_is_told_once_though_it_comes_back() {
     let lines = ask(at(&home), "supervised");
     assert_eq!(results(&lines)[2]["output"], "and again", "{lines:#?}");
     assert_eq!(told(&lines), 1, "{lines:#?}");
-    // It came back, and so it is news that it ended.
+    // The server had recovered, so its next end is reported again.
     let lines = ask_for(at(&home), "supervised", "twice");
     assert_eq!(told(&lines), 2, "{lines:#?}");
 }
@@ -93,7 +94,8 @@ fn a_server_that_keeps_failing_is_told_once() {
     assert_eq!(failed, 3, "{lines:#?}");
     let told: Vec<&Value> = lines.iter().filter(|line| line.to_string().contains("[mcp] one: ")).collect();
     assert!(told.len() == 1 && told[0].to_string().contains("it ended with exit status 4 ("), "{told:#?}");
-    // Another exit status is another reason. Each call but a refused one starts the server, and once, since it reads nothing.
+    // Another exit status is another reason. Each call except a refused one starts the server once, since the server reads
+    // nothing.
     fs::write(&end, "4 5").expect("a file");
     let lines = ask(at(&home), "supervised");
     let lines: String = lines.iter().map(ToString::to_string).filter(|line| line.contains("[mcp] one: ")).collect();
@@ -230,7 +232,7 @@ fn servers_that_come_up_after_the_wait_announce_their_tools_and_logins() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let far = format!("far = {{ url = \"http://{}/mcp\" }}, one = {{", listener.local_addr().expect("an address"));
     let gate = go.clone();
-    // It wants a login, and says so only when the other one answers.
+    // This server wants a login, and reports that only when the other one answers.
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             let Ok(mut stream) = stream else { return };
@@ -301,7 +303,7 @@ fn missing_servers_are_explained_with_the_command_that_helps() {
     session.expect_prompt();
     session.run(":mcp call one.echo");
     session.expect_text(":mcp allow one shows it and asks");
-    // A schema that doesn't fit a line has a line for each part.
+    // A schema that is too long for a line is shown with a line for each part.
     session.line(":mcp allow one");
     session.expect_text("yes [y]");
     let screen = session.screen_text();
