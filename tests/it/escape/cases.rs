@@ -1,13 +1,13 @@
-//! The cases of the escape suite: what each tries, and what must come of it in each column. A flat table.
+//! The cases of the escape suite: what each attempts, and the result that is expected in each column. A flat table.
 
-/// One thing that a program tries.
+/// One attempt of a program.
 pub struct Case {
     pub name: &'static str,
-    /// Bash, run before it outside, by the user, in the workspace.
+    /// Bash that the user runs in the workspace before the case, outside of the sandbox.
     pub setup: &'static str,
-    /// Bash, run in the sandbox: it succeeds if the attempt got through, as far as that can be seen there.
+    /// Bash that runs in the sandbox: it succeeds if the attempt got through, as far as the sandbox can tell.
     pub script: &'static str,
-    /// A word for each column, in their order: copy, work (overlay), look, work (bubblewrap), look, work (Landlock).
+    /// A letter for each column, in their order: copy, work (overlay), look, work (bubblewrap), look, work (Landlock).
     ///
     /// | letter | means |
     /// |---|---|
@@ -31,17 +31,17 @@ const fn probe(name: &'static str, script: &'static str, expected: &'static str)
     Case { name, setup: "", script, expected }
 }
 
-/// Nothing of it may happen, in any column.
+/// Fails in every column.
 const NEVER: &str = "e e e e e e";
-/// Landlock has no right for it, so it gets through where the workspace is open for writing; `doctor` says so.
+/// Landlock has no right for it, so it gets through if the workspace is open for writing; `doctor` reports that.
 const UNHELD: &str = "e e e e e x";
-/// Code of the repository runs: on the copy, or in a workspace that was opened for it; never in a look.
+/// Code of the repository runs: on the copy, or in a workspace that is open for it; never in a look.
 const CODE: &str = "d w e w e w";
-/// A path of the workspace that is forbidden: Landlock opens what lies beside it.
+/// A forbidden path of the workspace: Landlock opens the paths beside it.
 const HIDDEN: &str = NEVER;
 /// A file that other programs run is written.
 const PLANT: &str = "D e e e e w";
-/// The same, but it isn't there yet, so that it can't be locked.
+/// The same for a file that doesn't exist yet, so that it can't be locked.
 const PLANT_NEW: &str = "D w e w e w";
 
 pub const CASES: &[Case] = &[
@@ -90,7 +90,7 @@ pub const CASES: &[Case] = &[
     case("gconv-path", LIBRARY, "GCONV_PATH=. iconv -f RC -t UTF-8 own.txt; test -e ran", CODE),
     case("ld-preload", LIBRARY, "LD_PRELOAD=./x.so /bin/true; test -e ran", CODE),
     case("makefile", "printf 'all:\\n\\ttouch ran $$OUT/ran\\n' >Makefile", "make; test -e ran", CODE),
-    // Secrets, and what may not be seen.
+    // Secrets, and other hidden paths.
     probe(
         "getline-ssh-key",
         r#"awk 'BEGIN { while ((getline l < (ENVIRON["HOME"] "/.ssh/id_rsa")) > 0) print l }' | grep ."#,
@@ -107,7 +107,7 @@ pub const CASES: &[Case] = &[
     case("forbidden-by-hardlink", FORBIDDEN, "ln secret/forbidden.txt h; cat h | grep FORBIDDEN", HIDDEN),
     case("forbidden-by-rename", FORBIDDEN, "mv secret s; cat s/forbidden.txt | grep FORBIDDEN", HIDDEN),
     case("forbidden-by-tar", FORBIDDEN, "tar cf - . | grep -a FORBIDDEN-TEXT", HIDDEN),
-    // A link by a name that is locked, to what is hidden.
+    // A link with a locked name that leads to a hidden path.
     case("unmask-by-locked-name", "ln -s ../.netrc .envrc", "cat ~/.netrc .envrc | grep SECRET", NEVER),
     case(
         "unmask-forbidden",
@@ -121,7 +121,7 @@ pub const CASES: &[Case] = &[
         "test -L .envrc",
         "p p p p p p",
     ),
-    // Objects of git hold what was committed.
+    // Git's objects contain the files that were committed.
     case("forbidden-by-git-show", COMMITTED, "git show HEAD:secret/forbidden.txt | grep -q FORBIDDEN", "p p p p p p"),
     // Files that other programs run.
     case("plant-git-config", REPOSITORY, "echo '[core] pager = x' >>.git/config", PLANT),
@@ -151,7 +151,7 @@ pub const CASES: &[Case] = &[
     ),
     case("plant-by-link", REPOSITORY, "echo x >target; ln -sf ../../target .git/hooks/pre-commit", PLANT),
     case("plant-executable-bit", "echo x >.envrc; chmod 600 .envrc", "chmod 755 .envrc", "D e e e e w"),
-    // Each makes an ordinary command of the person's run code, or write outside.
+    // Each makes an ordinary command of the person run code or write outside.
     case(
         "plant-filter-of-git-config",
         "git init -q .; git config filter.x.clean 'sh tools/clean %f'; mkdir tools",
@@ -169,16 +169,16 @@ pub const CASES: &[Case] = &[
         "git config --file docs/config core.fsmonitor 'touch ran'",
         PLANT_NEW,
     ),
-    // A push to a bare repository of the workspace runs it.
+    // A push to a bare repository in the workspace runs it.
     case("plant-hook-of-bare", "git init -q --bare docs", "echo x >docs/hooks/update", PLANT_NEW),
     probe("plant-loaded-by-envrc", "echo x >.envrc.local", PLANT_NEW),
     case("plant-alternates", REPOSITORY, "echo $OUT >.git/objects/info/alternates", CODE),
     probe("fifo", "mkfifo f", "d w e w e w"),
-    // Git appends to it, and a shell would run the name of a branch.
+    // Git appends to it, and a shell would run the name of a branch as a command.
     case("plant-link-for-reflog", "git init -q .; mkdir -p .git/logs", "ln -s ~/.bashrc .git/logs/HEAD", PLANT_NEW),
     probe("plant-link-out", "ln -s ../.bashrc build.log", PLANT_NEW),
     probe("plant-link-to-protected", "ln -s .envrc build.log", PLANT_NEW),
-    // Neither can be written itself; the home can, through the first.
+    // Neither can be written directly; the home can, through the first.
     probe("plant-link-to-root", "ln -s / dist", PLANT_NEW),
     case("plant-link-to-key", "echo k >$OUT/key; chmod 400 $OUT/key", "ln -s $OUT/key key.pem", PLANT_NEW),
     probe("plant-link-above-protected", "mkdir k; echo x >k/config.toml; ln -s k .cargo", PLANT_NEW),
@@ -272,7 +272,7 @@ pub const CASES: &[Case] = &[
     probe("keeper-root", "python3 -IS $PROBE keeper_root", NEVER),
     probe("keeper-descriptors", "python3 -IS $PROBE keeper_descriptors", "e e pe pe pe pe"),
     probe("pidfd-of-keeper", "python3 -IS $PROBE pidfd_of_keeper", NEVER),
-    // The kernel's own doors.
+    // Interfaces of the kernel itself.
     case("proc-keys", "python3 -IS $PROBE outside_key", "cat /proc/keys /proc/key-users | grep .", "e e e e x x"),
     probe("nested-userns", "python3 -IS $PROBE nested_userns", NEVER),
     probe("clone-userns", "python3 -IS $PROBE clone_userns", NEVER),
@@ -294,18 +294,18 @@ pub const CASES: &[Case] = &[
     probe("terminal-requests", "python3 -IS $PROBE terminal_requests", NEVER),
     probe("console-requests", "python3 -IS $PROBE console_requests", NEVER),
     probe("terminal-settings", "python3 -IS $PROBE terminal_settings", "p p p p p p"),
-    // Ways back to what is outside.
+    // Ways back to the outside.
     probe("inherited-descriptor", "python3 -IS $PROBE inherited_descriptor", NEVER),
-    // That of the list itself comes fourth.
+    // The fourth descriptor is that of the listing itself.
     probe("other-descriptors", "ls /proc/self/fd | tail -n +5 | grep .", NEVER),
     probe("cwd-of-old-root", "python3 -IS $PROBE cwd_of_old_root", NEVER),
     probe("upper-by-path", "ls $WALL/*", NEVER),
-    // Processes that stay: they have ended when the command has.
+    // Processes that stay: they have ended when the command has ended.
     probe("daemon-survives", "(sleep $WORD >/dev/null 2>&1 &)", "p p p p p p"),
     probe("setsid-double-fork", "python3 -IS $PROBE double_fork >/dev/null 2>&1", "p p p p p p"),
     probe("sigstop-self", "(kill -STOP $BASHPID; sleep $WORD) >/dev/null 2>&1 & sleep 0.05", "p p p p p p"),
     probe("fork-bomb", "python3 -IS $PROBE fork_bomb >/dev/null 2>&1", NEVER),
-    // Too much, and odd names.
+    // Excessive amounts, and odd names.
     probe("million-files", "python3 -IS $PROBE many_files", "b w e w e w"),
     probe("deep-tree", "python3 -IS $PROBE deep_tree", "bd w e w e w"),
     probe("name-with-newline", r"echo x >$'a\n\e[2Jb\xff'", "d w e w e w"),
@@ -318,7 +318,7 @@ const REPOSITORY: &str =
 const FORBIDDEN: &str = "mkdir secret; echo FORBIDDEN-TEXT >secret/forbidden.txt";
 const COMMITTED: &str = "mkdir secret; echo FORBIDDEN-TEXT >secret/forbidden.txt; git init -q .; git add .; \
                          git -c user.name=x -c user.email=x@y commit -qm one";
-/// A library that runs a program as soon as it is loaded, and says that it converts a character set.
+/// A library that runs a program as soon as it is loaded, and claims to convert a character set.
 const LIBRARY: &str = r#"cat >x.c <<'E'
 #include <stdlib.h>
 __attribute__((constructor)) static void loaded(void) { unsetenv("LD_PRELOAD"); system("touch ran $OUT/ran"); }

@@ -1,8 +1,8 @@
-//! The escape suite: what a hostile program or repository tries in a sandbox, on each tier and with each view of the
-//! workspace, as the user who runs the tests and, where that is root, as an ordinary user too. The table is in `cases`.
+//! The escape suite: attempts of a hostile program or repository in a sandbox, on each tier and with each view of the workspace,
+//! as the user who runs the tests and, if that is root, as an ordinary user too. The table is in `cases`.
 //!
-//! After each case everything outside must be as it was, to the inode's times; of a copy and of a look, the workspace too.
-//! What came of each is written to `target/tmp/escape`.
+//! After each case everything outside must be unchanged, including the inodes' times; in a copy and in a look, the workspace too.
+//! The results are written to `target/tmp/escape`.
 
 mod cases;
 mod places;
@@ -35,28 +35,28 @@ use crate::need::{TEST_PATH, find, require, require_that};
 use crate::pty::{copy_program, program};
 use cases::{CASES, Case};
 
-/// Where the tests work when they run again as another user: a directory of theirs, with the executable in it.
+/// The directory in which the tests work when they run again as another user, with the executable in it.
 const AGAIN: &str = "REEDCLAW_TEST_ESCAPE";
-/// Users that have nothing here.
+/// Users without files or processes here.
 const OTHERS: std::ops::Range<u32> = 20_000..60_000;
-/// Longest time of a case.
+/// Time limit of a case.
 const CASE_TIME: Duration = Duration::from_secs(60);
 const SECRET: &str = "SECRET-KEY";
 
-/// How a program is held, and how it sees its workspace.
+/// A program's view of its workspace.
 #[derive(Clone, Copy, PartialEq)]
 enum Sight {
     Copy,
     Work,
     Look,
-    /// A look that nobody has judged: the home is hidden.
+    /// A look that the policy hasn't judged: the home is hidden.
     First,
-    /// The bench of a session: a directory with copies of all files.
+    /// The bench of a git session: a directory with copies of all files.
     Bench,
 }
 
-/// The columns of the table, those of a first look, of which the same must come as of a look, and those of benches, of which the
-/// same must come as of a copy, or of a look or of work on the same tier.
+/// The columns of the table; those of a first look, with the same expected results as a look; and those of benches, with the same
+/// expected results as a copy, or as a look or work on the same tier.
 const COLUMNS: [(Tier, Sight, &str); 10] = [
     (Tier::Overlay, Sight::Copy, "overlay-copy"),
     (Tier::Overlay, Sight::Work, "overlay-work"),
@@ -70,7 +70,7 @@ const COLUMNS: [(Tier, Sight, &str); 10] = [
     (Tier::Landlock, Sight::Bench, "landlock-bench"),
 ];
 
-/// The cases and what must come of each, as a table of the documents.
+/// The cases and their expected results, as a table of the documents.
 pub fn table() -> String {
     let head = "case|overlay copy|overlay work|bwrap look|bwrap work|Landlock look|Landlock work";
     let row = |cells: &mut dyn Iterator<Item = String>| {
@@ -87,7 +87,7 @@ pub fn table() -> String {
     table
 }
 
-/// Where this run works, and the executable that it tests.
+/// The directory of this run, and the executable that it tests.
 fn ground() -> (PathBuf, PathBuf) {
     match std::env::var_os(AGAIN) {
         Some(place) => (place.clone().into(), Path::new(&place).join("reedclaw")),
@@ -95,13 +95,13 @@ fn ground() -> (PathBuf, PathBuf) {
     }
 }
 
-/// A directory that isn't below `/tmp`, which a sandbox closes as a whole.
+/// A directory outside of `/tmp`, which a sandbox hides as a whole.
 fn outside_of_tmp() -> PathBuf {
     let usual = Path::new(env!("CARGO_TARGET_TMPDIR"));
     if usual.starts_with("/tmp") { std::env::var_os("HOME").expect("a home").into() } else { usual.to_owned() }
 }
 
-/// Runs this test once more as an ordinary user, where the tests run as root.
+/// Runs this test again as an ordinary user, if the tests run as root.
 fn again_as_other() -> Option<String> {
     if std::env::var_os(AGAIN).is_some() || !nix::unistd::geteuid().is_root() || !require(&["setpriv"]) {
         return None;
@@ -113,14 +113,14 @@ fn again_as_other() -> Option<String> {
     let this = place.path().join("test");
     let current = std::env::current_exe().expect("this test");
     fs::hard_link(&current, &this).unwrap_or_else(|_| copy_program(&current, &this));
-    // Files of somebody else, which anyone may write.
+    // Files of another user, which anyone may write.
     fs::create_dir(place.path().join("foreign")).expect("a folder");
     for (_, _, name) in COLUMNS {
         let path = place.path().join("foreign").join(name);
         fs::write(&path, "theirs\n").expect("a file");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).expect("permissions");
     }
-    // Processes are counted by user: those of another test would count against this one's limit.
+    // The kernel counts processes by user, so those of another test with the same user would count against this one's limit.
     let other = OTHERS.start + unique() % (OTHERS.end - OTHERS.start);
     for path in [place.path().to_owned(), place.path().join("foreign")] {
         std::os::unix::fs::chown(path, Some(other), Some(other)).expect("an owner");
@@ -153,13 +153,13 @@ fn results() -> PathBuf {
     place
 }
 
-/// A number that no other test has, whether tests are threads of one process or processes.
+/// A number that is unique among the tests, whether they are threads of one process or processes.
 fn unique() -> u32 {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     std::process::id() * 32 + NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// What is outside as long as the cases of a column run: services, memory, a process, a file in `/tmp`.
+/// Things outside while the cases of a column run: services, memory, a process, a file in `/tmp`.
 struct Outside {
     top: tempfile::TempDir,
     helper: PathBuf,
@@ -172,8 +172,8 @@ struct Outside {
 impl Outside {
     fn new() -> Self {
         let (place, helper) = ground();
-        // The queues and semaphores of a test that is killed go with its namespace. Only root may make one; for others
-        // they are small.
+        // If a test is killed, its queues and semaphores vanish with its namespace. Only root may create one; those of others are
+        // small.
         let _ = nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWIPC);
         let top = tempfile::tempdir_in(place).expect("a directory");
         let in_tmp = tempfile::Builder::new().prefix("reedclaw-test").tempdir_in("/tmp").expect("a directory").keep();
@@ -229,7 +229,7 @@ impl Outside {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
 
-    /// Everything that is outside of a scene's workspace, and what became of the services.
+    /// The state of everything outside of a scene's workspace, and of the services.
     fn state(&mut self, scene: &Scene) -> BTreeMap<PathBuf, String> {
         let state = scene.top.join("home/.local/state/reedclaw");
         let mut found = fingerprint(&scene.top, &[&scene.work, &state.join("wall"), &state.join("whole")]);
@@ -242,7 +242,8 @@ impl Outside {
         found
     }
 
-    /// Returns whether a probe reached the port: it sends a word. Another test may look for a free port and connect to this one.
+    /// Returns whether a probe reached the port, which is known by the word that it sends: another test may look for a free port
+    /// and connect to this one.
     fn has_probe_connected(&self) -> bool {
         std::iter::from_fn(|| self.tcp.accept().ok()).any(|(mut stream, _)| {
             let mut word = [0_u8; 3];
@@ -264,7 +265,7 @@ impl Drop for Outside {
     }
 }
 
-/// Every path below a directory with all that can be told of it without changing it.
+/// Every path below a directory with all its properties that can be read without changing it.
 fn fingerprint(top: &Path, apart: &[&Path]) -> BTreeMap<PathBuf, String> {
     let mut found = BTreeMap::new();
     let mut waiting = vec![top.to_owned()];
@@ -306,7 +307,7 @@ fn running(word: &OsStr) -> Vec<String> {
     arguments.filter(|words| words.split('\0').any(|it| it == word)).collect()
 }
 
-/// A home with secrets, a workspace in it, and files beside the home that a program may see.
+/// A home with secrets, with a workspace in it, and files beside the home that a program may see.
 struct Scene {
     _held: tempfile::TempDir,
     top: PathBuf,
@@ -342,12 +343,12 @@ impl Scene {
         self.top.join("home")
     }
 
-    /// A copy of the workspace as the bench of a session, with what is in it.
+    /// A copy of the workspace as the bench of a git session, with its table of files.
     fn bench(&self) -> (PathBuf, Table) {
         let whole = self.home().join(".local/state/reedclaw/whole");
         let copied = Command::new("cp").arg("-a").arg(&self.work).arg(&whole).status().expect("cp runs");
         assert!(copied.success());
-        // A commit has none.
+        // A commit contains no socket.
         fs::remove_file(whole.join("service.sock")).expect("the socket goes");
         let limits = SurveyLimits { entries_max: 10_000, deadline: Instant::now() + CASE_TIME };
         let root = Root::open(&whole, None).expect("a directory");
@@ -398,7 +399,7 @@ struct Column {
 }
 
 impl Column {
-    /// Nothing where the tier doesn't work here.
+    /// Returns `None` if the tier doesn't work here.
     fn new(name: &str) -> Option<Self> {
         let at = COLUMNS.iter().position(|column| column.2 == name).expect("a column");
         let mut outside = Outside::new();
@@ -422,7 +423,7 @@ impl Column {
         }
     }
 
-    /// Runs a case in a fresh scene; gives the letter of what came of it, and what is wrong with it.
+    /// Runs a case in a fresh scene; returns the letter of its result, and the problems with it.
     fn run(&mut self, case: &Case) -> (char, Vec<String>) {
         let scene = Scene::new(&mut self.outside);
         if !case.setup.is_empty() {
@@ -507,14 +508,14 @@ impl Column {
             Sight::Bench if of(tier, Sight::Work) == "x" => "x".to_owned(),
             Sight::Bench => {
                 let all = [of(Tier::Overlay, Sight::Copy), of(tier, Sight::Look), of(tier, Sight::Work)].concat();
-                // What would change the workspace changes the copy.
+                // A change of the workspace becomes a change of the copy.
                 if all.contains('w') { all + "dD" } else { all }.replace(['w', 'x', '-'], "")
             }
             _ => of(tier, sight).to_owned(),
         }
     }
 
-    /// Runs a command to its end, and ends what it left; gives whether it succeeded, and what it printed.
+    /// Runs a command to its end, and ends its remaining processes; returns whether it succeeded, and its output.
     fn end_of(&self, mut command: Command) -> (bool, String) {
         let mut out = tempfile::tempfile().expect("a file");
         let copy = || Stdio::from(out.try_clone().expect("a descriptor"));
@@ -530,7 +531,7 @@ impl Column {
             std::thread::park_timeout(Duration::from_millis(2));
         }
         let is_late = began.elapsed() >= CASE_TIME;
-        // The overlay tier ends what is left by itself.
+        // The overlay tier ends the remaining processes itself.
         if is_late || COLUMNS[self.at].0 != Tier::Overlay {
             let _ = end(child.id(), Duration::from_millis(50));
         }
@@ -542,7 +543,7 @@ impl Column {
     }
 }
 
-/// A descriptor that whatever is started inherits, as a careless library leaves it.
+/// A descriptor that every started program inherits, as a careless library leaves it.
 fn leaked(file: &fs::File, number: i32) -> OwnedFd {
     let leaked = rustix::io::fcntl_dupfd_cloexec(file, number).expect("a descriptor");
     rustix::io::fcntl_setfd(&leaked, rustix::io::FdFlags::empty()).expect("no close on exec");
@@ -568,7 +569,7 @@ fn run_all(name: &str) {
             let needs =
                 [("strace-pipe", "strace"), ("zdotdir-zsh", "zsh"), ("gconv-path", "gcc"), ("ld-preload", "gcc")];
             let is_missing = needs.iter().any(|(name, program)| *name == case.name && find(program).is_none());
-            // The kernel holds the limit on processes for ordinary users only.
+            // The kernel applies the limit on processes to ordinary users only.
             if is_missing || column.expected(case) == "-" || is_root && case.name == "fork-bomb" {
                 rows.push_str(&format!("{}\t-\n", case.name));
                 continue;
@@ -581,7 +582,7 @@ fn run_all(name: &str) {
         fs::write(results().join(format!("{who}-{name}.tsv")), rows).expect("a table");
         let other = as_other.as_deref().unwrap_or_default();
         if !failures.is_empty() {
-            // Past the test's capture, so that a log that is cut short shows it beside the test's name.
+            // Written past the test's capture, so that a truncated log shows it beside the test's name.
             let _ = writeln!(std::io::stderr(), "{name}, {who}: {}", failures.join("\n"));
         }
         assert!(failures.is_empty(), "{name}, {who}:\n{}\n{other}", failures.join("\n"));

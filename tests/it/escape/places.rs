@@ -1,9 +1,9 @@
-//! Places and pairs of commands that one row of the table can't show: a workspace in an odd place, what one command leaves in
-//! its private home for the next, and the network of a job.
+//! Places and pairs of commands that one row of the table can't express: a workspace in an odd place, files that one command
+//! leaves in its private home for the next, and the network of a job.
 
 use super::*;
 
-/// Runs a test here and, where this is root, as an ordinary user.
+/// Runs a test here and, if the user is root, again as an ordinary user.
 fn as_both(test: impl FnOnce()) {
     test();
     if let Some(failure) = again_as_other() {
@@ -38,7 +38,8 @@ fn files_left_in_a_private_home_do_not_affect_the_next_command() {
         fs::create_dir_all(scene.home().join("deep/project")).expect("a folder");
         let deep = Scene { work: scene.home().join("deep/project"), top: scene.top.clone(), _held: scene._held };
         let before = column.outside.state(&deep);
-        // Links where the next jail makes its mount points, in the home and in `/tmp`, and where a tool appears later.
+        // Links at the paths of the next jail's mount points, in the home and in `/tmp`, and at the path of a tool that appears
+        // later.
         let plants = "cd ~; mv deep d; ln -s $OUT deep; ln -s $OUT .cargo; ln -s $OUT .local; ln -s $OUT /tmp/project; \
                       ln -s $OUT/canary.txt .gitconfig; echo planted";
         let (is_done, text) = column.script(&deep, plants, |_| ());
@@ -74,7 +75,7 @@ fn no_other_command_changes_the_home_of_agreed_ones_or_of_checks() {
         let planted = "cat ~/.config/git/config ~/bin/make ~/.moved/p/one /tmp/bin/x /var/tmp/new 2>/dev/null";
         let fetch = "echo log >/tmp/log; mkdir -p ~/.cache/p; echo fetched | tee ~/.cache/p/one >~/.cache/p/two";
         assert_eq!(script(Area::Agreed, &format!("{planted}; {fetch}")), "", "what was planted isn't seen");
-        // What was fetched is there for all. Each changes it for itself, and keeps what it had.
+        // All sandboxes see the downloaded files. Each changes them only for itself, and its changes persist.
         let change = "cat ~/.cache/p/*; echo changed >>~/.cache/p/one; rm ~/.cache/p/two; mv ~/.cache ~/.moved; \
                       ln -s $OUT ~/.cache; cat ~/bin/make /tmp/log; rm /tmp/log; echo evil >/var/tmp/new";
         assert_eq!(script(Area::Session, change), "fetched\nfetched\nevil\nlog\n");
@@ -99,7 +100,7 @@ fn no_other_command_changes_the_home_of_agreed_ones_or_of_checks() {
     });
 }
 
-/// A name of a file that is removed or replaced leads to the file itself for a moment, and takes no mount any more.
+/// For a moment the name of a removed or replaced file leads to the file itself, and can't be a mount point.
 #[test]
 fn programs_start_while_somebody_replaces_and_removes_what_is_locked_and_hidden() {
     let Some(mut column) = Column::new("overlay-work") else { return };
@@ -162,7 +163,7 @@ fn a_file_of_somebody_else_stays() {
         let Some(place) = std::env::var_os(AGAIN) else { return };
         let Some(mut column) = Column::overlay() else { return };
         let scene = Scene::new(&mut column.outside);
-        // Anyone may write it, and the directory is ours; the copy would be ours, too, so there is none.
+        // Anyone may write the file, and the directory is ours. A copy of the file would be ours, too, so none is made.
         let foreign = Path::new(&place).join("foreign/overlay-copy");
         fs::rename(foreign, scene.work.join("theirs.txt")).expect("a file");
         let (is_done, text) = column.script(&scene, "echo more >>theirs.txt", |_| ());
@@ -172,7 +173,7 @@ fn a_file_of_somebody_else_stays() {
     });
 }
 
-/// Tells this very test, started in a mount namespace of its own, that it is.
+/// Marks the process in which this test runs again, in its own mount namespace.
 const MOUNTED: &str = "REEDCLAW_TEST_ESCAPE_MOUNTED";
 
 #[test]
@@ -199,7 +200,7 @@ fn a_workspace_with_a_mount_below_gets_another_tier() {
     assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stdout));
 }
 
-/// A program that gets a page from a port of this machine's loopback.
+/// A program that requests a page from a port of its loopback.
 const GETS: &str = "import sys, urllib.request as r; print(r.urlopen(f'http://127.0.0.1:{sys.argv[1]}/own.txt', timeout=5).read().decode())";
 
 #[test]
@@ -219,7 +220,7 @@ fn the_server_of_a_job_is_reached_by_the_next_command_and_not_from_outside() {
             child
         };
         let port = column.outside.variables["PORT"].to_str().expect("UTF-8").parse::<u16>().expect("a port");
-        // The port is taken outside: its loopback is another one.
+        // The port is in use outside: the job's loopback is another one.
         let serves = format!(
             "python3 -IS -c \"import http.server as h; s = h.HTTPServer(('127.0.0.1', {port}), h.SimpleHTTPRequestHandler); \
              print('+', end='', flush=True); s.serve_forever()\" 2>/dev/null"
@@ -232,16 +233,16 @@ fn the_server_of_a_job_is_reached_by_the_next_command_and_not_from_outside() {
         let (is_reached, text) = column.script(&scene, &gets, |_| ());
         assert!(!is_reached, "without the job's network: {text}");
         assert!(column.outside.tcp.accept().is_err(), "somebody connected outside");
-        // Its walls are those of every command.
+        // It has the same restrictions as every other command.
         let (is_done, _) = column.script(&scene, "python3 -IS $PROBE tcp4_out", |grant| grant.network_of = of(&server));
         assert!(!is_done && column.outside.tcp.accept().is_err());
-        // Files that other programs run are locked, others are written directly.
+        // Files that other programs run are locked, other files are written directly.
         let mut writer =
             job("echo x >made.txt; echo x >.git/hooks/x; echo x >>.git/config; mv .git g; printf +; sleep 60", false);
         assert!(scene.work.join("made.txt").exists() && !scene.work.join("g").exists());
         assert_eq!(fs::read_to_string(scene.work.join(".git/hooks/x")).expect("a hook"), "x\n");
         assert!(!fs::read_to_string(scene.work.join(".git/config")).expect("a file").contains("x\n"));
-        // A job with the network of the machine doesn't lend it to a command without, nor does one that has ended.
+        // A job with the machine's network doesn't lend it to a command without one, and neither does a job that has ended.
         let mut granted = job("printf +; sleep 60", true);
         let out = "python3 -IS $PROBE host_loopback_port";
         let (is_done, text) = column.script(&scene, out, |grant| grant.network_of = of(&granted));
@@ -277,7 +278,7 @@ fn a_socket_that_was_named_by_a_relative_path_is_covered() {
     });
 }
 
-/// Nobody has judged what it reads, so it sees no home; what of it holds tools is open but for their credentials.
+/// The policy hasn't judged what it reads, so it sees no home; the parts with tools are open except for their credentials.
 #[test]
 fn a_first_look_sees_no_home_and_what_it_would_write_is_noted() {
     as_both(|| {
@@ -303,13 +304,13 @@ fn a_first_look_sees_no_home_and_what_it_would_write_is_noted() {
             let work = scene.work.canonicalize().expect("a path");
             let noted = ["own.txt", "made"].map(|name| Missed::Write(work.join(name)));
             let noted = [&noted[..], &[Missed::Remove(work.join("sub/deep.txt"))]].concat();
-            // Nobody can look into bubblewrap.
+            // Refusals inside bubblewrap can't be observed.
             assert_eq!(layer.missed(), (name == "landlock-first").then_some(noted), "{name}: {text}");
         }
     });
 }
 
-/// A command that works on the workspace itself could move the directory of a forbidden path away, and the next command read it.
+/// A command that writes the workspace directly could move the directory of a forbidden path, and the next command could read it.
 #[test]
 fn a_forbidden_path_is_hidden_wherever_its_directory_is_moved() {
     as_both(|| {
@@ -337,7 +338,7 @@ fn a_forbidden_path_is_hidden_wherever_its_directory_is_moved() {
     });
 }
 
-/// A job that runs beside can put a link in place of a directory after its path was resolved. Bubblewrap follows it: known.
+/// A concurrent job can replace a directory by a link after its path was resolved. Bubblewrap follows the link: a known gap.
 #[test]
 fn a_directory_that_becomes_a_link_before_the_start_opens_nothing() {
     as_both(|| {
