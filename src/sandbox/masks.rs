@@ -1,5 +1,4 @@
-//! Paths that no tool may see, wherever it runs: credentials by their usual places, and how a path becomes free of
-//! links.
+//! Paths that no tool may see, wherever it runs: credentials at their usual paths. Also the resolution of links in paths.
 
 use std::collections::HashMap;
 use std::fs;
@@ -8,8 +7,8 @@ use std::path::{Path, PathBuf};
 use super::Grant;
 use crate::proto::known_paths::{self, CREDENTIAL_SUFFIXES, CREDENTIALS, SYSTEM_CREDENTIALS, TOOLS};
 
-/// The parts of `/run` that a program needs: the resolver's configuration, and on NixOS the programs. The rest are
-/// sockets of services, some of which would start a program outside for any caller.
+/// The parts of `/run` that a program needs: the resolver's configuration, and on NixOS the programs. The rest are sockets of
+/// services, some of which would start a program outside for any caller.
 pub(super) const KEPT_OF_RUN: [&str; 5] = [
     "/run/systemd/resolve/stub-resolv.conf",
     "/run/systemd/resolve/resolv.conf",
@@ -17,16 +16,15 @@ pub(super) const KEPT_OF_RUN: [&str; 5] = [
     "/run/current-system",
     "/run/opengl-driver",
 ];
-/// The parts of `/proc` that must stay closed: the kernel's memory, and what it keeps for the user and other programs.
+/// The parts of `/proc` that must stay closed: the kernel's memory, and its data about the user and other programs.
 pub(super) const CLOSED_OF_PROC: [&str; 4] = ["/proc/kcore", "/proc/key-users", "/proc/keys", "/proc/timer_list"];
-/// Place where people put files with passwords, below a home; the home itself is the first.
+/// Directories in which people put files with passwords, below a home; the first is the home itself.
 const USUAL: &[&str] = &["", "Desktop", "Documents", "Downloads", "Dropbox", "Nextcloud", "Sync", ".keepass"];
-/// The most entries of one such directory that are looked at.
+/// Maximum number of entries that are checked in one such directory.
 const ENTRIES_MAX: usize = 4096;
 
-/// Place where credentials usually are, for the user with this home: below it, below the home that the user database
-/// names (`HOME` may say something else), and of the machine. Databases of passwords are found by name in the usual
-/// places.
+/// Usual paths of credentials for the user with this home: below it, below the home that the user database names (`HOME` may name
+/// another one), and those of the machine. Password databases are found by name in the usual directories.
 #[must_use]
 pub fn credentials(home: &Path) -> Vec<PathBuf> {
     let recorded = home_of_user().filter(|recorded| recorded != home && recorded.is_dir());
@@ -38,13 +36,13 @@ pub fn credentials(home: &Path) -> Vec<PathBuf> {
     paths
 }
 
-/// The home that the system's table of users names for this one, whatever `$HOME` says.
+/// The home of the current user in the system's user database, independent of `$HOME`.
 #[must_use]
 pub fn home_of_user() -> Option<PathBuf> {
     nix::unistd::User::from_uid(nix::unistd::geteuid()).ok().flatten().map(|user| user.dir)
 }
 
-/// The files of a directory whose names end as those of credentials do.
+/// The files of a directory whose names end like those of credentials.
 fn with_suffix(directory: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
     let is_one = |path: &PathBuf| {
@@ -54,8 +52,8 @@ fn with_suffix(directory: &Path) -> Vec<PathBuf> {
     entries.take(ENTRIES_MAX).flatten().map(|entry| entry.path()).filter(is_one).collect()
 }
 
-/// The files of a project that other programs run: to be read-only in its sandbox. Names of its top only, and what links each of its
-/// work trees to the repository.
+/// The files of a project that other programs run, which must be read-only in its sandbox: names in its top directory, and the
+/// links from each of its work trees to the repository.
 #[must_use]
 pub fn protected(project: &Path) -> Vec<PathBuf> {
     const OF_WORKTREE: [&str; 4] = ["commondir", "config.worktree", "gitdir", "modules"];
@@ -64,13 +62,13 @@ pub fn protected(project: &Path) -> Vec<PathBuf> {
     known_paths::protected_names().map(|name| project.join(name)).chain(links).collect()
 }
 
-/// Frees paths of links. It looks at each directory once: the paths of credentials have few directories, and to follow each path from
-/// the root took 4,000 calls of the system for a command.
+/// Resolves links in paths. It reads each directory once: the paths of credentials are in few directories, and following each
+/// path from the root took 4,000 system calls per command.
 #[derive(Default)]
 pub(super) struct Resolver(HashMap<PathBuf, PathBuf>);
 
 impl Resolver {
-    /// A path without links, as far as it is there.
+    /// Returns the path without links, as far as the path exists.
     pub(super) fn resolve(&mut self, path: &Path) -> PathBuf {
         let (Some(parent), Some(name), true) = (path.parent(), path.file_name(), path.is_absolute()) else {
             return path.canonicalize().unwrap_or_else(|_| path.to_owned());
@@ -90,20 +88,20 @@ impl Resolver {
     }
 }
 
-/// Way in which the jail of the overlay tier shows a path outside of the workspace.
+/// Form in which the jail of the overlay tier shows a path outside of the workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outside {
-    /// Something private stands in its place.
+    /// A private file or directory is shown instead.
     Hidden,
-    /// Readable, if its owner lets it be.
+    /// Readable, if its owner allows that.
     ReadOnly,
 }
 
-/// Way in which the jail of a grant shows an absolute path outside of the workspace; nothing for what may never be
-/// opened to a program, and for what holds something of that kind or a whole home.
+/// Returns how the jail of a grant shows an absolute path outside of the workspace; `None` for a path that may never be opened to
+/// a program, and for one that contains such a path or a whole home.
 #[must_use]
 pub fn outside(grant: &Grant, path: &Path) -> Option<Outside> {
-    /// The kernel's own, and devices.
+    /// The kernel's own directories, and devices.
     const CLOSED: [&str; 3] = ["/dev", "/proc", "/sys"];
     let mut links = Resolver::default();
     let homes: Vec<PathBuf> = grant.homes.iter().map(|home| links.resolve(home)).collect();
@@ -125,10 +123,10 @@ pub fn outside(grant: &Grant, path: &Path) -> Option<Outside> {
     Some(if is_hidden { Outside::Hidden } else { Outside::ReadOnly })
 }
 
-/// Directories for which a jail has its own.
+/// Directories that a jail replaces by its own.
 const PRIVATE: [&str; 3] = ["/tmp", "/var/tmp", "/run"];
 
-/// The paths of which none lies in another one.
+/// The paths that don't lie inside another one.
 pub(super) fn outermost(mut paths: Vec<PathBuf>) -> Vec<PathBuf> {
     paths.sort();
     let mut found: Vec<PathBuf> = Vec::new();
@@ -140,7 +138,7 @@ pub(super) fn outermost(mut paths: Vec<PathBuf>) -> Vec<PathBuf> {
     found
 }
 
-/// The entries of a directory, without the one in which a path lies.
+/// The entries of a directory, except the one in which a path lies.
 #[must_use]
 pub fn entries_without(directory: &Path, own: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());

@@ -1,12 +1,12 @@
-//! The sandbox of what a model starts: the best that the machine has, chosen once and reported.
+//! The sandbox for programs that a model starts: the best that the machine offers, chosen once and reported.
 //!
-//! It owns how a program is started so that it can write in its workspace and a temporary directory of its own and nowhere
-//! else, sees no credentials and nothing of ours, has no network unless that was approved, and can be ended with all that
-//! it started. It must not know what is run, why, or who approved it.
+//! It owns how a program is started so that it can write only in its workspace and in a private temporary directory, sees no
+//! credentials and none of our files, has no network unless that was approved, and can be ended with all its children. It must
+//! not know what is run, why, or who approved it.
 //!
-//! [`Sandbox::command`] gives an ordinary command. What it starts is this executable once more, with [`HELPER_WORD`] as
-//! its first argument: that process, which has one thread, restricts itself ([`enter`]) and becomes the program. Between
-//! fork and exec of a program with threads none of it could be done.
+//! [`Sandbox::command`] returns an ordinary command. The command starts this executable again, with [`HELPER_WORD`] as its first
+//! argument: that process, which has one thread, restricts itself ([`enter`]) and becomes the program. Between fork and exec of a
+//! program with threads none of that would be possible.
 //!
 //! | what | overlay | bubblewrap | Landlock | none |
 //! |---|---|---|---|---|
@@ -63,13 +63,13 @@ use helper::wire::{JailWire, PathWire, ShownWire, Spec, ViewWire, paths};
 use scratch::Scratch;
 use tmp::Tmp;
 
-/// The first argument that makes this executable the helper. No script is called like that.
+/// The first argument that makes this executable the helper. No script has that name.
 pub const HELPER_WORD: &str = "__reedclaw-sandbox";
 /// The exit status of a helper that can't restrict itself; the program was not started.
 pub const HELPER_FAILED: u8 = 125;
-/// Longest wait for a trial of a tier.
+/// Time limit of the trial of a tier.
 const TRIAL_TIME: Duration = Duration::from_secs(5);
-/// Interval at which a trial is looked at.
+/// Interval for checking a trial.
 const TRIAL_LOOK: Duration = Duration::from_millis(2);
 
 /// The mode that the config asks for.
@@ -77,27 +77,27 @@ const TRIAL_LOOK: Duration = Duration::from_millis(2);
 pub enum Mode {
     /// Without a sandbox nothing runs.
     Require,
-    /// The best there is, or none.
+    /// The best sandbox that works, or none.
     Prefer,
     /// None.
     Off,
 }
 
-/// Way in which a program is held, the strongest last.
+/// Form of restriction of a program, the strongest last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Tier {
-    /// Not at all, but for limits and a session of its own.
+    /// No restriction except for limits and a separate session.
     None,
     /// Landlock and seccomp.
     Landlock,
     /// Namespaces, by bubblewrap, and seccomp.
     Bubblewrap,
-    /// Namespaces of our own making, a copy-on-write view of the workspace, and seccomp.
+    /// Namespaces that we create, a copy-on-write view of the workspace, and seccomp.
     Overlay,
 }
 
 impl Tier {
-    /// Its name, in receipts and messages.
+    /// The tier's name, in receipts and messages.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -115,18 +115,18 @@ impl Tier {
     }
 }
 
-/// Way in which a program sees its workspace.
+/// A program's access to its workspace.
 #[derive(Clone, Debug, Default)]
 pub enum View {
-    /// Reads it, and can't write there.
+    /// Reads it, but can't write there.
     Look,
     /// Reads and writes it.
     #[default]
     Work,
-    /// Writes on a copy of it: only the overlay tier makes one. With the others the copy is [`Grant::whole`].
+    /// Writes to a copy of it: only the overlay tier makes one. With the others the copy is [`Grant::whole`].
     Copy(Arc<Layer>),
-    /// Reads it and can't write there, and sees nothing of the homes but tools, since it isn't known yet what it does.
-    /// The layer takes note of what it was refused. Only the tiers without copies have that.
+    /// Reads it but can't write there, and sees only the tools in the homes, since its effects aren't known yet. The layer
+    /// records what it was refused. Only the tiers without copies have this view.
     First(Arc<Layer>),
 }
 
@@ -135,63 +135,63 @@ pub enum View {
 pub struct Grant {
     /// The directory that it works in.
     pub workspace: PathBuf,
-    /// Directories of ours that are shown in the workspace's place, over each other, the topmost first; none shows the
-    /// workspace. Held by the overlay tier; the others need [`Grant::whole`] as well.
+    /// Directories of ours that are shown in the workspace's place, stacked, the topmost first; if empty, the workspace is shown.
+    /// The overlay tier supports it; the others need [`Grant::whole`] as well.
     pub shown_instead: Vec<PathBuf>,
-    /// Directories that are shown read-only in the workspace: each with its place there, which is an empty directory. With
+    /// Directories that are shown read-only in the workspace, each with its path there, which is an empty directory. With
     /// Landlock they are readable at their own paths.
     pub shown_at: Vec<(PathBuf, PathBuf)>,
-    /// A directory of ours with all files that those would show. Bubblewrap binds it at the workspace's path; with Landlock the
-    /// program works in it at its own path, and the workspace is only read.
+    /// A directory of ours with all the files of [`Grant::shown_instead`]. Bubblewrap binds it at the workspace's path; with
+    /// Landlock the program works in it at its own path, and can only read the workspace.
     pub whole: Option<PathBuf>,
-    /// Way in which it sees that.
+    /// The access to the workspace.
     pub view: View,
-    /// Further places where it may write; files and directories that are there.
+    /// Further paths that it may write: existing files and directories.
     pub writable: Vec<PathBuf>,
     /// The readable paths inside masked ones, such as a plugin's own directory.
     pub readable: Vec<PathBuf>,
-    /// The read-only paths in the workspace: [`protected`]. Held by bubblewrap only, and for entries that are there
-    /// at the start.
+    /// The read-only paths in the workspace: [`protected`]. Only bubblewrap enforces them, and only for entries that exist at the
+    /// start.
     pub read_only: Vec<PathBuf>,
     /// The hidden paths: [`credentials`], our own directories.
     pub masked: Vec<PathBuf>,
-    /// Its start.
+    /// The directory in which it starts.
     pub cwd: PathBuf,
     /// True if it has a network.
     pub network: bool,
-    /// A program started earlier whose loopback it shares; held by the overlay tier.
+    /// An earlier program whose loopback it shares; only with the overlay tier.
     pub network_of: Option<u32>,
     /// Homes: the overlay tier shows a private one, with the tools in it. The first is `$HOME`.
     pub homes: Vec<PathBuf>,
-    /// The private home and `/tmp` that it is shown, where the overlay tier holds it.
+    /// The private home and `/tmp` that it sees with the overlay tier.
     pub area: Area,
-    /// Paths in a home at which nothing is, and which the program may make: the overlay tier lets it make them in its private
-    /// home, from which [`Sandbox::made_in_home`] names them. That has to be the one of agreed programs.
+    /// Paths in a home at which nothing exists, and which the program may create: the overlay tier lets it create them in its
+    /// private home, from which [`Sandbox::made_in_home`] returns them. That home must be the one for agreed programs.
     pub new_in_home: Vec<PathBuf>,
     /// Its whole environment; TMPDIR is set by the sandbox.
     pub env: BTreeMap<OsString, OsString>,
     /// Its limits.
     pub limits: Limits,
-    /// Number of descriptors that it inherits, from 0; the rest is closed.
+    /// Number of descriptors that it inherits, from 0; all others are closed.
     pub descriptors: u32,
 }
 
-/// The limits of a program's resources. Its caller limits the time on the wall.
+/// The limits of a program's resources. Its caller limits the wall-clock time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Processes and threads, beside those that the user has; not held for root.
+    /// Processes and threads in addition to the user's own; no limit for root.
     pub processes: u64,
     /// Bytes of a file.
     pub file_bytes: u64,
-    /// Seconds of processor time of a process, where limited.
+    /// Seconds of processor time of a process, if limited.
     pub cpu_seconds: Option<u64>,
-    /// Bytes of address space of a process, where limited. Runtimes reserve much more than they use.
+    /// Bytes of address space of a process, if limited. Runtimes reserve much more than they use.
     pub memory_bytes: Option<u64>,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        // A build of a large project starts some hundred; a fork bomb is stopped while the machine still answers.
+        // A build of a large project starts a few hundred; a fork bomb is stopped while the machine still responds.
         Self { processes: 1024, file_bytes: 16 << 30, cpu_seconds: None, memory_bytes: None }
     }
 }
@@ -223,7 +223,7 @@ impl Grant {
     }
 }
 
-/// Reason why a program isn't started.
+/// Reason why a program can't be started.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct SandboxError {
@@ -239,35 +239,35 @@ impl From<SandboxError> for Failure {
     }
 }
 
-/// A sandbox that was chosen.
+/// The sandbox that was chosen.
 #[derive(Debug)]
 pub struct Sandbox {
     mode: Mode,
     tier: Tier,
-    /// Reason why it isn't a better one, one line for each that was tried.
+    /// Reasons why no better sandbox is used, one line for each that was tried.
     notes: Vec<String>,
     helper: PathBuf,
-    /// The directory that stands for `/tmp` if that can't be an own one.
+    /// The directory that replaces `/tmp` if the sandbox can't have its own.
     tmp: Mutex<Option<Tmp>>,
-    /// Place where the overlay tier keeps its directories.
+    /// The directory for the overlay tier's files.
     place: Option<PathBuf>,
     scratch: Mutex<Option<Arc<Scratch>>>,
 }
 
-/// Place where a sandbox is to work.
+/// The directories for a sandbox.
 #[derive(Clone, Debug, Default)]
 pub struct Place {
-    /// A directory of ours in which the overlay tier keeps what programs change on their copies.
+    /// A directory of ours in which the overlay tier stores the changes that programs make to their copies.
     pub state: Option<PathBuf>,
     /// The workspace, in which a tier is tried out.
     pub workspace: Option<PathBuf>,
-    /// The strongest tier that is tried; all of them if none is given.
+    /// The strongest tier that is tried; with `None`, all of them.
     pub strongest: Option<Tier>,
 }
 
 impl Sandbox {
-    /// Chooses the best sandbox that works in this place, by trying each. `helper` is this executable (`/proc/self/exe`).
-    /// It starts programs and takes some 10 ms.
+    /// Chooses the best sandbox that works in this place, by trying each. `helper` is this executable (`/proc/self/exe`). The
+    /// trials start programs and take about 10 ms.
     #[must_use]
     pub fn detect(mode: Mode, helper: PathBuf, place: &Place) -> Self {
         let mut notes = Vec::new();
@@ -312,7 +312,7 @@ impl Sandbox {
         Self { mode, tier, notes, helper, tmp: Mutex::new(None), place: state, scratch: Mutex::new(None) }
     }
 
-    /// New layers for a copy of the workspace, for [`View::Copy`] and [`View::First`].
+    /// Creates new layers for a copy of the workspace, for [`View::Copy`] and [`View::First`].
     ///
     /// # Errors
     /// There is no sandbox, or no room for the layers.
@@ -320,11 +320,11 @@ impl Sandbox {
         self.layer_in(workspace, None, None)
     }
 
-    /// The same for a program that writes in a directory with all files, if one is named; below `folder` if that is given, where
-    /// a crash leaves them.
+    /// Creates layers, also for a program that writes in a directory with all files, if `whole` names one. They are below
+    /// `folder`, if that is `Some`, where they survive a crash.
     ///
     /// # Errors
-    /// As of [`Sandbox::layer`].
+    /// The same as for [`Sandbox::layer`].
     pub fn layer_in(
         &self,
         workspace: &Path,
@@ -342,7 +342,7 @@ impl Sandbox {
         layer.map(|it| Arc::new(it.in_whole(whole))).map_err(|error| failed(error.to_string()))
     }
 
-    /// The directories of this session, made when they are first needed.
+    /// The directories of this session, which are created at first use.
     fn scratch(&self) -> std::io::Result<Arc<Scratch>> {
         let mut scratch = self.scratch.lock();
         if let Some(scratch) = scratch.as_ref().filter(|it| it.is_there()) {
@@ -360,22 +360,21 @@ impl Sandbox {
         self.tier
     }
 
-    /// Reason why it isn't a better one, one line for each that was tried.
+    /// Returns the reasons why no better sandbox is used, one line for each that was tried.
     #[must_use]
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
 
-    /// A command that starts a program, held as granted. It is spawned like any other, from a thread that lives as long
-    /// as the program does: it is killed when that thread ends. What it starts is ended by [`end`].
+    /// Returns a command that starts a program with the restrictions of its grant. It is spawned like any other, from a thread
+    /// that lives as long as the program: the program is killed when that thread ends. Its children are ended by [`end`].
     ///
-    /// The caller may make it the leader of a session with a terminal of its own; else it leads one without.
+    /// The caller may make it the leader of a session with its own terminal; otherwise it leads one without a terminal.
     ///
-    /// The status [`HELPER_FAILED`] and a line on standard error say that it could not be held and was not started.
+    /// The status [`HELPER_FAILED`] and a line on standard error mean that it could not be restricted and was not started.
     ///
     /// # Errors
-    /// A sandbox is required and there is none, a directory isn't there, or what may be written holds, or lies in, what
-    /// may not be seen.
+    /// A sandbox is required and there is none, a directory doesn't exist, or a writable path contains, or lies in, a hidden one.
     pub fn command(&self, program: &OsStr, arguments: &[OsString], grant: &Grant) -> Result<Command, SandboxError> {
         if self.mode == Mode::Require && self.tier == Tier::None {
             return Err(SandboxError {
@@ -398,7 +397,7 @@ impl Sandbox {
         Ok(command)
     }
 
-    /// Returns what stands for the workspace where layers can't be mounted: the directory with all files.
+    /// Returns the directory with all files, which replaces the workspace if layers can't be mounted.
     fn whole(&self, grant: &Grant) -> Result<Option<PathBuf>, SandboxError> {
         let is_mounted = self.tier == Tier::Overlay;
         if grant.shown_instead.is_empty() || is_mounted || self.tier > Tier::None && matches!(grant.view, View::Look) {
@@ -430,7 +429,7 @@ impl Sandbox {
         let mut writable = Vec::new();
         let jail = match self.tier {
             Tier::Overlay => Some(self.jail(&workspace, grant)?),
-            // At its own path: what the program names by the workspace's path is only read.
+            // The program works at the directory's own path, and can only read the workspace's path.
             Tier::Landlock if is_apart => {
                 readable.push(workspace.clone());
                 readable.extend(grant.shown_at.iter().map(|(source, _)| source.clone()));
@@ -456,7 +455,7 @@ impl Sandbox {
         if jail.is_none() && (whole.is_some() || matches!(grant.view, View::First(_))) {
             hide_homes(grant, &workspace, &mut masked, &mut readable);
         }
-        // Ours, and hidden but for this.
+        // A hidden path of the workspace is hidden in the directory that replaces it, too.
         masked.extend(hidden_in(whole.as_ref().filter(|_| is_apart), &workspace, &masked));
         writable.extend(whole.clone().filter(|_| is_apart));
         let cwd = cwd_in(whole.as_ref().filter(|_| is_apart), grant);
@@ -482,7 +481,7 @@ impl Sandbox {
             network: grant.network,
             network_of: grant.network_of,
             refused: match (&grant.view, self.tier) {
-                // Within bubblewrap it can't be looked up.
+                // Inside bubblewrap it can't be observed.
                 (View::First(layer), Tier::Landlock) => Some(PathWire::from(&layer.refused)),
                 (View::Copy(layer), Tier::Landlock) if is_apart => Some(PathWire::from(&layer.refused)),
                 _ => None,
@@ -539,8 +538,8 @@ impl Sandbox {
         })
     }
 
-    /// The program's temporary directory: `/tmp` if the sandbox has its own, else a directory that this
-    /// value keeps; none without a sandbox.
+    /// The program's temporary directory: `/tmp` if the sandbox has its own, otherwise a directory that this value owns; `None`
+    /// without a sandbox.
     fn own_tmp(&self, spec: &mut Spec) -> Result<Option<PathBuf>, SandboxError> {
         match self.tier {
             Tier::None => Ok(None),
@@ -561,7 +560,7 @@ impl Sandbox {
         }
     }
 
-    /// Starts a program that does nothing, with all that a real one is held by.
+    /// Starts a program that does nothing, with all restrictions of a real one.
     fn try_out(&self) -> Result<(), String> {
         let workspace = nix::unistd::mkdtemp("/tmp/reedclaw-XXXXXX").map_err(|error| format!("/tmp: {error}"))?;
         let tried = self.try_in(&workspace);
@@ -574,7 +573,7 @@ impl Sandbox {
         self.try_program(&["/bin/true"], &grant)
     }
 
-    /// Tries the overlay tier: a copy of a small directory, whose changes must be found as they were made, and a copy of the
+    /// Tries the overlay tier: a copy of a small directory, in which the changes must be found exactly, and a copy of the
     /// workspace itself.
     fn try_overlay(&self, workspace: Option<&Path>) -> Result<(), String> {
         const CHANGES: &str = "set -e; rm gone; rm -r again; mkdir again; : >new; : </dev/null";
@@ -630,11 +629,11 @@ impl Sandbox {
     }
 }
 
-/// Refuses paths that are open to a program although they lie in what it may not see, or hold what can't be hidden.
+/// Refuses paths that are open to a program although they lie in a hidden path, or contain one that can't be hidden.
 fn overlap(open: &[&PathBuf], masked: &[PathBuf], has_jail: bool) -> Result<(), SandboxError> {
     for (open, masked) in open.iter().flat_map(|open| masked.iter().map(move |masked| (open, masked))) {
-        // Where the sandbox mounts, it covers what is masked in the workspace, too, and Landlock opens what lies beside it.
-        // On the workspace itself neither can keep a program from making what isn't there yet.
+        // With a jail, mounts also cover masked paths in the workspace; without one, an existing masked path is left out of what
+        // is opened. On the workspace itself neither can prevent a program from creating a masked path that doesn't exist yet.
         let is_covered = has_jail || masked.exists();
         if open.starts_with(masked) || !is_covered && masked.starts_with(open) {
             let relation = if masked.starts_with(open) { "holds" } else { "lies in" };
@@ -651,19 +650,19 @@ fn overlap(open: &[&PathBuf], masked: &[PathBuf], has_jail: bool) -> Result<(), 
     Ok(())
 }
 
-/// Returns the directory in which a program starts; `apart` is the one that stands for the workspace at its own path.
+/// Returns the directory in which a program starts; `apart` is the directory that replaces the workspace at its own path.
 fn cwd_in(apart: Option<&PathBuf>, grant: &Grant) -> PathBuf {
     let below = apart.and_then(|whole| Some(whole.join(grant.cwd.strip_prefix(&grant.workspace).ok()?)));
     below.unwrap_or_else(|| grant.cwd.clone())
 }
 
-/// Returns the places in the directory that stands for the workspace at its own path of what is hidden in the workspace.
+/// Returns the hidden paths of the workspace, in the directory that replaces it at its own path.
 fn hidden_in(apart: Option<&PathBuf>, workspace: &Path, masked: &[PathBuf]) -> Vec<PathBuf> {
     let inside = |path: &PathBuf| Some(apart?.join(path.strip_prefix(workspace).ok()?));
     masked.iter().filter_map(inside).filter(|path| path.symlink_metadata().is_ok()).collect()
 }
 
-/// Hides the homes but for tools, and for one that was granted as a whole.
+/// Hides the homes except for tools, and except for a home that was granted as a whole.
 fn hide_homes(grant: &Grant, workspace: &Path, masked: &mut Vec<PathBuf>, readable: &mut Vec<PathBuf>) {
     let (homes, tools) = homes_and_tools(grant);
     let is_hidden = |home: &PathBuf| *home != workspace && !readable.iter().any(|it| home.starts_with(it));
@@ -671,7 +670,7 @@ fn hide_homes(grant: &Grant, workspace: &Path, masked: &mut Vec<PathBuf>, readab
     readable.extend(tools);
 }
 
-/// Returns the homes that are hidden, and the tools in them that aren't. A home that holds the system can't be hidden.
+/// Returns the homes to hide, and the tools in them that stay visible. A home that contains the system can't be hidden.
 fn homes_and_tools(grant: &Grant) -> (Vec<PathBuf>, Vec<PathBuf>) {
     let mut links = Resolver::default();
     let homes: Vec<PathBuf> = grant.homes.iter().map(|home| links.resolve(home)).collect();
@@ -691,7 +690,7 @@ fn jail_masks(masked: Vec<PathBuf>, jail: &JailWire) -> Vec<PathBuf> {
     masked.into_iter().filter(|path| is_seen(path) && path.symlink_metadata().is_ok()).collect()
 }
 
-/// Something that may be written by its one true path.
+/// Returns the canonical path of a writable file or directory.
 fn existing(path: &Path) -> Result<PathBuf, SandboxError> {
     path.canonicalize().map_err(|error| SandboxError {
         message: format!("{} can't be opened to a program: {error}", path.display()),
@@ -699,7 +698,7 @@ fn existing(path: &Path) -> Result<PathBuf, SandboxError> {
     })
 }
 
-/// A directory by its one true path.
+/// Returns the canonical path of a directory.
 fn directory(path: &Path) -> Result<PathBuf, SandboxError> {
     let found = path.canonicalize().and_then(|path| match path.is_dir() {
         true => Ok(path),

@@ -1,4 +1,4 @@
-//! The sandbox without a kernel: what is masked, and the words for bubblewrap.
+//! The sandbox without a kernel: the masked paths, and the arguments for bubblewrap.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -12,7 +12,7 @@ fn words(sandbox: &Sandbox, grant: &Grant) -> String {
     words.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
 }
 
-/// The places of two pieces in a text, in order.
+/// Checks that two pieces are in a text, in this order.
 #[track_caller]
 fn in_order(text: &str, first: &str, second: &str) {
     let at = |piece: &str| text.find(piece).unwrap_or_else(|| panic!("no {piece} in {text}"));
@@ -22,7 +22,7 @@ fn in_order(text: &str, first: &str, second: &str) {
 #[test]
 fn bubblewrap_is_told_the_masks_before_what_is_open() {
     let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
-    // Where the project itself lies below /tmp, that is hidden as a whole.
+    // If the project itself is below /tmp, it is hidden as a whole.
     let is_hidden = dir.path().starts_with("/tmp");
     let path = |name: &str| dir.path().join(name);
     for name in ["project/.git/hooks", ".ssh", "data/plugin"] {
