@@ -1,4 +1,4 @@
-//! A procedure from its text to its end, without anything that runs.
+//! A procedure from its text to its end, without running anything.
 
 use std::collections::BTreeMap;
 
@@ -183,7 +183,7 @@ fn values_that_could_never_hold_are_problems() {
     }
     let good = next("kind = \"condition\"\ntest = \"a.user-name.0 == \\\"x > y\\\"\"");
     assert_eq!(read(&good).1, []);
-    // What has problems is read all the same, so that all of it can be looked at.
+    // A text with problems is still read, so that all of it can be checked.
     let (definition, problems) = crate::sop::read_partly(&trigger("kind = \"cron\"\nat = \"x\"\ntz = \"Nowhere\""));
     assert!(definition.is_some_and(|it| it.triggers.len() == 1) && problems.len() == 1);
 }
@@ -192,7 +192,7 @@ fn values_that_could_never_hold_are_problems() {
 #[derive(Clone)]
 struct World {
     events: Vec<(i64, Event)>,
-    /// The run after its first event. To read the procedure in that takes longer than to apply all others.
+    /// The run after its first event. Parsing the procedure in that event takes longer than applying all others.
     begun: Run,
     now: i64,
 }
@@ -230,7 +230,7 @@ impl World {
         self.add(Event::Entered { pid: 1, conversation: Some(3) });
     }
 
-    /// Does the next step as a driver does; `act` gives what a call or a question comes to. Returns whether it goes on.
+    /// Does the next step as a driver does; `act` returns the result of a call or a question. Returns whether the run continues.
     fn advance(&mut self, act: &mut dyn FnMut(&str, &Value) -> Result<String, String>) -> bool {
         let (run, spent) = (self.run(), self.spent());
         let effect = run.next(&spent);
@@ -408,7 +408,7 @@ fn a_run_begins_at_a_later_step_with_the_results_of_an_earlier_one() {
     let first = world.finish(act);
     assert_eq!(first.asked.as_ref().map(|(at, ..)| *at), Some(3), "{first:?}");
 
-    // The last step may be another one by now; those before it must be the same.
+    // The last step may differ by now; the steps before it must be the same.
     let later = good(&text.replace("tool = \"t\"", "tool = \"u\""));
     let results = first.results_before("d", &later).expect("results");
     let ends: Vec<_> = results.iter().map(|it| (it.step.as_str(), it.end)).collect();
@@ -460,16 +460,16 @@ fn step_by_step_asks_before_each_step() {
     assert_eq!(world.finish(&mut fine).end, Some(End::Done));
 }
 
-/// A random number from a seed.
+/// Returns a pseudorandom number from a seed.
 fn random(seed: &mut u64, below: u64) -> u64 {
     *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
     (*seed >> 33) % below
 }
 
-/// The real events, beside the journal's.
+/// The effects that really happened, beside the journal's events.
 #[derive(Default)]
 struct Effects {
-    /// Times that each step took effect.
+    /// How often each step took effect.
     counts: BTreeMap<String, u32>,
     /// True if the newest call took effect.
     newest: bool,
@@ -500,12 +500,12 @@ fn killed_after_any_event_no_step_is_done_twice_and_a_replay_decides_the_same() 
                     world.add(Event::Approved { step: "ask".into(), digests: vec!["digest of c".into()] });
                 }
                 Effect::Rest(Rest::Unknown(at)) => {
-                    // The person looks whether it happened.
+                    // The person checks whether it happened.
                     let step = run.definition().expect("a definition").steps[at].id.clone();
                     let choice = if effects.newest { Choice::Done } else { Choice::Again };
                     world.add(Event::Decided { step, choice });
                 }
-                // It was killed: another process takes it up.
+                // It was killed: another process continues the run.
                 _ => {}
             }
         };
@@ -519,7 +519,7 @@ fn killed_after_any_event_no_step_is_done_twice_and_a_replay_decides_the_same() 
     }
 }
 
-/// Does the next step, or is killed in it: before it took effect, or after that and before its result was written.
+/// Does the next step, or is killed during it: before it took effect, or after that and before its result was written.
 fn advance_or_die(world: &mut World, dice: &mut u64, kills: &mut u32, effects: &mut Effects) -> bool {
     let before = world.events.len();
     let is_killed = *kills < 12 && random(dice, 3) == 0;
@@ -534,7 +534,7 @@ fn advance_or_die(world: &mut World, dice: &mut u64, kills: &mut u32, effects: &
     });
     if is_killed {
         *kills += 1;
-        // Only what was written is left; a call's result wasn't, and any other event may have been.
+        // Only written events survive. The result of a call wasn't written; any other event may have been.
         if called || (world.events.len() > before && random(dice, 2) == 0) {
             world.events.pop();
         }
