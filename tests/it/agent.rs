@@ -1,5 +1,5 @@
-//! `reedclaw agent`: one question without a terminal. Where what goes, what the exit status says, and that nothing is
-//! needed but a server.
+//! `reedclaw agent`: one question without a terminal. Which output goes where, what the exit status means, and that it needs only
+//! a server.
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -71,14 +71,14 @@ fn a_pipe_is_attached_and_bounded() {
     let home = home(&server, "context = {token_budget = 1000000}");
     assert_eq!(run_with(home.path(), &["-m", "what is it?"], b"one\n\x1b[31mtwo\n").1, "ok\n");
     assert_eq!(server.request(1).content(-1), "[standard input]\none\ntwo\n\nwhat is it?");
-    // Nothing but blanks is nothing.
+    // Blanks alone count as no input.
     run_with(home.path(), &["-m", "and now?"], b" \n");
     assert_eq!(server.request(2).content(-1), "and now?");
     let (code, out, err) = run_with(home.path(), &["-m", "long?"], &b"x".repeat(3 << 20));
     assert_eq!((code, out.as_str()), (Some(0), "ok\n"));
     assert!(err.contains("longer than 1024 KiB: the rest isn't sent"), "{err}");
     assert_eq!(server.request(3).content(-1).matches('x').count(), 1 << 20);
-    // A file does as well.
+    // A file works as well.
     std::fs::write(home.path().join("file"), "of a file").expect("a file");
     let file = File::open(home.path().join("file")).expect("a file");
     agent(home.path(), &["-m", "what?"]).stdin(file).output().expect("it runs");
@@ -149,17 +149,17 @@ fn an_interrupt_ends_it_wherever_it_hangs() {
     let (code, rest, err) = seen(&child.wait_with_output().expect("it ends"));
     assert_eq!((code, rest.as_str()), (Some(130), "\n"));
     assert!(err.contains("Stopped."), "{err}");
-    // Not by the time limit of a silent server.
+    // It isn't the time limit for a silent server that ends it.
     assert!(begun.elapsed() < reedclaw::model::IDLE_TIMEOUT / 2, "{:?}", begun.elapsed());
     server.expect_hang_up();
 }
 
-/// Listens with room for no connection, prints its port, and lets nobody in until its standard input ends.
+/// Listens without room for a connection, prints its port, and accepts none until its standard input ends.
 const DEAF: &str = r#"use Socket; socket(my $s, PF_INET, SOCK_STREAM, 0) or die;
     bind($s, sockaddr_in(0, INADDR_LOOPBACK)) or die; listen($s, 0) or die; $| = 1;
     my ($port) = sockaddr_in(getsockname($s)); print "$port\n"; <STDIN>;"#;
 
-/// Returns whether somebody waits for a connection to this port (`SYN_SENT` in the kernel's table).
+/// Returns whether a client waits for a connection to this port (`SYN_SENT` in the kernel's table).
 fn knocks(port: u16) -> bool {
     let table = std::fs::read_to_string("/proc/net/tcp").expect("the table of connections");
     table.lines().any(|line| {
@@ -168,7 +168,7 @@ fn knocks(port: u16) -> bool {
     })
 }
 
-/// A connection that is neither made nor refused can't be given up from outside: nobody waits for it.
+/// A connection attempt that is neither accepted nor refused can't be cancelled from outside, so the command doesn't wait for it.
 #[test]
 fn an_interrupt_ends_it_while_the_connection_hangs() {
     if !require(&["perl"]) {
@@ -178,7 +178,7 @@ fn an_interrupt_ends_it_while_the_connection_hangs() {
         Command::new("perl").args(["-e", DEAF]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("perl");
     let port: u16 = read_until(&mut deaf, "\n").trim().parse().expect("a port");
     let address = std::net::SocketAddr::from(([127, 0, 0, 1], port));
-    // Until the next one hangs; those that got in stay.
+    // Connects until an attempt hangs; the established connections stay open.
     let patience = std::time::Duration::from_secs(1);
     let fill = || std::net::TcpStream::connect_timeout(&address, patience);
     let crowd: Vec<_> = std::iter::from_fn(|| fill().ok()).take(16).collect();
@@ -195,7 +195,7 @@ fn an_interrupt_ends_it_while_the_connection_hangs() {
     let (code, out, err) = seen(&child.wait_with_output().expect("it ends"));
     let took = begun.elapsed();
     assert_eq!((code, out.as_str()), (Some(130), ""), "{err}");
-    // Not by the time limit of a connection.
+    // It isn't the time limit for a connection that ends it.
     assert!(took < reedclaw::model::CONNECT_TIMEOUT / 2, "{took:?}");
     drop(crowd);
     drop(deaf.stdin.take());
@@ -228,7 +228,7 @@ fn an_answer_is_held_against_its_schema() {
     server.reply(answer("```json\n{\"port\": 22}\n```"));
     assert_eq!(run(home.path(), &args), (Some(0), "{\"port\": 22}\n".into(), String::new()));
     assert!(server.request(1).content(-1).contains(r#""required":["port"]"#));
-    // A misfit is asked for once more, with what is wrong.
+    // After an answer that doesn't fit, the model is asked once more, with the problem.
     server.reply(answer("It is 22."));
     server.reply(answer("{\"port\": 23}"));
     let (code, out, err) = run(home.path(), &args);
@@ -240,7 +240,7 @@ fn an_answer_is_held_against_its_schema() {
     let repair = server.request(3);
     repair.expect_turns();
     assert!(repair.content(-2) == "It is 22." && repair.content(-1).contains("it isn't JSON"), "{}", repair.raw);
-    // The second time the server is to hold the model to it, and is asked without if it can't.
+    // The second request asks the server to enforce the schema, and is repeated without that if the server can't.
     assert!(server.request(2).body["response_format"].is_null());
     let wanted = &repair.body["response_format"];
     assert_eq!(
@@ -253,13 +253,13 @@ fn an_answer_is_held_against_its_schema() {
     server.reply(answer("{\"port\": 24}"));
     assert_eq!(run(home.path(), &args).1, "{\"port\": 24}\n");
     assert!(server.request(before + 3).body["response_format"].is_null());
-    // Twice is a failure, and no wrong answer is given away.
+    // A second misfit is a failure, and no wrong answer is printed.
     server.reply(answer("{}"));
     server.reply(answer("{\"port\": \"a\"}"));
     let (code, out, err) = run(home.path(), &args);
     assert_eq!((code, out.as_str()), (Some(1), ""));
     assert!(err.contains("asked twice: /port: must be a whole number"), "{err}");
-    // As JSON lines the misfit is no answer either.
+    // With JSON lines the misfit isn't an answer either.
     server.reply(answer("{}"));
     server.reply(answer("{\"port\": 1}"));
     let (_, out, _) = run(home.path(), &[&args[..], &["--json"]].concat());
@@ -274,24 +274,24 @@ fn nothing_is_needed_but_a_server() {
     let (code, out, err) = run(home.path(), &["-m", "x"]);
     assert_eq!((code, out.as_str()), (Some(0), "ok\n"));
     assert!(err.contains("typo"), "{err}");
-    // No HOME, no PATH, no TERM; the config by name.
+    // No HOME, PATH or TERM; an option names the config.
     let config = home.path().join(".config/reedclaw/config.lua");
     let mut bare = Command::new(program());
     bare.arg("--config").arg(&config).args(["agent", "-m", "x"]).env_clear().current_dir("/").stdin(Stdio::null());
     let (code, out, err) = seen(&bare.output().expect("it runs"));
     assert_eq!((code, out.as_str()), (Some(0), "ok\n"), "{err}");
     assert!(err.contains("no HOME is set"), "{err}");
-    // A place for the history that can't be written.
+    // A directory for the history that can't be written.
     let other = self::home(&server, "history = {dir = \"/proc/none\"}");
     let (code, out, err) = run(other.path(), &["-m", "x"]);
     assert_eq!((code, out.as_str()), (Some(0), "ok\n"));
     assert!(err.contains("/proc/none"), "{err}");
-    // A config that is no Lua at all.
+    // A config that isn't Lua.
     std::fs::write(&config, "return {").expect("a config");
     let (code, _, err) = run(home.path(), &["-m", "x"]);
     assert_eq!(code, Some(4), "{err}");
     assert!(err.contains("config.lua"), "{err}");
-    // A config that is named and isn't there.
+    // A config that is named but doesn't exist.
     bare = Command::new(program());
     let output = bare.args(["--config", "/none", "agent", "-m", "x"]).stdin(Stdio::null()).output().expect("it runs");
     assert_eq!(seen(&output).0, Some(2));
@@ -306,11 +306,11 @@ fn a_full_or_closed_output_is_a_failure() {
     let (code, _, err) = seen(&output);
     assert_eq!(code, Some(1));
     assert!(err.contains("standard output can't be written: No space left"), "{err}");
-    // Standard error that is full stops nothing.
+    // If standard error can't be written, the answer is still printed.
     let other = self::home(&server, "typo = 1");
     let output = agent(other.path(), &["-m", "x"]).stderr(full()).output().expect("it runs");
     assert_eq!((output.status.code(), output.stdout), (Some(0), b"ok\n".to_vec()));
-    // A reader that goes away ends the request.
+    // If the reader goes away, the request ends.
     server.reply(vec![head(), piece("one"), Step::Gate(1), piece("two"), Step::Hold]);
     let mut child = agent(home.path(), &["-m", "x"]).spawn().expect("it starts");
     read_until(&mut child, "one");
@@ -364,7 +364,7 @@ fn a_question_in_a_repository_carries_its_facts_and_memories() {
         std::fs::create_dir(&project).expect("a directory");
         crate::context::repository(&project);
         remember(home.path());
-        // The session wrote a config of its own.
+        // The harness wrote a config of its own.
         let folder = home.path().join(".config/reedclaw");
         let config = format!("return {{models = {{tiny = {{endpoint = \"{}\"}}}}, {rest}}}\n", server.endpoint());
         std::fs::write(folder.join("config.lua"), config).expect("a config");
@@ -431,10 +431,10 @@ fn files_named_in_a_question_are_attached_and_path_sets_the_directory() {
         assert!(content.contains(part), "{part}: {content}");
     }
     assert!(content.ends_with("what is @a.rs:2, and @two, and a@b?"), "{content}");
-    // Outside of a repository a question carries what it names, and no more.
+    // Outside of a repository a question carries only what it names.
     assert_eq!(run(home.path(), &["-m", "what is @work/src/a.rs?"]).0, Some(0));
     assert!(server.request(2).content(-1).starts_with("[attached work/src/a.rs] "));
-    // Home, and what contains it, is refused in so many words.
+    // The home directory and its parents are refused explicitly.
     for refused in [".", "..", "/"] {
         let (code, _, err) = run(home.path(), &["--path", refused, "-m", "x"]);
         assert_eq!((code, err.contains("it is your home, or contains it")), (Some(2), true), "{refused}: {err}");

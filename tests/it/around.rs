@@ -1,11 +1,11 @@
-//! What surrounds the line in a live shell: traps, hooks, shell options, unknown terminals, lines that want more lines.
+//! Conditions around the line in a live shell: traps, hooks, shell options, unknown terminals, lines that continue.
 
 use std::time::{Duration, Instant};
 
 use crate::pty::{Key, PROMPT, Session, Spawn};
 use crate::wait::wait_for;
 
-/// What a session prints between the Enter of a line and the next prompt.
+/// The output of a session between the Enter of a line and the next prompt.
 #[track_caller]
 fn printed(session: &Session, line: &str) -> String {
     session.expect_prompt();
@@ -25,11 +25,11 @@ fn printed(session: &Session, line: &str) -> String {
     rows[1..rows.len() - 1].join("\n")
 }
 
-/// A table of lines and what each prints, in one session with this start-up file.
+/// Checks a table of lines and their outputs, in one session with this start-up file.
 #[track_caller]
 fn prints(rc: &str, lines: &[(&str, &str)]) {
     let session = Session::spawn(Spawn::reedclaw().size(24, 120).file(".bashrc", &format!("PS1='{PROMPT} '\n{rc}\n")));
-    // The first prompt does not wait for the start-up file. Once a line has run, all that the file printed is on the screen.
+    // The first prompt does not wait for the start-up file. Once a line has run, all output of the file is on the screen.
     session.run(":");
     for (line, expected) in lines {
         assert_eq!(printed(&session, line), *expected, "{line}, after {rc}");
@@ -44,7 +44,7 @@ fn an_err_trap_runs_once_for_each_failure() {
     );
 }
 
-/// `trap -p` of posix mode names a trap that isn't set.
+/// In posix mode, `trap -p` also prints a trap that isn't set.
 #[test]
 fn posix_mode_adds_nothing_to_a_commands_output() {
     prints(
@@ -66,7 +66,7 @@ fn a_shell_that_suspends_itself_goes_on_and_says_why() {
     }
 }
 
-/// In bash, Enter alone shows which jobs are over, and lets direnv and the like look again.
+/// In bash, Enter alone reports finished jobs, and lets direnv and similar hooks run again.
 #[test]
 fn an_empty_line_reports_jobs_that_have_ended_and_keeps_the_status() {
     let rc = format!("PS1='{PROMPT} '\nPROMPT_COMMAND='echo \"hook $((++hooks)): $?\"'\n");
@@ -102,7 +102,7 @@ fn a_debug_trap_sees_the_users_commands_alone() {
     prints(
         "",
         &[
-            // The first line is the trap's own; a comment at its end must not swallow what is put around it.
+            // The first line is the trap's own; a comment at its end must not disable the code that is put around it.
             (r#"trap 'echo "at $BASH_COMMAND"; count=$((count + 1)) # ' DEBUG; true"#, "at true"),
             ("count=0", "at count=0"),
             ("echo $count", "at echo $count\n1"),
@@ -111,15 +111,15 @@ fn a_debug_trap_sees_the_users_commands_alone() {
             ("echo over", "over"),
         ],
     );
-    // Files that exist aren't overwritten, but ours have to be.
+    // With noclobber, existing files aren't overwritten, but ours have to be.
     prints(
         "set -C; count=0; trap 'count=$((count + 1))' DEBUG",
         &[("echo $count >start; true", ""), ("echo $(($count - $(cat start)))", "2")],
     );
 }
 
-/// Once, `PROMPT_COMMAND=(true true); PS1='x> '` took hooks and markers away in one line: the shell's own prompt stood there, and
-/// the session was lost for good.
+/// `PROMPT_COMMAND=(true true); PS1='x> '` once removed hooks and markers in one line: the shell's own prompt was shown, and the
+/// session was lost for good.
 #[test]
 fn whatever_a_line_makes_of_the_prompt_the_next_one_is_ours() {
     prints(
@@ -143,7 +143,7 @@ fn whatever_a_line_makes_of_the_prompt_the_next_one_is_ours() {
     );
 }
 
-/// What reads with readline while a command runs isn't the prompt.
+/// A program that uses readline while a command runs isn't the prompt.
 #[test]
 fn a_line_that_a_command_reads_is_its_own_even_without_hooks() {
     let session = Session::spawn(Spawn::reedclaw());
@@ -170,8 +170,8 @@ fn a_timer_of_traps_and_hooks_does_not_count_time_at_the_prompt() {
     session.expect_line("[none]");
 }
 
-/// The protocol of bash-preexec, in our own words: a DEBUG trap that calls `preexec` for the first command after a prompt,
-/// unless standard output is no terminal or the command is one of `PROMPT_COMMAND`, and hooks before and after the others.
+/// The protocol of bash-preexec, reimplemented: a DEBUG trap that calls `preexec` for the first command after a prompt, unless
+/// standard output isn't a terminal or the command is one of `PROMPT_COMMAND`, and hooks before and after the others.
 const PREEXEC: &str = r#"
 ready=
 seen() {
@@ -264,7 +264,7 @@ fn modes_that_a_program_leaves_on_are_reset() {
     }
 }
 
-/// A session over another shell, with this start-up file.
+/// A session with another shell and this start-up file.
 fn other(shell: &str, path: &str, rc: &str) -> Option<Session> {
     if !crate::need::require(&[shell]) {
         return None;
@@ -277,7 +277,7 @@ fn other(shell: &str, path: &str, rc: &str) -> Option<Session> {
     Some(session)
 }
 
-/// Enters lines of one command, and checks that the screen shows them once.
+/// Enters the lines of one command, and checks that the screen shows them once.
 #[track_caller]
 fn enter_in_pieces(session: &Session, lines: &[&str]) {
     session.expect_prompt();
@@ -399,7 +399,7 @@ fn tmux_knows_the_directory_and_the_program_in_front() {
         tmux(&home, &["send-keys", "sleep 600 | cat", "Enter"]);
         until("sleep /usr/share");
         let shown = tmux(&home, &["display-message", "-p", "#{pane_pid}"]);
-        // What ends programs by that name leaves the session alone.
+        // A SIGTERM to the pane's process, such as `pkill` sends by name, doesn't end the session.
         nix::sys::signal::kill(nix::unistd::Pid::from_raw(shown.parse().expect("a pid")), nix::sys::signal::SIGTERM)
             .expect("the signal is sent");
         tmux(&home, &["send-keys", "C-c"]);
@@ -422,7 +422,7 @@ fn keys_typed_together_with_a_bound_key_are_not_lost() {
     session.expect_line("two last");
 }
 
-/// The prompt was drawn over it.
+/// Once, the prompt was drawn over the output.
 #[test]
 fn output_of_a_bound_key_stays_above_the_line() {
     let rc = r#"bind -x '"\ey": echo one-$((1+1))'
@@ -459,7 +459,7 @@ fn keys_typed_while_a_bound_key_ends_stay_in_order() {
     let session = Session::spawn(Spawn::reedclaw().file(".bashrc", &format!("PS1='{PROMPT} '\n{rc}")));
     session.run("true");
     session.type_text("echo \x1bz");
-    // Key by key until the function is long over, so that some come in the instant in which it ends.
+    // The keys are typed one by one until the function has long ended, so that some arrive at the instant of its end.
     let mut typed = String::new();
     let from = std::time::Instant::now();
     while from.elapsed() < std::time::Duration::from_millis(600) && typed.len() < 700 {
@@ -505,7 +505,7 @@ fn direnv_and_zoxide_follow_the_directory_by_their_own_hooks() {
     session.expect_line("3");
 }
 
-/// The keys' end of a program in front that wants to know what the terminal sends: it prints each byte that comes.
+/// The terminal's input for a foreground program that wants to know what the terminal sends: it prints each byte that arrives.
 const HEX_READER: &str = "stty -icanon -echo; timeout 60 od -An -tx1 -v -w1; stty sane";
 
 #[test]
@@ -525,7 +525,7 @@ fn the_end_of_a_long_command_is_announced_to_a_person_who_looks_elsewhere() {
     let notice = "\x1b]9;sleep 1.1; (exit 3): failed (3) after 1 s\x07";
     assert_eq!(slow(session.raw().len(), "\x1b[O").matches(notice).count(), 1);
     session.expect_prompt();
-    // Who types looks; and so does somebody who came back.
+    // A person who types is looking at the terminal, and so is one who came back.
     assert_eq!(slow(session.raw().len(), "\x1b[O\x1b[I").matches("\x1b]9").count(), 0);
     session.expect_prompt();
     session.run("echo \"[$(timeout 0.1 cat)]\"");
@@ -544,7 +544,7 @@ fn a_program_that_asks_for_the_focus_gets_it() {
     session.expect_line(" 4f");
     let from = session.raw().len();
     session.press(Key::Ctrl('c'));
-    // It left them on: they are switched off for it, and on again for us.
+    // The program left the reports on: they are switched off for it, and on again for us.
     session.expect_raw(b"\x1b[?1004l", from);
     session.expect_raw(b"\x1b[?1004h", from);
 }
@@ -596,7 +596,7 @@ fn the_shells_own_prompts_are_all_shown() {
     session.expect_line("new-1");
     session.expect_text("new> echo new-$i\nnew> done");
     session.expect_prompt();
-    // bash counts one less while it draws no prompt, and PS0 counts rightly.
+    // bash counts one less while it draws no prompt, but counts correctly in PS0.
     session.run("PS1='\\!:\\#\\\\! ❯ '; PS0='<\\!:\\#>\\n'");
     session.run("true");
     session.expect("the number of the line", |screen| {
@@ -607,7 +607,7 @@ fn the_shells_own_prompts_are_all_shown() {
         })
     });
     session.run("PS1='\\w ❯ '");
-    // One sign, which is ours while the line goes elsewhere.
+    // One sign, which is ours while the line isn't for the shell.
     session.type_text(":help");
     session.expect("our sign", |screen| crate::pty::cursor_line(screen) == "~ : :help");
     if !crate::need::require(&["zsh"]) {
@@ -623,7 +623,7 @@ fn the_shells_own_prompts_are_all_shown() {
     session.expect_line("[right-%?]");
 }
 
-/// bash drew its own prompt above ours, for ours could not be put in its place.
+/// Once, bash drew its own prompt above ours, because it could not be replaced by ours.
 #[test]
 fn a_readonly_prompt_of_the_shells_is_not_drawn_above_ours() {
     for (rc, line) in [("PS1='above\\nmine$ '", "readonly PS1"), ("PS1='above\\nmine$ '; readonly PS1", ":")] {
@@ -645,7 +645,7 @@ fn shows_one_prompt(session: &Session) {
     assert!(rows[at + 1..at + 3] == ["[echo two]", "two"] && rows[at + 3].contains('❯'), "{text}");
 }
 
-/// Once, the shell's own `$` became ours while the menu was open, and stayed so in the scrollback.
+/// Once, the shell's own `$` changed to our sign while the menu was open, and stayed so in the scrollback.
 #[test]
 fn an_open_menu_leaves_the_sign_of_the_prompt() {
     let spawn = Spawn::reedclaw().file(".config/reedclaw/config.lua", "return { prompt = \"shell\" }");
@@ -681,7 +681,7 @@ fn a_shell_that_was_replaced_has_its_prompt_under_the_notice() {
     session.expect_line("on-2");
 }
 
-/// That is how people have their start-up files read anew; once, the session was a plain terminal from there on.
+/// People reload their start-up files in this way. Once, the session was only a plain terminal from then on.
 #[test]
 fn a_bash_that_takes_the_shells_place_becomes_the_live_shell() {
     for control in ["", "ignorespace"] {
@@ -716,7 +716,7 @@ fn becomes_the_live_shell(control: &str) {
 fn a_single_row_of_a_start_up_file_leaves_no_empty_row() {
     let rc = "mkfifo ~/gate; read -r _ < ~/gate; echo one-row\n";
     let session = Session::spawn(Spawn::reedclaw().file(".bashrc", rc));
-    // The early prompt is drawn, and the file waits.
+    // The early prompt is drawn while the file is still waiting.
     session.expect_text("❯");
     let gate = session.home().join("gate");
     session.expect_outside("the gate", || gate.exists().then_some(()));
@@ -744,7 +744,7 @@ fn an_open_row_of_a_start_up_file_stays_above_the_prompt() {
     assert!(rows[at + 1].starts_with("open row"), "{text}");
 }
 
-/// It may be one that is mounted later, and root could make it.
+/// The home may be mounted later, and root could create it.
 #[test]
 fn a_home_that_does_not_exist_is_not_made() {
     let place = tempfile::TempDir::new().expect("a directory");

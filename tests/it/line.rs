@@ -1,4 +1,4 @@
-//! The line as hands know it from other shells: Up, Ctrl-R, readline's keys, vi's keys.
+//! Editing the line with the keys of other shells: Up, Ctrl-R, readline's keys, vi's keys.
 
 use crate::need::require;
 use crate::other_shells::{complete_by_fzf, press_fzfs_keys, run_line_of_key};
@@ -9,12 +9,12 @@ fn config(lines: &str) -> Spawn {
     Spawn::reedclaw().file(".config/reedclaw/config.lua", &format!("return {{\n{lines}\n}}\n"))
 }
 
-/// A session that suggests nothing, so that the line shows what was typed.
+/// A session without suggestions, so that the line shows only what was typed.
 fn plain() -> Spawn {
     config("editor = {autosuggest = false}")
 }
 
-/// The line behind the prompt's glyph, whatever that says.
+/// The line after the prompt's glyph, whichever that is.
 fn line(screen: &vt100::Screen) -> String {
     let row = cursor_line(screen);
     let line = ["❯", "❮", " ?", " :", " ~"].iter().find_map(|glyph| row.split_once(glyph));
@@ -33,7 +33,7 @@ fn clear(session: &Session) {
     expect_line_is(session, "");
 }
 
-/// Up and Enter repeated what another terminal had run last.
+/// Up and Enter once repeated the last command of another terminal.
 #[test]
 fn up_gives_this_terminals_lines_first_and_then_the_others() {
     let home = tempfile::TempDir::new().expect("a home");
@@ -43,7 +43,7 @@ fn up_gives_this_terminals_lines_first_and_then_the_others() {
     first.run("echo A1");
     second.run("echo B1");
     second.run("echo B2");
-    // The disk is written a moment behind the prompt.
+    // The database is written a moment after the prompt.
     second.expect_outside("the line in the file", || {
         let database = rusqlite::Connection::open(home.path().join(".local/share/reedclaw/reedclaw.db")).ok()?;
         database.query_row("SELECT 1 FROM history WHERE line = 'echo B2'", [], |_| Ok(())).ok()
@@ -56,7 +56,7 @@ fn up_gives_this_terminals_lines_first_and_then_the_others() {
     expect_line_is(&first, "echo B2");
     first.press(Key::Down);
     expect_line_is(&first, "echo before-A");
-    // The search is over all of them.
+    // The search covers all sessions.
     clear(&first);
     first.press(Key::Ctrl('r'));
     first.type_text("B1");
@@ -112,7 +112,7 @@ fn the_search_replaces_the_line_and_shows_its_query() {
     session.press(Key::Tab);
     expect_line_is(&session, "echo needle in haystack");
     clear(&session);
-    // Keys that come faster than the hits are shown.
+    // Keys that are faster than the display of the hits.
     session.send(b"\x12777 dock\r");
     expect_line_is(&session, "true docker run 777");
     clear(&session);
@@ -135,7 +135,7 @@ fn a_cancelled_search_brings_the_line_back() {
         session.press(Key::Ctrl('r'));
         session.type_text("nothing like it");
         session.expect_text("nothing found");
-        // Without a hit, Enter doesn't run what was searched for.
+        // Without a hit, Enter doesn't run the search text.
         session.press(Key::Enter);
         session.press(Key::Ctrl('c'));
         expect_line_is(&session, "");
@@ -159,7 +159,7 @@ fn a_hit_says_where_and_when_it_ran_and_how_it_ended() {
                 && words[words.len() - 1] == "1"
         })
     });
-    // From the directory in which nothing like it ran.
+    // Searches from a directory in which no such line ran.
     session.expect_text("all history; Alt-S searches this session");
     session.press(Key::Alt('s'));
     session.expect_text("this session; Alt-S");
@@ -208,7 +208,7 @@ fn the_keys_of_readline_do_what_hands_expect() {
     session.press(Key::Ctrl('w'));
     session.press(Key::Ctrl('w'));
     expect_line_is(&session, "cp");
-    // Two kills without another key between them are one; the one before comes next.
+    // Two kills in a row form one; the one before comes next.
     session.press(Key::Ctrl('u'));
     session.press(Key::Ctrl('y'));
     expect_line_is(&session, "cp /a/b.c x");
@@ -326,7 +326,7 @@ fn completing() -> Session {
     session
 }
 
-/// Each of these completed in bash, and gave nothing here or something that broke the line.
+/// Each of these completed in bash, but here gave nothing or something that broke the line.
 #[test]
 fn tab_completes_the_simple_command_at_the_cursor() {
     if !require(&["git"]) || !std::path::Path::new(BASH_COMPLETION).is_file() {
@@ -395,7 +395,7 @@ fn candidates_are_names_sorted_unique_and_say_how_many_more_there_are() {
     });
 }
 
-/// The editor was that of the environment before the start-up files, and without one the key did nothing.
+/// Once, the editor was that of the environment before the start-up files, and without one the key did nothing.
 #[test]
 fn the_line_opens_in_the_editor_that_the_live_shell_names() {
     let script =
@@ -410,7 +410,7 @@ fn the_line_opens_in_the_editor_that_the_live_shell_names() {
     session.press(Key::Enter);
     session.expect_line("edited-2");
     session.expect_prompt();
-    // Without one it says so.
+    // Without an editor the key reports that.
     session.run("mkdir bin; PATH=$PWD/bin; unset EDITOR VISUAL");
     session.press(Key::Ctrl('x'));
     session.press(Key::Ctrl('e'));
@@ -433,7 +433,7 @@ fn keys_run_functions_of_the_shell_on_the_line() {
     expect_line_is(&session, "éAB CD");
     session.type_text("x");
     expect_line_is(&session, "éAxB CD");
-    // What `bind -x` has bound, too.
+    // Keys that `bind -x` has bound work, too.
     session.press(Key::Ctrl('g'));
     expect_line_is(&session, "éÉAXB CD");
     clear(&session);
@@ -443,7 +443,7 @@ fn keys_run_functions_of_the_shell_on_the_line() {
     session.type_text("!");
     expect_line_is(&session, "é ü!");
     clear(&session);
-    // A function that draws the prompt finds the one on the screen.
+    // A function that expands the prompt gets the one on the screen.
     session.send(b"\x1b[18~");
     session.expect("the prompt between angles", |screen| {
         let text = screen.contents();
@@ -452,7 +452,7 @@ fn keys_run_functions_of_the_shell_on_the_line() {
     session.type_text("again");
     expect_line_is(&session, "again");
     clear(&session);
-    // A macro that runs a command leaves the line as it was left to readline.
+    // After a macro that runs a command, readline's line is as it was.
     session.press(Key::Alt('q'));
     session.expect_line("macro-2");
     session.run("echo seen-$seen");
@@ -471,7 +471,7 @@ fn a_line_that_a_key_has_bash_run_counts_as_one_that_was_typed() {
               long=$(printf 'z%.0s' {1..150})\nbind '\"\\el\": \"echo '$long'; sh -c '\"'exit 4'\"'\\C-m\"'\n";
     let session = Session::spawn(config("editor = {autosuggest = false}").file(".bashrc", rc));
     run_line_of_key(&session, "");
-    // bash's history has it already, ours gets it once more.
+    // bash's history already has the line, ours gets it again.
     run_line_of_key(&session, "");
     session.press(Key::Alt('h'));
     session.expect_line("hidden-2");
@@ -488,7 +488,7 @@ fn a_line_that_a_key_has_bash_run_counts_as_one_that_was_typed() {
     }
 }
 
-/// As atuin's Enter does: it draws the prompt again, from its first row, with the line after it, and runs that.
+/// Like atuin's Enter: it redraws the prompt from its first row, with the line after it, and runs the line.
 #[test]
 fn a_key_that_runs_the_line_draws_it_in_the_same_row() {
     let rc = [
@@ -513,7 +513,7 @@ fn a_key_that_runs_the_line_draws_it_in_the_same_row() {
             let line = found.get(at + rows).is_some_and(|row| row.ends_with("echo run-$((1+1))"));
             line && found.get(at + rows + 1) == Some(&"run-2")
         });
-        // What a key does to the prompt stays, and nothing of ours gets into it.
+        // A key's change of the prompt persists, and none of our own text gets into it.
         session.press(Key::Ctrl('x'));
         session.send(b"m");
         session.run("echo \"<${PS1@Q}>\"");
@@ -573,7 +573,7 @@ fn a_block_that_begins_with_a_bracket_alone_goes_on() {
     session.expect_line("still-2");
 }
 
-/// fzf's own files, as people source them.
+/// fzf's own files, sourced as people do it.
 #[test]
 fn fzfs_keys_and_completion_work_from_its_own_files() {
     let files = ["/usr/share/doc/fzf/examples/key-bindings.bash", "/usr/share/bash-completion/completions/fzf"];
@@ -606,7 +606,7 @@ fn the_next_prompt_is_shown_before_the_terminal_says_where_the_cursor_is() {
     let session = Session::spawn(Spawn::reedclaw());
     session.run("true");
     session.type_text("echo shown-$((40+2))");
-    // The editor draws what is typed only when it knows where it is.
+    // The editor draws typed text only once it knows the cursor's position.
     session.expect("the line", |screen| cursor_line(screen).ends_with("$((40+2))"));
     let asked = session.queries();
     session.stop_answering();
@@ -614,10 +614,10 @@ fn the_next_prompt_is_shown_before_the_terminal_says_where_the_cursor_is() {
     session.expect("the next prompt", |screen| {
         screen.contents().contains("\nshown-42\n") && cursor_line(screen).trim_end().ends_with('❯')
     });
-    // The editor may not have asked yet; an answer before that would be taken for keys.
+    // The editor may not have asked yet; an earlier answer would be read as keys.
     wait_until(|| session.queries() != asked);
     let row = session.screen_text().lines().count();
-    // It may ask once more, if it was interrupted.
+    // It may ask again, if it was interrupted.
     session.answer_again();
     session.send(format!("\x1b[{row};1R").as_bytes());
     session.type_text("exit 3");

@@ -1,4 +1,4 @@
-//! Answers without a model: how often the line that is wanted is among the three that are shown, and how they are shown.
+//! Answers without a model: how often the wanted line is among the three that are shown, and how they are shown.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use crate::wait::wait_for;
 const CONFIG: &str = ".config/reedclaw/config.lua";
 const QUESTIONS: &str = include_str!("../data/manual/questions.tsv");
 
-/// A question, and what the line that answers it holds: one of several lists of words.
+/// A question, and the words that the answering line must contain: one of several lists.
 struct Asked {
     question: &'static str,
     wanted: Vec<Vec<&'static str>>,
@@ -35,7 +35,7 @@ impl Asked {
             let is_cluster =
                 |token: &str, flag: &str| token.starts_with('-') && !token.starts_with("--") && token.contains(flag);
             match flag {
-                // One letter may stand in a cluster of them: `-x` in `-xzf`.
+                // The letter may be part of a cluster: `-x` in `-xzf`.
                 Some(flag) => line.iter().any(|token| is_cluster(token, flag)),
                 None if at == 0 => line.contains(word) || word.contains('/') && hit.line.contains(*word),
                 None => line.iter().any(|token| token.contains(*word)),
@@ -45,7 +45,8 @@ impl Asked {
     }
 }
 
-/// How many of every second question are answered, from the first or the second one on; and those that aren't.
+/// Asks every second question, beginning with the first or the second one; returns the number of answered ones, and those that
+/// aren't.
 fn recall(manual: &mut Manual, first: usize) -> (usize, Vec<String>) {
     let known = Known { has_command: &|_| true, lines: &[], words_min: 1 };
     let mut missed = Vec::new();
@@ -73,7 +74,7 @@ fn four_of_five_questions_find_their_line_among_three() {
     }
 }
 
-/// Pages of this many programs that no recipe knows, with options, in `man1` below a directory.
+/// Writes manual pages of this many programs that no recipe knows, with options, in `man1` below a directory.
 fn many_pages(directory: &Path, pages: usize, options: usize) {
     std::fs::create_dir_all(directory.join("man1")).expect("a section");
     for page in 0..pages {
@@ -92,7 +93,7 @@ fn busy() -> Duration {
     Duration::from_nanos(told.split_whitespace().next().and_then(|it| it.parse().ok()).expect("nanoseconds"))
 }
 
-/// The first answer to "how do I mount a usb stick" overwrote it.
+/// Once, the first answer to "how do I mount a usb stick" overwrote the stick.
 #[test]
 fn lines_that_overwrite_a_device_answer_only_who_wants_that() {
     let mut manual = Manual::new(Options::default());
@@ -118,7 +119,7 @@ fn lines_that_overwrite_a_device_answer_only_who_wants_that() {
     }
 }
 
-/// Asks until the manual pages are read; returns the problem with them.
+/// Asks until the manual pages are read; returns the problem with them, if any.
 fn read_pages(manual: &mut Manual, known: &Known<'_>) -> Option<String> {
     let read = wait_for("the pages", || Some(manual.ask("list files", known)).filter(|answer| !answer.is_reading));
     read.problem
@@ -142,15 +143,15 @@ fn a_question_among_thousands_of_options_takes_at_most_50_ms() {
             manual.ask(asked.question, &known);
             busy() - began
         };
-        // On a virtual machine a loop that always does the same is now and then charged six times its usual time. A
-        // question that is slow by itself is slow each time.
+        // On a virtual machine the same loop is sometimes charged six times its usual time. A question that is really slow is
+        // slow each time.
         let times = [took(), took(), took()];
         if times.iter().all(|took| *took > Duration::from_millis(50)) {
             slow.push((asked.question, times));
         }
     }
     assert!(slow.is_empty(), "{slow:?}");
-    // Among so many texts about much the same, the lines that are wanted are found all the same.
+    // Even among so many similar texts, the wanted lines are found.
     let (answered, missed) = recall(&mut manual, 1);
     assert!(answered >= 80, "{answered} of 100\n{}", missed.join("\n"));
 }
@@ -166,7 +167,7 @@ fn the_task_counts_more_than_a_command_that_the_question_names() {
         ("which files are in this directory?", &["ls"]),
         ("rename branch in git", &["git branch -m"]),
         ("find files larger than 100 MB", &["find . -type f -size"]),
-        // Words without a meaning say it, all together.
+        // Words that mean nothing alone decide it together.
         ("what time is it?", &["date"]),
         ("what's the time?", &["date"]),
         ("who am I?", &["whoami"]),
@@ -181,7 +182,7 @@ fn the_task_counts_more_than_a_command_that_the_question_names() {
     }
 }
 
-/// Figures of this machine's own manual pages: `REEDCLAW_MEASURE=1 cargo test --test it manual::this_machine -- --nocapture`.
+/// Figures for this machine's own manual pages: `REEDCLAW_MEASURE=1 cargo test --test it manual::this_machine -- --nocapture`.
 #[test]
 fn this_machines_pages_take_no_answer_away() {
     if std::env::var_os("REEDCLAW_MEASURE").is_none() {
@@ -217,12 +218,12 @@ fn this_machines_pages_take_no_answer_away() {
     }
 }
 
-/// A shell that asks no program for its help, since there may be many.
+/// A shell that doesn't run programs to read their help, since there may be many.
 fn without_help() -> Spawn {
     Spawn::reedclaw().file(CONFIG, "return {manual = {help = false}}")
 }
 
-/// A home with one manual page of a program that no recipe knows, as the only one.
+/// A home whose only manual page is that of a program that no recipe knows.
 fn with_a_page(spawn: Spawn) -> Spawn {
     let page = ".TH FROBNICATE 1\n.SH NAME\nfrobnicate \\- polish widgets\n.SH OPTIONS\n.TP\n\\-\\-gloss=N\nSet how shiny \
         widgets become\n";
@@ -230,7 +231,7 @@ fn with_a_page(spawn: Spawn) -> Spawn {
     spawn.env("MANPATH", "/nonexistent").size(40, 100)
 }
 
-/// Waits for the keys that take a line.
+/// Waits for the hints about the keys that choose a line.
 #[track_caller]
 fn expect_lines(session: &Session) {
     session.expect("the keys", |screen| left_of_cursor(screen).trim_end().ends_with("none [n, Esc]"));
@@ -275,7 +276,7 @@ fn manual_pages_and_the_persons_own_lines_answer_too() {
     session.expect_prompt();
     session.line(":man make nested directories");
     expect_lines(&session);
-    // The first question doesn't wait for the pages.
+    // The first question doesn't wait for the index of the pages.
     let index = home.path().join(".local/state/reedclaw/manual/pages.db");
     session.expect_outside("the index", || index.exists().then_some(()));
     session.press(Key::Escape);
@@ -301,7 +302,7 @@ fn programs_without_a_page_answer_with_their_help_and_change_nothing() {
     let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
     let (mark, program) = (place.path().join("mark"), place.path().join("frobnicate"));
     let start = |config: &str| {
-        // The harness needs the machine's programs itself.
+        // The harness itself needs the machine's programs.
         let path = format!("PATH=/nonexistent:{}", place.path().display());
         let program = crate::pty::program().display().to_string();
         let spawn = Spawn::new("/usr/bin/env").arg(&path).arg(&program).env("MANPATH", "/nonexistent").size(40, 100);
@@ -331,7 +332,7 @@ fn programs_without_a_page_answer_with_their_help_and_change_nothing() {
     expect_lines(&session);
     session.press(Key::Escape);
     session.expect_prompt();
-    // What the first question got is no answer to this one.
+    // The answer to the first question is no answer to this one.
     session.press(Key::Ctrl('l'));
     session.expect("an empty screen", |screen| !screen.contents().contains("answers that"));
     ask(&session, "xylophones");
@@ -375,7 +376,7 @@ fn a_question_that_no_model_answers_is_answered_from_here() {
     session.expect_line("on-2");
 }
 
-/// A model that had been asked and paid for said nothing useful, and the machine answered "without a model".
+/// Once, a model that was asked and paid for returned nothing useful, and the machine answered "without a model".
 #[test]
 fn a_model_that_was_reached_is_not_answered_for() {
     let server = Server::start();
