@@ -206,7 +206,7 @@ fn a_servers_code_is_allowed_for_one_directory_and_as_it_is() {
     fs::write(own.join("server.py"), pulled).expect("a script");
     let (result, out) = asked(&own);
     assert_eq!(result["error"]["code"], "changed", "{out}");
-    // Nor is there silence after an update.
+    // After an update the shell reports what is off, too.
     let notice = "[mcp] one: 3 allowed tools, the allowed resources and the allowed instructions are off, because they or \
          their server have changed; reedclaw mcp allow one shows";
     assert_eq!(out.matches(notice).count(), 1, "{out}");
