@@ -1,4 +1,4 @@
-//! Sessions on git at the prompt: the built executable with a scripted model, in a real repository.
+//! Git sessions at the prompt: the built executable with a scripted model, in a real repository.
 
 use std::cell::RefCell;
 use std::fs;
@@ -33,7 +33,7 @@ pub fn calls(when: &str, tool: &str, arguments: Value) -> Value {
     json!({"when": when, "rounds": [[{"tool_call": {"name": tool, "arguments": arguments}}], [{"text": "done"}]]})
 }
 
-/// A session of the shell in a repository with one commit.
+/// A shell in a repository with one commit.
 pub fn at_repository(answers: &[Value]) -> Session {
     at_repository_with(CONFIG, answers)
 }
@@ -89,7 +89,7 @@ fn a_setting_begins_a_session_with_the_first_question_of_a_conversation() {
     session.type_text("y");
     session.expect_text("turn 1 · 1 file");
     session.expect_prompt();
-    // The conversation goes on in it without another question.
+    // The conversation continues in it without another question.
     session.run("?beta please");
     session.expect_text("turn 2 · 1 file");
     session.expect_prompt();
@@ -147,7 +147,7 @@ fn a_session_edits_beside_the_checkout_goes_back_and_is_taken_over() {
     session.expect_text("yes [y]");
     session.type_text("y");
     session.expect_text("Move main to this result?");
-    // The line of the first question has its answer after it.
+    // The answer follows on the line of the first question.
     session.expect_line("yes [y]  no [n, Enter]");
     session.type_text("y");
     session.expect_text("main is at");
@@ -182,7 +182,7 @@ fn a_title_is_the_sessions_too_and_resume_names_the_session_of_a_conversation() 
     session.expect_text("begins at");
     session.run(" clear");
     session.press(Key::Alt('s'));
-    // The first row is chosen and looks different; two sessions of one second stand in either order.
+    // The first row is selected and looks different; two sessions of the same second may have either order.
     let look =
         |screen: &Screen, row| screen.cell(row, 0).map(|it| (it.fgcolor(), it.bgcolor(), it.bold(), it.inverse()));
     let chosen = RefCell::default();
@@ -308,14 +308,14 @@ fn open_files_go_with_each_question_until_they_are_closed() {
         server.shell("", config).size(40, 110).file("project/a.txt", "old lemons\n").file("project/b.txt", "b\n");
     let session = Session::spawn(spawn);
     let project = begin_in_project(&session);
-    // One call opens two files: the model reads them at once.
+    // One call opens two files, and the model reads them at once.
     server.reply(tool_call("update_context", &json!({"open": ["a.txt", "b.txt"]}).to_string()));
     server.reply(answer("seen"));
     session.run("?open it");
     session.expect_text("turn 1 ·");
     let result = server.request(2).whole_content(-1);
     assert!(result.contains("open: a.txt, b.txt") && result.contains("old lemons"), "{result}");
-    // It edits one and closes the other; the next question carries the new content, and the one after it nothing again.
+    // The model edits one and closes the other; the next question carries the new content, and the one after it nothing.
     server.reply(tool_call("update_context", &json!({"close": ["b.txt"]}).to_string()));
     server.reply(tool_call("file_write", &json!({"path": "a.txt", "content": "new limes\n"}).to_string()));
     server.reply(answer("written"));
@@ -332,7 +332,7 @@ fn open_files_go_with_each_question_until_they_are_closed() {
     session.run("?fourth");
     session.expect_text("turn 4 ·");
     assert_eq!(server.request(7).content(-1), "fourth");
-    // The list is part of the commits, and goes back with them. The person changes it, too.
+    // The list is part of the commits, and a rewind restores it. The person can change it, too.
     let branch = git(&project, &["branch", "--list", "--format=%(refname:short)", "reedclaw/*"]);
     let record = |commit: &str| {
         let id = branch.trim_start_matches("reedclaw/session/");
@@ -358,7 +358,7 @@ fn open_files_go_with_each_question_until_they_are_closed() {
     });
 }
 
-/// The model was given the checkout's file, although its tools work on the session's.
+/// Once, the model got the checkout's file, although its tools work on the session's.
 #[test]
 fn a_question_attaches_the_sessions_files_and_names_those_that_only_the_checkout_has() {
     if !require(&["git"]) {
@@ -431,7 +431,7 @@ fn the_prompt_shows_the_session_and_the_next_shell_tells_of_a_turn_that_was_cut_
     session.run(":session open login-form");
     session.run("clear");
     session.expect_text("⎇ login-form·1");
-    // A question that was noted and not answered is what a crash leaves.
+    // A crash leaves a question that was recorded but not answered.
     let desk = desk_of(session.home());
     session.run(":session leave");
     session.expect_text("left session");
@@ -481,7 +481,7 @@ fn a_turn_that_was_cut_off_is_committed_with_the_calls_that_it_had_made() {
     assert!(calls.len() == 1 && calls[0].as_str().expect("text").contains("a.txt"), "{record}");
 }
 
-/// They were dropped.
+/// Once, they were dropped.
 #[test]
 fn changes_that_waited_for_an_answer_when_the_process_was_killed_are_asked_about_again() {
     if !require(&["git", "bwrap"]) {
@@ -652,7 +652,7 @@ fn esc_twice_lists_the_turns_and_a_rewind_of_several_asks_first() {
         session.expect_prompt();
     }
     session.run("clear");
-    // As terminals with the keyboard protocol send it: two plain bytes that come at once would be one key.
+    // In the form of terminals with the keyboard protocol: two plain bytes that arrive at once would be one key.
     session.send(b"\x1b[27u\x1b[27u");
     session.expect("the turns, and the beginning of a line", |screen| {
         let text = screen.contents();

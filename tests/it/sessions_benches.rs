@@ -1,6 +1,6 @@
-//! Statements 10 and 12 to 15 of the contract of sessions on git (`docs/decisions/sessions.md`) where the sandbox can't show the
-//! layers of a bench: in bubblewrap, where a directory with all files is bound at the project's path; with Landlock alone, where
-//! it is at its own; and without a sandbox.
+//! Statements 10 and 12 to 15 of the contract of git sessions (`docs/decisions/sessions.md`) if the sandbox can't show the layers
+//! of a bench: in bubblewrap, which binds a directory with all files at the project's path; with Landlock alone, with that
+//! directory at its own path; and without a sandbox.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -20,7 +20,7 @@ use crate::sessions_real::{changes_equal, shared_tree};
 
 const TIERS: [&str; 2] = ["bubblewrap", "landlock"];
 
-/// A home whose sandbox is at most this one.
+/// A home whose strongest sandbox is this one.
 fn home_of(tier: &str, answers: &[Value]) -> TempDir {
     home(answers, &format!("security = {{autonomy = \"full\", tier = \"{tier}\"}},"))
 }
@@ -152,7 +152,7 @@ fn writing_in_place_never_changes_the_shared_files_of_a_copied_bench() {
             "{tier}"
         );
         assert_eq!(reedclaw(at, &["session", "cat", &one, "d/gone"]).0, Some(2));
-        // The next command of each sees its own files, and of the one that changed nothing none of the other's.
+        // The next command of each sees its own files, and the one that changed nothing sees none of the other's changes.
         let seen = |id: &str| output(at, &["session", "run", id, "--yes", "cat sed append cut mapped linked"]);
         assert!(seen(&one).contains("two\none\nmore\notwo\none\n2\n"), "{tier}: {}", seen(&one));
         assert!(seen(&two).contains("one\none\none\none\none\n"), "{tier}: {}", seen(&two));
@@ -167,7 +167,7 @@ fn ignored_files_stay_on_a_copied_bench_and_what_is_refused_leaves_it() {
         return;
     }
     for tier in TIERS {
-        // What a line says is judged before it runs, what a script does afterwards.
+        // The policy judges a line before it runs; the effects of a script are judged afterwards.
         let scripts = [
             ("build", "mkdir built && echo 1 >built/x; echo k >.env; truncate -s 20M large; echo 2 >a.txt"),
             ("look", "cat built/x .env a.txt; stat -c %s large"),
@@ -191,7 +191,7 @@ fn ignored_files_stay_on_a_copied_bench_and_what_is_refused_leaves_it() {
         reedclaw(at, &["agent", "--session", &id, "-m", "look at it"]);
         let seen = record(at, &id, 2)["calls"][0]["result"].to_string();
         assert!(seen.contains("1\\nk\\n2\\n20971520"), "{tier}: {seen}");
-        // Nobody can be asked about a file that editors run.
+        // There is no person to ask about a file that editors run.
         let (_, _, told) = reedclaw(at, &["agent", "--session", &id, "-m", "plant it"]);
         assert!(told.contains("turn 3 · 1 file"), "{tier}: {told}");
         reedclaw(at, &["agent", "--session", &id, "-m", "again"]);
@@ -228,7 +228,7 @@ fn a_command_that_removes_everything_takes_the_draft_and_not_the_checkout() {
     }
 }
 
-/// Every file of a home but those of a project and of the programs that tests run.
+/// Every file of a home, except for those of a project and of the programs that tests run.
 fn of_home(home: &Path) -> Held {
     let state = home.join(".local/state/reedclaw");
     held(home)
@@ -299,7 +299,7 @@ fn a_bench_whose_making_was_killed_is_made_anew() {
     git(&project, &["add", "-A"]);
     git(&project, &["commit", "-q", "-m", "files"]);
     let id = output(at, &["session", "start"]).trim().to_owned();
-    // The files that all share are there, so that only the directory of its own is to be made.
+    // The files that all sessions share exist already, so that only the session's own directory has to be created.
     output(at, &["session", "run", output(at, &["session", "start"]).trim(), "--yes", "true"]);
     let half = |at: &Path| {
         let all = fs::read_dir(at).into_iter().flatten().flatten().map(|it| it.path());
@@ -323,7 +323,7 @@ fn a_bench_whose_making_was_killed_is_made_anew() {
     let count = output(at, &["session", "run", &id, "--yes", "find . -name '*.txt' | wc -l; cat 29/29.txt"]);
     assert!(count.contains("3001") && count.contains("29"), "{count}");
     assert!(!half(&sessions), "what was left is gone");
-    // A bench that lost files has them again, and the session lost none.
+    // A bench that lost files gets them back, and the session lost none.
     let whole = whole_of(at);
     fs::remove_dir_all(whole.join("7")).expect("gone");
     fs::remove_file(whole.join("a.txt")).expect("gone");

@@ -1,4 +1,4 @@
-//! `reedclaw session` and `reedclaw agent --session`: sessions on git without the shell, their exit statuses and JSON.
+//! `reedclaw session` and `reedclaw agent --session`: git sessions without the shell, their exit statuses and JSON.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -44,7 +44,7 @@ pub fn reedclaw(home: &Path, arguments: &[&str]) -> (Option<i32>, String, String
     (done.status.code(), text(done.stdout), text(done.stderr))
 }
 
-/// Runs a command that must succeed, and gives its standard output.
+/// Runs a command that must succeed, and returns its standard output.
 pub fn output(home: &Path, arguments: &[&str]) -> String {
     let (code, out, err) = reedclaw(home, arguments);
     assert_eq!(code, Some(0), "{arguments:?}: {out}{err}");
@@ -68,7 +68,7 @@ pub fn held(top: &Path) -> Held {
                 waiting.push(entry.path());
             } else {
                 let bytes = fs::read(entry.path()).unwrap_or_default();
-                // Git's program gives an object that it needs the time of now, so that no `gc` removes it.
+                // Git sets the time of an object that it needs to now, so that no `gc` removes it.
                 let is_object = entry.path().components().any(|it| it.as_os_str() == "objects");
                 let time = if is_object { (0, 0) } else { (data.mtime(), data.mtime_nsec()) };
                 found.insert(entry.path(), (time.0, time.1, bytes));
@@ -99,8 +99,8 @@ pub fn with_two_turns() -> (TempDir, String) {
     (home, id)
 }
 
-/// A question without a yes named a number alone, messages had numbers of errors, and nothing was said of an empty list and of a session
-/// that was removed.
+/// Once, a question without a yes named only a number, messages contained error numbers, and an empty list and a removed session
+/// were not reported.
 #[test]
 fn what_a_person_sees_before_and_after_a_command_is_said() {
     if !require(&["git"]) {
@@ -122,7 +122,7 @@ fn what_a_person_sees_before_and_after_a_command_is_said() {
     assert!(err.contains("is there already") && !err.contains("os error"), "{err}");
     let err = err_of(&["dir", &id, "no/such/place"], 2);
     assert!(err.contains("can't be made") && !err.contains("os error"), "{err}");
-    // A commit of the person's own says what it changed, as a turn does.
+    // A commit of the person reports its changes, as a turn does.
     output(at, &["session", "undo", &id, "--files"]);
     let log = output(at, &["session", "log", &id]);
     let own = log.lines().find(|line| line.starts_with("user")).expect("a commit of the person's");
@@ -134,7 +134,8 @@ fn what_a_person_sees_before_and_after_a_command_is_said() {
     assert!(err_of(&["list"], 0).contains("no session yet"));
     let untitled = output(at, &["session", "start"]);
     assert!(output(at, &["session", "list"]).contains("  untitled  "));
-    // Commits of the session's branch hold the conversation, and the first one in a repository with a remote says so.
+    // Commits of the session's branch contain the conversation, and starting the first session in a repository with a remote
+    // reports that.
     output(at, &["session", "drop", untitled.trim(), "--yes"]);
     git(&at.join("project"), &["remote", "add", "origin", "/nowhere"]);
     assert!(err_of(&["start"], 0).contains("git push --all would send it"));
@@ -231,7 +232,7 @@ fn programs_read_the_session_and_its_commit_from_events() {
     assert_eq!((&turn["files"], &turn["added"], &turn["removed"]), (&json!(1), &json!(2), &json!(0)));
     let project = at.join("project");
     assert_eq!(git(&project, &["rev-parse", &format!("reedclaw/session/{id}")]), turn["commit"]);
-    // What waits to be solved is known before the model is asked.
+    // A conflict is known before the model is asked.
     assert!(!out.contains("session_conflict"), "{out}");
     fs::write(project.join("b.txt"), "mine\n").expect("a file");
     git(&project, &["add", "-A"]);
@@ -287,7 +288,7 @@ impl Lines {
         all.iter().map(|it| (it["properties"]["kind"]["const"].as_str().expect("a kind"), it))
     }
 
-    /// Runs a command, whose lines must each be of a known kind, with all its fields and no other.
+    /// Runs a command and checks that each line is of a known kind, with all its fields and no others.
     fn run(&mut self, home: &Path, arguments: &[&str]) {
         let (_, out, err) = reedclaw(home, &[&["session"], arguments, &["--json"]].concat());
         assert!(!out.is_empty(), "{arguments:?}: {err}");
@@ -304,7 +305,7 @@ impl Lines {
     }
 }
 
-/// Statement 41: the lines of every command with `--json`, of all kinds that there are.
+/// Statement 41: the lines of every command with `--json`, of all existing kinds.
 #[test]
 fn the_json_of_sessions_is_what_its_schema_says() {
     if !require(&["git"]) {
@@ -331,7 +332,7 @@ fn the_json_of_sessions_is_what_its_schema_says() {
     lines.run(at, &["merge", &id, "--dry-run"]);
     lines.run(at, &["apply", &id, "--yes"]);
     output(at, &["undo"]);
-    // A tool of the repository with a test, in commits of the person's own.
+    // A tool of the repository with a test, in commits of the person.
     let tool = "return { api = 1, name = \"shout\", description = \"x\", schema = { type = \"object\" }, \
                 execute = function() return 1 end }";
     for (path, text) in [("tools/shout.luau", tool), ("tools/shout.test.luau", "return { works = function() end }")] {
@@ -347,7 +348,7 @@ fn the_json_of_sessions_is_what_its_schema_says() {
     for it in [&id, fork.trim()] {
         lines.run(at, &["log", it]);
     }
-    // The user changes the same line: nothing is merged, and the paths are named.
+    // The user changes the same line: nothing is merged, and the paths are reported.
     fs::write(project.join("a.txt"), "mine\n").expect("a file");
     git(&project, &["commit", "-q", "-am", "mine"]);
     for command in [&["merge", &id, "--yes"][..], &["apply", &id, "--yes"], &["sync", &id]] {
@@ -356,7 +357,7 @@ fn the_json_of_sessions_is_what_its_schema_says() {
     lines.run(at, &["list"]);
     git(&project, &["reset", "-q", "--hard", "HEAD~1"]);
     lines.run(at, &["merge", fork.trim(), "--yes"]);
-    // A record that somebody has damaged.
+    // A record that was damaged.
     let branch = format!("reedclaw/session/{}", fork.trim());
     git(&project, &["worktree", "add", "-q", "../tree", &branch]);
     let record = at.join("tree/.reedclaw/sessions").join(fork.trim()).join("session.json");
@@ -370,7 +371,7 @@ fn the_json_of_sessions_is_what_its_schema_says() {
     assert_eq!(unseen, Vec::<&str>::new(), "kinds that no command has shown");
 }
 
-/// The numbers of each entry that a write would change, of a directory also if something was made there and removed again.
+/// The metadata of each entry that a write would change, also of a directory in which something was created and removed again.
 fn stamps(top: &Path) -> BTreeMap<PathBuf, [i64; 5]> {
     let (mut found, mut waiting) = (BTreeMap::new(), vec![top.to_owned()]);
     while let Some(at) = waiting.pop() {
@@ -378,7 +379,7 @@ fn stamps(top: &Path) -> BTreeMap<PathBuf, [i64; 5]> {
         if data.is_dir() {
             waiting.extend(fs::read_dir(&at).expect("a directory").flatten().map(|it| it.path()));
         }
-        // Git's program gives an object that it needs the time of now.
+        // Git sets the time of an object that it needs to now.
         let is_object = data.is_file() && at.components().any(|it| it.as_os_str() == "objects");
         let times = [data.mtime(), data.mtime_nsec(), data.ctime(), data.ctime_nsec()];
         let [m, m_ns, c, c_ns] = if is_object { [0; 4] } else { times };
@@ -387,7 +388,8 @@ fn stamps(top: &Path) -> BTreeMap<PathBuf, [i64; 5]> {
     found
 }
 
-/// Statement 41: whoever looks writes nothing in the checkout, in git's directory, or anywhere else in the home but beside git.
+/// Statement 41: read-only commands write nothing in the checkout, in git's directory, or elsewhere in the home outside of the
+/// state.
 #[test]
 fn looks_and_dry_runs_write_nothing_outside_the_state_directory() {
     if !require(&["git"]) {
@@ -461,7 +463,7 @@ fn a_dry_run_writes_nothing_and_a_conflict_has_its_own_status() {
     assert_eq!(git(&project, &["ls-files"]), "a.txt\nmore.txt");
 }
 
-/// Text that looks like a secret is in a commit of the session, and leaves it only with a yes of its own.
+/// Text that looks like a secret is in a commit of the session, and leaves it only after a separate yes.
 #[test]
 fn likely_secrets_and_a_missing_name_are_asked_about_before_a_merge() {
     if !require(&["git"]) {
@@ -489,7 +491,7 @@ fn likely_secrets_and_a_missing_name_are_asked_about_before_a_merge() {
     assert_eq!(git(&project, &["log", "-1", "--format=%ce", "main"]), "user@localhost");
 }
 
-/// A name that isn't UTF-8 ended the JSON of a merge with a panic.
+/// Once, a name that isn't UTF-8 ended the JSON of a merge with a panic.
 #[test]
 fn a_name_that_is_no_text_is_in_the_json_of_a_merge() {
     if !require(&["git"]) {
@@ -691,7 +693,7 @@ fn a_persons_command_runs_on_the_bench_and_its_changes_become_a_commit_after_a_y
     let last: Value = serde_json::from_str(log.lines().last().expect("a line")).expect("JSON");
     assert_eq!((last["act"].as_str(), last["turn"].as_u64()), (Some("user"), None));
     assert!(last["subject"].as_str().expect("a subject").starts_with("run sh -c"), "{last}");
-    // What git ignores is still there for the next command.
+    // Files that git ignores still exist for the next command.
     run(&[&id, "--yes", "echo built/ > .gitignore; mkdir built; echo 1 > built/x"]);
     let (code, out, err) = run(&[&id, "cat built/x"]);
     assert_eq!((code, out.as_str()), (Some(0), "1\n"), "{err}");
@@ -722,7 +724,7 @@ fn a_command_in_a_partial_clone_names_what_is_missing_and_the_way_to_it() {
     assert_eq!(output(home.path(), &run), "old\n");
 }
 
-/// That the repository couldn't be used was said of a good one.
+/// Once, it was reported that a good repository couldn't be used.
 #[test]
 fn without_a_home_no_repository_is_blamed() {
     let home = home(&[], "");

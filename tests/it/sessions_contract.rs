@@ -1,5 +1,5 @@
-//! Statements of the contract of sessions on git (`docs/decisions/sessions.md`) that only the whole program can show: with a
-//! model's server that keeps each request, with commands in the sandbox, and with two processes at once.
+//! Statements of the contract of git sessions (`docs/decisions/sessions.md`) that only the whole program can show: with a model
+//! server that stores each request, with commands in the sandbox, and with two concurrent processes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -55,7 +55,7 @@ pub fn command(home: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-/// Asks with the key in the environment; returns what was said on standard error.
+/// Asks with the key in the environment; returns the text on standard error.
 pub fn asks(home: &Path, session: &str, question: &str) -> String {
     let done = command(home, &["agent", "--session", session, "-m", question]).output().expect("it runs");
     let told = String::from_utf8_lossy(&done.stderr).into_owned();
@@ -83,7 +83,7 @@ fn a_fork_in_a_clone_sends_the_request_that_the_original_sends() {
     asks(&home, &id, "open it");
     asks(&home, &id, "and now?");
     let original = server.request(6);
-    // Another machine: the same place, nothing but a clone with the branch.
+    // Another machine: the same path, with only a clone that has the branch.
     let before = top.path().join("before");
     fs::rename(&home, &before).expect("renamed");
     home_with(&server, &home, "");
@@ -97,7 +97,7 @@ fn a_fork_in_a_clone_sends_the_request_that_the_original_sends() {
     assert_eq!(there.raw, original.raw);
 }
 
-/// Calls of tools that work on files; deletions need a person's consent in a directory, and so aren't among them.
+/// Calls of tools that work on files. Deletions aren't among them, since they need a person's consent in a directory.
 fn file_calls() -> Vec<(&'static str, Value)> {
     let path = |path: &str| json!({"path": path});
     let pattern = |pattern: &str| json!({"pattern": pattern});
@@ -147,7 +147,7 @@ fn file_calls() -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// The results of a question with these calls, as the model read them, and the files after it.
+/// The results of a question with these calls, as the model read them, and the resulting files.
 fn results_of(calls: &[(&str, Value)], is_session: bool) -> (Vec<String>, Vec<(String, String)>) {
     let (server, (_top, home)) = (Server::start(), in_home());
     home_with(
@@ -194,7 +194,7 @@ fn results_of(calls: &[(&str, Value)], is_session: bool) -> (Vec<String>, Vec<(S
     };
     let last: Request = server.request(calls.len() + 1);
     let messages = last.body["messages"].as_array().expect("messages");
-    // The record of the session lies in its tree, and git's own directory in the checkout; so some names differ.
+    // The session's tree contains its record, and the checkout contains git's own directory; so some names differ.
     let text = |it: &Value| {
         let text = it["content"].as_str().expect("a text").replace(home.to_str().expect("text"), "HOME");
         let text = text.replace(".reedclaw/\n", "").replace("\n[1 ignored: .git]", "");
@@ -220,7 +220,7 @@ fn file_tools_answer_alike_in_a_directory_and_in_a_session() {
     assert_eq!(files, drafted);
 }
 
-/// What of a checkout a session must leave as it is: all but objects, and references of sessions.
+/// The parts of a checkout that a session must not change: everything except objects and the sessions' references.
 pub fn checkout(project: &Path) -> Held {
     let is_ours = |path: &Path| {
         let inside = path.strip_prefix(project.join(".git")).unwrap_or(Path::new(""));
@@ -238,7 +238,7 @@ fn a_command_that_removes_the_project_empties_the_draft_and_not_the_checkout() {
     let home = home(&[], "");
     let (at, project) = (home.path(), home.path().join("project"));
     let place = project.display().to_string();
-    // The policy refuses such a line itself, but not a script.
+    // The policy refuses such a line, but not a script.
     fs::write(project.join("clean.sh"), "cd /; rm -rf \"$1\"/* \"$1\"/.git*; ls -A \"$1\"\n").expect("a file");
     git(&project, &["add", "-A"]);
     git(&project, &["commit", "-q", "-m", "a script"]);
@@ -303,7 +303,7 @@ fn a_known_key_is_in_no_object_of_the_repository() {
     let record = &record["record"];
     assert!(record["calls"][0]["result"].to_string().contains("key that is known"), "{record}");
     assert!(record["left_out"].to_string().contains("key.txt"), "{record}");
-    // Nor can the person's own words bring it in.
+    // Nor can the person's own text bring the key in.
     let done = command(&home, &["session", "start", KEY]).output().expect("it runs");
     assert!(done.status.success(), "{done:?}");
     assert_eq!(git(&project, &["log", "--all", "-F", "--grep", KEY, "--format=%H"]), "");
@@ -337,12 +337,12 @@ fn large_files_and_secrets_stay_on_the_bench_and_are_named() {
     let made = held(&project.join(".git/objects"));
     let bytes: usize = made.values().map(|it| it.2.len()).sum();
     assert!(made.len() - before < 30 && bytes < 1024 * 1024, "{} objects, {bytes} bytes", made.len());
-    // The next command finds them.
+    // The next command finds the files.
     assert_eq!(reedclaw(at, &["agent", "--session", &id, "-m", "again"]).0, Some(0));
     assert!(!output(at, &["session", "files", &id]).contains("large"));
 }
 
-/// Statement 29, with directories that are moved as a whole and one that isn't; a further command and a rewind work on.
+/// Statement 29, with directories that are moved as a whole and one that isn't; a further command and a rewind still work.
 #[test]
 fn a_flood_of_new_files_stays_on_the_bench_with_its_directories_and_a_known_file_is_committed() {
     if !require(&["git"]) {
@@ -448,7 +448,7 @@ fn each_command_has_the_exit_status_that_its_outcome_means() {
         .filter_map(|line| line.split_whitespace().next())
         .filter(|name| *name != "help")
         .collect();
-    // Each command, with what makes it succeed, in an order in which each finds what it needs.
+    // Each command with arguments for success, in an order in which each finds what it needs.
     let mut succeed: Vec<(&str, Vec<&str>)> = vec![
         ("list", vec![]),
         ("start", vec!["a title"]),
@@ -514,7 +514,7 @@ fn each_command_has_the_exit_status_that_its_outcome_means() {
         let (code, _, err) = reedclaw(at, &[&["session", name][..], arguments].concat());
         assert_eq!(code, Some(3), "{name}: {err}");
     }
-    // What is so already is no failure.
+    // A request for a state that already exists is no failure.
     output(at, &["session", "merge", &id, "--yes"]);
     for arguments in
         [&["sync", &id][..], &["sync", &id, "--rebase"], &["merge", &id, "--yes"], &["merge", &id, "--pick", "2"]]
@@ -552,7 +552,7 @@ fn git_in_a_session_shows_its_newest_commit_and_makes_nothing_in_the_repository(
     assert!(lines[0].starts_with("session ") && lines[1] == "first" && lines[2] == " M a.txt", "{told}");
     assert!(told.contains("1 insertion(+), 1 deletion(-)") && told.contains("main"), "{told}");
     assert!(!told.contains("kept:"), "git's looks are no change: {told}");
-    // The next turn sees the commit of this one; a commit of git's isn't taken over, the files are.
+    // The next turn sees the commit of this one; a commit that git makes isn't adopted, but the files are.
     server.reply(shell("git status --short; git log --format=%s -1; echo mine > b.txt; git add -A; git commit -qm own && git stash list"));
     server.reply(answer("done"));
     asks(&home, &id, "commit");

@@ -1,5 +1,5 @@
-//! Sessions on git after a loss: a process that was killed in the middle of a turn, and a machine whose database is gone. Git has all
-//! that was committed, and nothing is asked twice.
+//! Git sessions after a loss: a process that was killed in the middle of a turn, and a machine whose database is gone. Git has
+//! everything that was committed, and no request is sent twice.
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
@@ -16,7 +16,8 @@ use crate::sessions_cli::{home, output, reedclaw};
 use crate::sessions_contract::{Running, asks, begun, command, home_with, in_home, repository};
 use crate::wait::wait_until;
 
-/// Asks "go on" in a session, and kills the process when the server has the second request, after a call that wrote `path`.
+/// Asks "go on" in a session, and kills the process when the server has received the second request, after a call that wrote
+/// `path`.
 fn cut_off(server: &Server, home: &Path, session: &str, path: &str, gate: usize) {
     let requests = server.requests();
     server.reply(tool_call("file_write", &json!({"path": path, "content": "new\n"}).to_string()));
@@ -33,8 +34,8 @@ fn record(home: &Path, id: &str, turn: &str) -> Value {
     shown["record"].clone()
 }
 
-/// Two sessions were asked the same, and both processes were killed. Whatever makes a commit of such a turn, it has the calls of its
-/// own conversation, and the model isn't asked again (statement 19).
+/// Two sessions were asked the same question, and both processes were killed. Whichever command commits such a turn, the commit
+/// has the calls of its own conversation, and the model isn't asked again (statement 19).
 #[test]
 fn a_killed_turn_becomes_a_commit_with_its_own_calls_by_any_command_and_nothing_is_asked_twice() {
     if !require(&["git"]) {
@@ -64,8 +65,8 @@ fn a_killed_turn_becomes_a_commit_with_its_own_calls_by_any_command_and_nothing_
     assert_eq!(server.requests(), asked, "nothing was sent again");
 }
 
-/// The database is an index: without it, sessions are listed, shown and gone on with as before, and `doctor --repair` brings their
-/// conversations back into the history.
+/// The database is an index: without it, sessions are listed, shown and continued as before, and `doctor --repair` restores their
+/// conversations in the history.
 #[test]
 fn sessions_are_whole_without_the_database_and_their_conversations_come_back_into_it() {
     if !require(&["git"]) {
@@ -94,7 +95,7 @@ fn sessions_are_whole_without_the_database_and_their_conversations_come_back_int
     let database = home.join(".local/share/reedclaw");
     fs::remove_dir_all(&database).expect("removed");
     assert_eq!(looks.map(|look| output(&home, look)), before);
-    // A question goes on with the conversation that git has.
+    // A question continues the conversation that git has.
     server.reply(answer("and more"));
     asks(&home, &id, "and now?");
     let request = server.request(server.requests()).raw;
@@ -117,7 +118,8 @@ fn sessions_are_whole_without_the_database_and_their_conversations_come_back_int
     shell.expect_text("name mandarins");
 }
 
-/// Returns whether a command has written this file on its copy, or in the directory in which it works. It is empty for a moment.
+/// Returns whether a command has written this file on its copy, or in the directory in which it works. At first the file is empty
+/// for a moment.
 fn has_written(home: &Path, name: &str) -> bool {
     let below = |at: &Path| fs::read_dir(at).into_iter().flatten().flatten().map(|it| it.path()).collect::<Vec<_>>();
     let sessions = below(&home.join(".local/state/reedclaw/sessions")).into_iter().flat_map(|it| below(&it));
@@ -127,8 +129,8 @@ fn has_written(home: &Path, name: &str) -> bool {
     })
 }
 
-/// A command that runs when the process is killed has changed files by then. They are in the session afterwards, but for what needs a
-/// question, and the record has the command (the row "while a command ran" of the contract).
+/// A command that runs when the process is killed may have changed files. These are in the session afterwards, except for those
+/// that need a question, and the record has the command (the row "while a command ran" of the contract).
 #[test]
 fn what_a_command_had_changed_when_its_process_was_killed_is_in_the_commit_of_its_turn() {
     if !require(&["git", "bwrap"]) {
@@ -178,7 +180,7 @@ fn what_a_command_had_changed_when_its_process_was_killed_is_in_the_commit_of_it
             "{tier}: {record}"
         );
         assert_eq!(output(at, &["session", "doctor"]), "", "{tier}: nothing waits for a repair");
-        // What the command did counts once, and the next one finds it.
+        // The command's changes count once, and the next command sees them.
         let (_, printed, told) = reedclaw(at, &["session", "run", &id, "--yes", "ls; cat b.txt"]);
         assert!(!told.contains("was cut off") && printed.contains("made.txt") && !printed.contains("a.txt"), "{told}");
         assert!(

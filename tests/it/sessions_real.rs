@@ -1,5 +1,5 @@
-//! Statements 10 and 37 of the contract of sessions on git: commands that change files at random, and repositories as people
-//! have them, with line ends of Windows, composed and decomposed names, and many submodules.
+//! Statements 10 and 37 of the contract of git sessions: commands that change files at random, and realistic repositories, with
+//! Windows line ends, composed and decomposed names, and many submodules.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use crate::need::require;
 use crate::sessions::{calls, git};
 use crate::sessions_cli::{differing, held, home, output, reedclaw, write};
 
-/// Numbers that look random and are the same in every run.
+/// Pseudorandom numbers that are the same in every run.
 struct Numbers(u64);
 
 impl Numbers {
@@ -25,7 +25,7 @@ impl Numbers {
     }
 }
 
-/// A line of bash that changes files: some of its commands fail, and that is part of it.
+/// A line of bash that changes files. Some of its commands fail, which is intended.
 fn script(numbers: &mut Numbers) -> String {
     const NAMES: [&str; 9] = ["a", "b", "d", "d/a", "d/e", "d/e/f", "g", "g/h", "a.sh"];
     let mut lines = Vec::new();
@@ -38,7 +38,7 @@ fn script(numbers: &mut Numbers) -> String {
             4 => format!("rm -f {one}; mkdir -p {one}; echo {at} > {one}/new"),
             5 => format!("rm -rf {one}; ln -s {two} {one}"),
             6 => format!("chmod +x {one}"),
-            // In a directory without it root may still do everything, outside of the sandbox.
+            // Outside of the sandbox root can still do everything in a directory without the bit.
             7 => format!("test -d {one} || chmod -x {one}"),
             8 => format!("mv -T {one} {two}"),
             9 => format!("ln {one} {two}"),
@@ -57,8 +57,8 @@ fn changes_of_a_command_equal_those_that_git_finds() {
     }
 }
 
-/// Compares what random scripts change in a session with what git finds where they have run in a clone. `config` are lines of
-/// the config.
+/// Compares the changes of random scripts in a session with the changes that git finds after they have run in a clone. `config`
+/// has lines of the config.
 pub fn changes_equal(config: &str) {
     let home = home(&[], config);
     let (at, project) = (home.path(), home.path().join("project"));
@@ -73,14 +73,14 @@ pub fn changes_equal(config: &str) {
     let id = output(at, &["session", "start"]).trim().to_owned();
     let (copy, mut numbers) = (at.join("copy"), Numbers(1));
     git(at, &["clone", "-q", "project", "copy"]);
-    // Each is another one: REEDCLAW_TEST_LONG=1 has more of them.
+    // Each round has another script: REEDCLAW_TEST_LONG=1 runs more of them.
     let rounds = if std::env::var_os("REEDCLAW_TEST_LONG").is_some() { 500 } else { 20 };
     for round in 0..rounds {
         let script = script(&mut numbers);
         Command::new("bash").args(["-c", &script]).current_dir(&copy).output().expect("bash");
         git(&copy, &["add", "-A"]);
         let wanted = git(&copy, &["ls-files", "-s"]);
-        // Names of one file are files of their own for the next command in a session, since git knows no others.
+        // Hard links become separate files for the next command in a session, since git doesn't know links.
         let apart =
             "find . -name .git -prune -o -type f -links +1 -exec sh -c 'cp -p \"$1\" t && mv t \"$1\"' - {} ';'";
         Command::new("sh").args(["-c", apart]).current_dir(&copy).status().expect("sh");
@@ -92,7 +92,7 @@ pub fn changes_equal(config: &str) {
     }
 }
 
-/// The only tree that is written out for the repository of a home.
+/// The only tree that is checked out for the repository of a home.
 pub fn shared_tree(home: &Path) -> PathBuf {
     let only = |at: &Path| {
         let mut all: Vec<PathBuf> = fs::read_dir(at).expect("a directory").flatten().map(|it| it.path()).collect();
@@ -132,7 +132,7 @@ fn commands_of_two_sessions_share_files_that_neither_changes() {
         |text: String| text.lines().filter(|it| !it.starts_with(".reedclaw/")).map(str::to_owned).collect::<Vec<_>>();
     assert_eq!(own(files(&one)), ["a.txt", "append", "cut", "e/new/file", "mapped", "moved", "sed"]);
     assert_eq!(git(&project, &["show", &format!("{}:mapped", tip(&project, &one))]), "two");
-    // The next command of each sees its own files.
+    // The next command of each session sees its own files.
     let seen = |id: &str| {
         output(
             at,
@@ -149,7 +149,7 @@ fn commands_of_two_sessions_share_files_that_neither_changes() {
     assert_eq!(seen(&two), "one\none\none\n8\n");
     assert_eq!(differing(&before, &held(&shared)), Vec::<&PathBuf>::new(), "nobody has changed what both share");
     assert_eq!(shared_tree(at), shared);
-    // A bench of its own has all files.
+    // A separate bench has all files.
     let config = at.join(".config/reedclaw/config.lua");
     let text = fs::read_to_string(&config).expect("a config");
     for word in ["copy", "off"] {
@@ -181,7 +181,7 @@ fn other_repositories_beneath_a_session_stay_as_they_are() {
     for other in ["dep/", "sub/"] {
         assert!(err.contains(&format!("{other} (another repository, whose files no commit takes)")), "{err}");
     }
-    // They stay on the bench, and later changes of them are no part of a commit either.
+    // They stay on the bench, and later changes to them aren't part of a commit, either.
     let (code, out, err) = run("cat dep/f; ls sub/build; echo 2 >dep/f; rm -r sub; rm own.txt");
     assert_eq!((code, out.as_str()), (Some(0), "1\nx\n"), "{err}");
     assert_eq!(changed(), "", "{err}");
@@ -219,7 +219,7 @@ fn tip(project: &Path, id: &str) -> String {
     git(project, &["rev-parse", &format!("reedclaw/session/{id}")])
 }
 
-/// Statement 37, as far as a machine without a network can show it.
+/// Statement 37, as far as a machine without a network can test it.
 #[test]
 fn line_ends_decomposed_names_and_fifty_submodules_stay_as_they_are() {
     if !require(&["git", "bwrap"]) {

@@ -1,5 +1,4 @@
-//! Statement 34 of the contract of sessions on git: summaries of files are made once for each content, and a question carries
-//! them.
+//! Statement 34 of the contract of git sessions: summaries of files are made once for each content, and a question carries them.
 
 use crate::need::require;
 use crate::pty::{Session, Spawn};
@@ -8,7 +7,7 @@ use crate::sessions::git;
 
 use serde_json::json;
 
-/// The requests for summaries among those of a server.
+/// The requests for summaries that a server received.
 fn asked(server: &Server) -> Vec<String> {
     let all = (1..=server.requests()).map(|number| server.request(number).content(-1));
     all.filter(|text| text.starts_with("File 1:")).collect()
@@ -41,7 +40,7 @@ fn summaries_are_made_once_for_each_content_and_go_with_questions() {
         return;
     }
     let (big, small) = (Server::start(), Server::start());
-    // Titles are asked of this model, too: each answer fits both.
+    // Titles are requested from this model, too: each answer fits both.
     for _ in 0..8 {
         small.reply(answer("1: about lemons\n2: about limes\n3: about plums"));
     }
@@ -68,13 +67,13 @@ fn summaries_are_made_once_for_each_content_and_go_with_questions() {
     session.run("?again");
     session.expect_text("turn 3 ·");
     assert_eq!(big.request(3).content(-1), "again", "they are sent once");
-    // Another session has them without a request.
+    // Another session gets them without a request.
     session.run(":session start");
     session.run("?second");
     session.expect_text("turn 1 ·");
     assert!(big.request(4).content(-1).contains("b.txt: about limes"));
     assert_eq!(asked(&small).len(), 1);
-    // The files of a turn get theirs by one request.
+    // One request makes the summaries for the files of a turn.
     let file =
         |name: &str| json!({"tool": "edit_create_file", "args": {"path": name, "content": name, "overwrite": true}});
     let edits = json!({"edits": [file("a.txt"), file("d.txt"), file("e.txt")]});

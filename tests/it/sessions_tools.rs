@@ -1,5 +1,5 @@
-//! Statements 31 and 33 of the contract of sessions on git: tools that lie in a repository run only in the form that its
-//! person has allowed, in that repository, and nothing in a tree or a branch grants anything.
+//! Statements 31 and 33 of the contract of git sessions: tools in a repository run only in the form that its user has allowed, in
+//! that repository, and nothing in a tree or a branch grants anything.
 
 use std::fs;
 use std::path::Path;
@@ -114,7 +114,7 @@ fn a_tool_that_was_allowed_in_one_repository_is_unknown_in_another_and_on_a_stra
     let id = output(at, &["session", "start"]).trim().to_owned();
     output(at, &["session", "tools", &id, "approve", "shout", "--yes"]);
     assert_eq!(state(at, &id), "allowed");
-    // A stranger's clone has the log of decisions, and a tool that claims to be allowed in it.
+    // Another person's clone contains the log of decisions, and a tool that claims to be allowed there.
     let stranger = at.join("stranger");
     git(at, &["clone", "-q", "-b", &format!("reedclaw/session/{id}"), "project", "stranger"]);
     let there = |arguments: &[&str]| {
