@@ -1,4 +1,5 @@
-//! Procedures in rarer cases: cut off in an edit or by the emergency stop, written by a model, with keys that tighten, waited for.
+//! Procedures in rarer cases: interrupted in an edit or by the emergency stop, written by a model, with keys that tighten, waited
+//! for.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,7 +14,7 @@ use crate::sop::{command, json_of, procedure, run, shell_step};
 
 const WRITE: &str = "[[steps]]\nid = \"write\"\nkind = \"tool\"\ntool = \"file_write\"\nargs = { path = \"out\", content = \"new\\n\" }\n";
 
-/// Removes the end of a step from the journal of run 1, as if its process had been killed before it was written.
+/// Removes the end of a step from the journal of run 1, as if its process had been killed before writing it.
 fn cut_off(home: &Path, step: &str) {
     let database = rusqlite::Connection::open(home.join(".local/share/reedclaw/reedclaw.db")).expect("a store");
     let sql = "DELETE FROM run_event WHERE run = 1 AND seq >= (SELECT seq FROM run_event WHERE run = 1
@@ -24,7 +25,7 @@ fn cut_off(home: &Path, step: &str) {
 #[test]
 fn an_edit_that_was_cut_off_is_recognised_by_its_file() {
     for (now, fate, status) in [("new\n", "Succeeded", 0), ("old\n", "NotBegun", 0), ("other\n", "Unknown", 7)] {
-        // Without receipts nothing else tells what became of it.
+        // Without receipts only the file shows how it ended.
         let home = home(&[], "receipts = { enabled = false }");
         fs::write(work(home.path(), "out"), "old\n").expect("a file");
         procedure(home.path(), "writes", &format!("mode = \"auto\"\n{WRITE}"));
@@ -108,7 +109,7 @@ fn keys_of_the_file_tighten_what_a_run_may_do() {
     let (status, text) = run(home.path(), &["sop", "run", "free"]);
     assert_eq!((status, read(home.path(), "out").as_str()), (0, "x\n"), "{text}");
 
-    // The time of a run counts also while it waits.
+    // The time limit of a run includes the time that it waits.
     let asks = "[[steps]]\nid = \"ask\"\nkind = \"approval\"\nprompt = \"Go on?\"\n";
     procedure(home.path(), "late", &format!("timeout_minutes = 1\n{asks}{write}"));
     assert_eq!(run(home.path(), &["sop", "run", "late"]).0, 7);
@@ -117,7 +118,7 @@ fn keys_of_the_file_tighten_what_a_run_may_do() {
     let (status, text) = run(home.path(), &["sop", "approve", "3"]);
     assert!(status == 5 && text.contains("time: it began 1 minutes ago"), "{status}: {text}");
 
-    // A file names less than the config, and not more.
+    // A file can lower the config's limits, but not raise them.
     procedure(home.path(), "much", &format!("budget = {{ minutes = 60 }}\n{write}"));
     assert_eq!(run(home.path(), &["sop", "run", "much"]).0, 0);
     let (_, log) = run(home.path(), &["sop", "log", "4", "--json"]);
@@ -193,7 +194,7 @@ fn old_runs_are_deleted_and_a_moment_still_begins_one() {
     for line in json_of(home.path(), &["sop", "status", "--json"]).as_array().expect("a list") {
         *counts.entry(line["name"].as_str().expect("a name").to_owned()).or_default() += 1;
     }
-    // One that waits is never deleted. The newest of the finished ones was begun after the others were looked at.
+    // A waiting run is never deleted. The newest of the finished ones began after the check for old ones.
     assert_eq!(counts, [("asks".to_owned(), 5), ("plain".to_owned(), 2)].into());
 }
 

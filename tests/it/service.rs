@@ -1,4 +1,4 @@
-//! The service of procedures, with the executable: what its triggers begin, one at a time, and how it ends and comes back.
+//! The service of procedures, with the executable: the runs that its triggers begin, one at a time, and its end and restart.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Lines};
@@ -15,11 +15,11 @@ use serde_json::{Value, json};
 use crate::changes::{read, rounds, work};
 use crate::sop::{command, json_of, procedure, run, shell_step};
 
-/// A service that runs.
+/// A running service.
 pub struct Service {
     child: Child,
     lines: Lines<BufReader<ChildStderr>>,
-    /// The lines up to the one about its start: the runs that were due begin before it.
+    /// The lines up to the one about its start: runs that were due begin before it.
     pub first: Vec<String>,
 }
 
@@ -37,7 +37,7 @@ impl Service {
         Self { child, lines, first: Vec::new() }
     }
 
-    /// Reads lines until one has this text, which is the last of them.
+    /// Reads lines up to the first one that contains this text.
     pub fn until(&mut self, text: &str) -> Vec<String> {
         let mut seen = Vec::new();
         for line in self.lines.by_ref().map_while(Result::ok) {
@@ -50,7 +50,7 @@ impl Service {
         panic!("no {text:?} in {seen:#?}");
     }
 
-    /// Reads lines until one has this text.
+    /// Reads lines up to the first one that contains this text, and returns it.
     pub fn expect(&mut self, text: &str) -> String {
         self.until(text).pop().unwrap_or_default()
     }
@@ -111,7 +111,7 @@ fn a_file_begins_a_run_once_and_only_one_service_runs() {
     assert_eq!(json_of(home.path(), &["sop", "status", "--json"]).as_array().map(Vec::len), Some(2));
 }
 
-/// A home with a procedure of two steps, the first of which is this command, and a service in which it works.
+/// A home with a procedure of two steps, the first of which is this command, and a service that runs it.
 fn begun(first: &str) -> (tempfile::TempDir, Service) {
     let home = home();
     let steps =
@@ -208,7 +208,7 @@ fn a_missed_time_is_made_up_for_once_and_not_during_an_emergency_stop() {
     let text =
         "mode = \"auto\"\n[[triggers]]\nkind = \"cron\"\nat = \"0 * * * *\"\ntz = \"UTC\"\ncatch_up = \"once\"\n";
     procedure(home.path(), "hourly", &format!("{text}{}", shell_step("a", "true", "")));
-    // It last began a run five hours ago.
+    // Its last run began five hours ago.
     assert_eq!(run(home.path(), &["sop", "run", "hourly"]).0, 0);
     let place = fs::canonicalize(work(home.path(), "sops/hourly")).expect("a path").display().to_string();
     let past = jiff::Timestamp::now().as_millisecond() - 5 * 3_600_000;

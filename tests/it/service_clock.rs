@@ -60,7 +60,7 @@ fn started(home: &Path, library: &Path, args: &[&str], text: &str) -> Child {
     child
 }
 
-/// Waits until so many events of a kind are in the journals of the runs.
+/// Waits until the journals of the runs contain this number of events of a kind.
 fn noted(home: &Path, kind: &str, count: i64) {
     let database = rusqlite::Connection::open(home.join(".local/share/reedclaw/reedclaw.db")).expect("a store");
     let sql = "SELECT count(*) FROM run_event WHERE body LIKE ?1";
@@ -83,7 +83,7 @@ fn a_machine_that_sleeps_uses_up_no_minutes_of_a_run() {
     moved(home.path(), 0);
     let args = ["norris", "wait", "--budget-minutes", "30"];
     let mut child = started(home.path(), &library, &args, "1/1 wait");
-    // Two hours asleep, then an hour back.
+    // Two hours of sleep, then an hour back.
     moved(home.path(), 7_200);
     noted(home.path(), "clocked", 1);
     moved(home.path(), 3_600);
@@ -111,7 +111,7 @@ fn a_wait_takes_no_longer_when_the_clock_is_set_back_and_a_sleep_no_minutes() {
     let status = wait_for_end(&mut child);
     assert_eq!(status.code(), Some(0));
     assert_eq!(run(home.path(), &["sop", "replay", "1"]).0, 0);
-    // One that would take a day ends with the sleep of the machine, which is no work.
+    // A run that would take a day ends with the sleep of the machine, which doesn't count as work.
     procedure(
         home.path(),
         "sleeps",
@@ -162,14 +162,14 @@ fn a_clock_that_jumps_begins_each_time_once_and_holds_none_up() {
         }
     };
     at(0, 11, 10, Some((1, "11:00")));
-    // An hour back, and the same time again.
+    // An hour back, and then the same time again.
     at(0, 10, 10, None);
     at(0, 11, 5, None);
     at(0, 12, 5, Some((2, "12:00")));
-    // Five hours asleep are one run.
+    // Five hours of sleep lead to one run.
     at(0, 17, 5, Some((3, "17:00")));
     at(0, 17, 6, None);
-    // A wrong date, and back.
+    // A wrong date, and back again.
     at(9_000, 12, 30, Some((4, "12:00")));
     at(0, 17, 7, None);
     at(0, 18, 5, Some((5, "18:00")));

@@ -15,7 +15,7 @@ use crate::service::Service;
 use crate::sop::{command, json_of, procedure, run, shell_step};
 use crate::wait::wait_for;
 
-/// Sends SIGHUP, on which a service looks at everything anew, until `service status` ends with this status.
+/// Sends SIGHUP, on which a service reloads everything, until `service status` ends with this status.
 fn until_status(home: &Path, service: &Service, wanted: i32) -> String {
     wait_for("the status", || {
         service.signal(Signal::SIGHUP);
@@ -151,7 +151,7 @@ fn a_hundred_at_once_begin_in_order_and_work_as_many_at_once_as_is_allowed() {
         let place = home.path().join("mine").join(name);
         fs::create_dir_all(&place).expect("a directory");
         fs::create_dir_all(home.path().join(format!("w{}", number % 5))).expect("a workspace");
-        // Each at a minute of its own, between three and two hours ago; the first procedure at the last one.
+        // Each has its own minute, between three and two hours ago; the first procedure the latest one.
         let time = &now - jiff::SignedDuration::from_mins(120 + i64::try_from(number % 60).expect("small"));
         let (hour, minute) = (time.strftime("%H"), time.strftime("%M"));
         let text = format!(
@@ -166,7 +166,7 @@ fn a_hundred_at_once_begin_in_order_and_work_as_many_at_once_as_is_allowed() {
         assert_eq!(found.problems, [], "{name}");
         reedclaw::app::trust_procedure(&env, &found).expect("trusted");
     }
-    // Each last began a run four hours ago.
+    // The last run of each began four hours ago.
     assert_eq!(run(home.path(), &["sop", "status"]).0, 0);
     let database = rusqlite::Connection::open(home.path().join(".local/share/reedclaw/reedclaw.db")).expect("a store");
     let past = jiff::Timestamp::now().as_millisecond() - 4 * 3_600_000;
@@ -186,7 +186,7 @@ fn a_hundred_at_once_begin_in_order_and_work_as_many_at_once_as_is_allowed() {
     let slots: Vec<String> =
         query.query_map([], |row| row.get(0)).expect("rows").map(|it| it.expect("a slot")).collect();
     assert!(slots.len() == 100 && slots.is_sorted(), "{slots:?}");
-    // Of how many runs, and of how many of a workspace, the times overlap.
+    // Number of runs that overlap, in total and in one workspace.
     let sql =
         "SELECT run.workspace, min(event.time), max(event.time) FROM run JOIN run_event event ON event.run = run.id
         WHERE event.seq > 1 GROUP BY run.id";
@@ -211,7 +211,7 @@ fn a_time_is_left_out_while_the_run_before_is_at_work_and_without_triggers_none_
     let config = home.path().join(".config/reedclaw/config.lua");
     let text = fs::read_to_string(&config).expect("a config").replace("triggers = false", "triggers = true");
     fs::write(&config, text).expect("a config");
-    // The change of the file is seen without a signal.
+    // The change of the file is noticed without a signal.
     service.expect("the config was read again");
     fs::write(work(home.path(), "in/b"), "1").expect("a file");
     service.expect("run 1 of files: done");
@@ -223,7 +223,7 @@ fn a_time_is_left_out_while_the_run_before_is_at_work_and_without_triggers_none_
     }
 }
 
-/// One sample of Prometheus' text format: the name, its labels, its value.
+/// One sample in Prometheus' text format: its name, labels and value.
 fn sample(line: &str) -> Option<(String, String, f64)> {
     let (series, value) = line.rsplit_once(' ')?;
     let (name, labels) = series.split_once('{').map_or((series, ""), |(name, labels)| (name, labels));
@@ -319,7 +319,7 @@ fn the_texts_of_service_managers_are_as_they_were_and_their_readers_take_them() 
         assert_eq!((&list["RunAtLoad"], &list["ProcessType"]), (&json!(true), &json!("Background")));
         assert_eq!(list["Umask"], json!(0o077));
     }
-    // What OpenRC's shell reads.
+    // The variables that OpenRC's shell reads.
     let script =
         format!(". {GOLDEN}/reedclaw.sh; eval \"set -- $command_args\"; printf '%s\\n' \"$command\" \"$@\" \"$retry\"");
     let done = Command::new("sh").args(["-c", &script]).output().expect("it runs");
@@ -342,7 +342,7 @@ fn the_texts_of_service_managers_are_as_they_were_and_their_readers_take_them() 
     }
 }
 
-/// A directory whose program of this name writes its arguments to `calls` of the home.
+/// A directory with programs of these names, which write their arguments to `calls` in the home.
 fn stand_ins(home: &Path, names: &[&str]) -> String {
     let bin = home.join("bin");
     fs::create_dir_all(&bin).expect("a directory");

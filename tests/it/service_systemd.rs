@@ -1,4 +1,4 @@
-//! The service as a unit of a real systemd user manager, which runs in a mount namespace of the test's own.
+//! The service as a unit of a real systemd user manager, which runs in a mount namespace that the test creates.
 
 use std::process::{Command, Stdio};
 

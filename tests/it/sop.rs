@@ -45,7 +45,7 @@ fn write(home: &Path, name: &str, text: &str) {
     fs::write(place.join("SOP.toml"), text).expect("a procedure");
 }
 
-/// Trusts a procedure as it is now, as a person does at a terminal.
+/// Trusts a procedure in its present form, as a person does at a terminal.
 fn trust(home: &Path, name: &str) {
     let env: BTreeMap<_, _> = [("HOME".into(), home.as_os_str().to_owned())].into();
     let found = app::find_procedure((&[], &env), &home.join("work"), name).expect("a procedure");
@@ -100,7 +100,7 @@ fn a_procedure_waits_for_its_approval_and_writes_exactly_what_was_shown() {
     assert!(status == 0 && !work(home.path(), "daily-check.txt").exists(), "{text}");
     let (status, text) = run(home.path(), &["sop", "approve", "1"]);
     assert!(status == 2 && text.contains("run 1 has ended: done"), "{text}");
-    // More money doesn't bring it back.
+    // A higher budget doesn't restart it.
     let (status, text) = run(home.path(), &["sop", "resume", "1", "--budget-usd", "5"]);
     assert!(status == 2 && text.contains("run 1 has ended: done"), "{text}");
 }
@@ -139,14 +139,14 @@ fn a_waiting_run_that_was_cancelled_asks_no_more() {
     assert!(lines.any(|line| line.contains("\"begun\"")));
     let working = json_of(home.path(), &["sop", "status", "2", "--json"]);
     assert_eq!((&working["state"], &working["exit"]), (&json!("running"), &Value::Null), "{working}");
-    // Another run works in the workspace.
+    // Another run is active in the workspace.
     let (status, text) = run(home.path(), &["sop", "cancel", "1"]);
     assert!(status == 0 && text.contains("Run 1: cancelled."), "{text}");
     let (_, text) = run(home.path(), &["sop", "status", "1"]);
     assert!(text.contains("Run 1 of daily-check: cancelled") && !text.contains("It waits"), "{text}");
     let (status, text) = run(home.path(), &["sop", "cancel", "2"]);
     assert!(status == 0 && text.contains("Run 2: it is to end"), "{text}");
-    // Its reader has gone, and its end stays the same.
+    // Its reader is gone, but its end stays the same.
     drop(lines);
     assert_eq!(child.wait().expect("it ends").code(), Some(130));
     let ended = json_of(home.path(), &["sop", "status", "1", "--json"]);
@@ -231,7 +231,7 @@ fn every_problem_is_listed_with_file_line_and_remedy() {
     let (status, said) = run(home.path(), &["sop", "validate", "broken"]);
     assert_eq!(status, 1, "{said}");
     assert!(said.contains("broken/SOP.toml:11: there is another step a in line 7; give each step"), "{said}");
-    // What is wrong beside that is listed in the same pass.
+    // Other problems are reported in the same pass.
     for part in [
         "SOP.toml:1: the name \"other\" isn't that of the directory",
         "SOP.toml:5: there is no time zone",
@@ -305,14 +305,14 @@ fn values_reach_a_command_as_variables_and_run_nothing() {
     assert_eq!((&last["event"], &last["end"], &last["exit"]), (&json!("run"), &json!("done"), &json!(0)), "{text}");
 }
 
-/// The number of events that the journal of run 1 holds.
+/// Number of events in the journal of run 1.
 fn events(home: &Path) -> i64 {
     let database = home.join(".local/share/reedclaw/reedclaw.db");
     let Ok(database) = rusqlite::Connection::open(database) else { return 0 };
     database.query_row("SELECT count(*) FROM run_event WHERE run = 1", [], |row| row.get(0)).unwrap_or(0)
 }
 
-/// Starts a process on a run, waits until it has written so many events more, and kills it. Whether it was killed.
+/// Starts a process on a run, waits until it has written this many more events, and kills it. Returns whether it was killed.
 fn killed_after(home: &Path, args: &[&str], more: i64) -> bool {
     let before = events(home);
     let mut child = command(home, args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
@@ -325,7 +325,7 @@ fn killed_after(home: &Path, args: &[&str], more: i64) -> bool {
             child.wait().expect("it ends");
             return true;
         }
-        // Shorter than an event takes.
+        // Shorter than the time for an event.
         std::thread::park_timeout(Duration::from_millis(1));
     }
 }
@@ -362,7 +362,7 @@ fn killed_after_every_event_of_its_journal_a_run_does_nothing_twice() {
     assert_eq!(json_of(home.path(), &["sop", "status", "1", "--json"])["state"], "done", "{text}");
     assert_eq!(run(home.path(), &["sop", "replay", "1"]).0, 0, "{text}");
     assert_eq!(run(home.path(), &["receipt", "verify"]).0, 0);
-    // An engine that decides otherwise is found, at its event.
+    // An engine that decides differently is found, with the event.
     let database = rusqlite::Connection::open(home.path().join(".local/share/reedclaw/reedclaw.db")).expect("a store");
     let sql = "UPDATE run_event SET body = replace(body, '\"digest\":\"', '\"digest\":\"0') WHERE seq = (SELECT max(seq) FROM run_event)";
     assert_eq!(database.execute(sql, []).expect("it is changed"), 1);
@@ -388,11 +388,11 @@ fn the_mode_decides_what_waits_and_a_changed_call_is_asked_about_anew() {
     }
     let (status, text) = run(home.path(), &["sop", "approve", "3"]);
     assert!(status == 0 && work(home.path(), "out").exists(), "the yes to the step is one to its call: {text}");
-    // Values from elsewhere are never allowed by the file.
+    // The file can never allow values from elsewhere.
     procedure(home.path(), "copies", &format!("mode = \"auto\"\n{copy}"));
     let (status, text) = run(home.path(), &["sop", "run", "copies"]);
     assert!(status == 7 && text.contains("copy") && text.contains("first"), "{text}");
-    // Between the question and the yes the target has changed: another difference is another call.
+    // The target has changed between the question and the yes: another difference is another call.
     fs::write(work(home.path(), "copy"), "somebody's\n").expect("a file");
     let (status, text) = run(home.path(), &["sop", "approve", "4"]);
     assert!(status == 7 || status == 0, "{text}");
@@ -450,7 +450,7 @@ fn the_session_runs_procedures_in_the_persons_own_shell() {
     drop(session);
     let next = Session::spawn(Spawn::reedclaw().home(home.path()).cwd(&home.path().join("work")).size(60, 110));
     next.expect_text("[sop] run 1 of daily-check waits: Continue to write report?; :sop approve 1");
-    // What a yes is for is shown before it counts.
+    // The subject of a yes is shown before it counts.
     next.expect_prompt();
     next.send(b":sop approve 1\r");
     next.expect_text("one file: note");
@@ -461,7 +461,7 @@ fn the_session_runs_procedures_in_the_persons_own_shell() {
     assert!(work(home.path(), "daily-check.txt").exists());
 }
 
-/// A procedure whose step is another one with an approval, and whose last step uses the output of that one.
+/// A procedure whose step is another procedure with an approval, and whose last step uses the output of that one.
 fn nested(home: &Path) {
     let steps = [
         shell_step("greet", "echo hello $WHO", "env_from = { WHO = \"input.who\" }"),
@@ -485,7 +485,7 @@ fn a_step_runs_another_procedure_and_waits_as_that_one_waits() {
     assert!(status == 7 && text.contains("run 2 of step begin waits"), "{status} {text}");
     let inner = json_of(home.path(), &["sop", "status", "2", "--json"]);
     assert_eq!((&inner["state"], &inner["trigger"]["parent"]), (&json!("waiting"), &json!(1)), "{inner}");
-    // A yes to the outer run is one to what it waits for, and the outer run goes on by itself up to its own question.
+    // A yes to the outer run is a yes to what it waits for, and the outer run then continues up to its own question.
     let (status, text) = run(home.path(), &["sop", "approve", "1"]);
     assert!(status == 7 && text.contains("Run 1 of outer: waiting"), "{status} {text}");
     let (status, text) = run(home.path(), &["sop", "approve", "1"]);
@@ -512,7 +512,7 @@ fn the_end_of_an_inner_procedure_is_the_end_of_its_step() {
     let (status, text) = run(home.path(), &["sop", "cancel", "3"]);
     assert_eq!(status, 0, "{text}");
     assert_eq!(json_of(home.path(), &["sop", "status", "4", "--json"])["state"], "cancelled");
-    // An inner procedure that has changed isn't trusted any more, and the outer one's trust doesn't cover it.
+    // An inner procedure that has changed isn't trusted any more, and the trust in the outer one doesn't cover it.
     let file = work(home.path(), "sops/inner/SOP.toml");
     fs::write(&file, fs::read_to_string(&file).expect("it") + "# more\n").expect("written");
     let (status, text) = run(home.path(), &["sop", "run", "outer", "--input", "name=you"]);
@@ -531,7 +531,7 @@ fn procedures_in_a_circle_and_unknown_ones_are_problems() {
     for part in ["two leads back to one", "one leads back to two", "there is no procedure none"] {
         assert!(status == 1 && text.contains(part), "{part}: {text}");
     }
-    // Also without the check nothing runs for ever.
+    // Even without the check nothing runs for ever.
     let (status, text) = run(home.path(), &["sop", "run", "one"]);
     assert!(status == 2 && text.contains("leads back"), "{status} {text}");
 }
@@ -594,7 +594,7 @@ fn a_models_command_neither_approves_nor_trusts_a_procedure() {
     let words =
         ["sop approve 1", "sop trust other", "norris approve 1"].map(|words| format!("{} {words}", program.display()));
     let direct = words.iter().map(|line| ("shell", json!({"command": line})));
-    // A script hides from the rules what it runs, so that the sandbox has to hold it.
+    // A script hides its commands from the rules, so that the sandbox has to restrict it.
     let script = format!("printf '%s\\n' '{}' > x.sh; HOME=$HOME bash x.sh", words.join("' '"));
     let hidden = ("shell", json!({"command": script}));
     let again = ("shell", json!({"command": "bash x.sh; setsid bash x.sh < /dev/null"}));

@@ -1,4 +1,4 @@
-//! A procedure of six steps that is killed before any call of the system: no step is done twice, and none is lost.
+//! A procedure of six steps that is killed before any system call: no step is done twice, and none is lost.
 
 use std::path::Path;
 
@@ -9,12 +9,12 @@ use crate::kills::{KILLER, killer};
 use crate::need::require;
 use crate::sop::{command, json_of, procedure, run, shell_step};
 
-/// Calls of the system between two kills; a smaller number is for a run by hand.
+/// Number of system calls between two kills; a smaller one is for a manual run.
 const APART: usize = 61;
-/// Times that a killed run is taken up at most.
+/// Maximum number of times that a killed run is resumed.
 const RESUMED_MAX: usize = 4;
 
-/// Takes a killed run up until it ends, and answers what it asks as a person does who looks at the files.
+/// Resumes a killed run until it ends, and answers its questions as a person does who checks the files.
 fn finish(home: &Path, what: &str) {
     for _ in 0..RESUMED_MAX {
         let status = json_of(home, &["sop", "status", "1", "--json"]);
