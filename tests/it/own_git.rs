@@ -1,5 +1,5 @@
-//! Git as we start it ourselves, in a repository of a stranger's: no program that it names runs outside a jail, and nothing
-//! from outside it is told. Each trap is shown to work by plain git.
+//! Git as we start it ourselves in another person's repository: no program that the repository names runs outside a jail, and
+//! none learns anything from outside it. Plain git shows that each trap works.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -13,7 +13,7 @@ use crate::pty::program;
 use crate::sandbox::on_tiers;
 use crate::server::Server;
 
-/// A home outside of `/tmp`, which every sandbox closes.
+/// A home outside of `/tmp`, which every sandbox hides.
 fn home() -> tempfile::TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a home")
 }
@@ -38,7 +38,7 @@ fn git(cwd: &Path, home: &Path, words: &[&str]) -> Output {
     command.env_clear().env("PATH", TEST_PATH).env("HOME", home).output().expect("git")
 }
 
-/// A repository below a home with one file that has been changed without another length, so that git compares contents.
+/// A repository below a home with one file that was changed without a change of its length, so that git compares contents.
 fn repository(home: &Path) -> PathBuf {
     let root = home.join("r");
     put(&root.join("a.txt"), "one\n");
@@ -58,8 +58,8 @@ fn reedclaw(home: &Path, path: &str, words: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// A filter by a name that no option can override, or behind more names than are read, keeps git from being asked: with a
-/// sandbox and without.
+/// Git isn't called if a filter has a name that no option can override, or comes after more names than are read: with a sandbox
+/// and without.
 #[test]
 fn a_filter_that_cant_be_overridden_isnt_run() {
     if !require(&["git"]) {
@@ -92,8 +92,8 @@ fn a_filter_that_cant_be_overridden_isnt_run() {
     }
 }
 
-/// Between two readings of a config a filter can be put in. So git is held, and with it whatever it may run: here a git that
-/// has all filters on stands for a race that was won.
+/// A filter can be added between two reads of a config. So git runs in a jail, with every program that it may run. Here a git
+/// with all filters on simulates a race that was won.
 #[test]
 fn a_filter_that_runs_all_the_same_runs_in_a_jail() {
     if !require(&["git"]) {
@@ -102,7 +102,7 @@ fn a_filter_that_runs_all_the_same_runs_in_a_jail() {
     let home = home();
     let root = repository(home.path());
     let (inside, outside) = (root.join(".git/IN"), home.path().join("OUT"));
-    // What it may write is its own temporary directory, and there it says that it ran.
+    // It may write to its own temporary directory, and records there that it ran.
     let script = format!(
         "#!/bin/sh\necho ran >>{}\necho ran >>{}\necho ran >>\"$TMPDIR/ran\"\ncat\n",
         inside.display(),
@@ -126,7 +126,7 @@ fn a_filter_that_runs_all_the_same_runs_in_a_jail() {
     assert!(inside.exists() && outside.exists(), "the trap works: plain git lets it write");
 }
 
-/// The same on every tier that the machine has, for whatever git runs: filters, a monitor, a converter.
+/// The same on every tier of the machine, for all programs that git runs: filters, a monitor, a converter.
 #[test]
 fn programs_of_git_write_nothing_on_any_tier() {
     if !require(&["git"]) {
@@ -158,8 +158,8 @@ fn programs_of_git_write_nothing_on_any_tier() {
     });
 }
 
-/// A clone with a bare repository in it, whose monitor plants a filter in the clone's own `.git`: neither a look there nor at
-/// the top runs it.
+/// A clone that contains a bare repository whose monitor plants a filter in the clone's own `.git`: a look runs it neither there
+/// nor at the top.
 #[test]
 fn a_bare_repository_in_a_clone_plants_nothing() {
     if !require(&["git"]) {
@@ -184,7 +184,7 @@ fn a_bare_repository_in_a_clone_plants_nothing() {
     assert!(mark.exists() && planted.exists(), "the trap works: plain git runs it");
 }
 
-/// `core.worktree` doesn't lead `@diff` out of the repository, and names of forbidden paths aren't in it.
+/// `core.worktree` doesn't lead `@diff` out of the repository, and the diff doesn't contain names of forbidden paths.
 #[test]
 fn a_diff_holds_nothing_from_elsewhere() {
     if !require(&["git"]) {

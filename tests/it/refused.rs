@@ -1,5 +1,5 @@
-//! The network, sockets and paths that a model's command was refused in its jail: they are seen, offered for exactly that, and
-//! opened by a yes for nothing else. The built executable with a scripted model, in a session and without one.
+//! The network, sockets and paths that the jail refused to a model's command: each refusal is seen, the command is offered access
+//! to exactly that, and a yes opens nothing else. The built executable with a scripted model, in a session and without one.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -12,7 +12,7 @@ use crate::wall::{KEEP, output, reedclaw, results, scene, session};
 
 #[test]
 fn a_command_that_was_refused_the_network_is_offered_to_run_again() {
-    // What the script does isn't known before it runs.
+    // The effects of the script aren't known before it runs.
     let script = "echo run >> runs; exec 3<>/dev/tcp/nowhere.example/80";
     let home = scene(&["bash fetch.sh"], "");
     fs::write(work(home.path(), "fetch.sh"), script).expect("a script");
@@ -31,13 +31,13 @@ fn a_command_that_was_refused_the_network_is_offered_to_run_again() {
 
 #[test]
 fn a_command_that_hides_that_it_was_refused_the_network_is_offered_it_once() {
-    // Nothing is printed, and it ends well.
+    // It prints nothing and succeeds.
     let quiet = "(exec 3<>/dev/tcp/192.0.2.1/80) 2>/dev/null; echo fine";
     let home = scene(&["bash quiet.sh; echo new > b.txt", "bash quiet.sh; echo again"], "");
     fs::write(work(home.path(), "quiet.sh"), quiet).expect("a script");
     let results_unasked = results(home.path());
     assert!(output(&results_unasked[1]).starts_with("fine\nagain\n[the network was refused: "), "{results_unasked:?}");
-    // What a program only says isn't what it tried.
+    // A program's text doesn't count as an attempt.
     let said = scene(&["echo 'Could not resolve host: nowhere.example' >&2; exit 6"], "");
     assert!(!output(&results(said.path())[0]).contains("refused"));
     let session = session(home.path());
@@ -57,7 +57,7 @@ fn words_that_speak_to_this_machine_open_no_network_unasked() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("an address").port();
     let speaks = format!("(exec 3<>/dev/tcp/127.0.0.1/{port}) && echo reached");
-    // The network would be open to everything else in the line, too.
+    // The rest of the line would get the network, too.
     let [plain, other] = [speaks.clone(), format!("{speaks}; sh net.sh")];
     for autonomy in ["readonly", "supervised", "full"] {
         let home = scene(&[&plain, &other], &format!("security = {{autonomy = \"{autonomy}\"}}"));
@@ -67,7 +67,7 @@ fn words_that_speak_to_this_machine_open_no_network_unasked() {
         assert!(output(&results[0]).contains("[the network was refused: "), "{autonomy}: {results:?}");
         assert_eq!(output(&results[1]).lines().find(|line| line.starts_with("lo")), Some("lo"), "{results:?}");
     }
-    // A server of the person's own is reached with a yes.
+    // A yes gives access to the person's own server.
     let home = scene(&[&plain], "");
     let session = session(home.path());
     session.send(b"?please do\r");
@@ -100,7 +100,7 @@ fn package_managers_ask_once_where_there_is_no_network_and_as_ever_where_there_i
 
 #[test]
 fn a_datagram_that_names_its_address_in_a_message_header_is_seen() {
-    // `sendmsg` has the address in memory, unlike `sendto`; one on a connected socket of the jail's own has none.
+    // `sendmsg`, unlike `sendto`, has the address in memory; on a connected socket of the jail itself it has none.
     let script = "import socket\n\
                   a, b = socket.socketpair()\n\
                   a.sendmsg([b'own']); print(b.recv(9).decode())\n\
@@ -139,7 +139,7 @@ fn a_command_is_offered_exactly_the_socket_that_it_was_refused() {
     session.expect_text(&format!("It was refused the socket {}", home.path().join(services[0]).display()));
     session.expect_text("run once [y]");
     session.send(b"y");
-    // Only the one: the other is asked about for itself.
+    // Only that one: the other one needs its own question.
     session.expect_text(&format!("It was refused the socket {}", home.path().join(services[1]).display()));
     session.expect_text("run once [y]");
     session.send(b"n");
@@ -167,7 +167,7 @@ fn a_refused_command_can_run_in_the_persons_own_shell() {
 fn a_command_that_hides_that_it_was_refused_a_write_is_reported() {
     let home = scene(&["python3 put.py; echo fine"], "");
     fs::create_dir(home.path().join("other")).expect("a directory");
-    // Neither the words nor the status say that it was refused; settings of programs aren't reported.
+    // Neither the text nor the status shows the refusal; programs' settings aren't reported.
     let put = "import os\nhome = os.path.dirname(os.getcwd())\n\
                for path in ('/other/a.txt', '/.config/app/x', '/none/x'):\n    try: open(home + path, 'w').write('x')\n    \
                except OSError: pass\n";
@@ -182,7 +182,7 @@ fn a_command_that_hides_that_it_was_refused_a_write_is_reported() {
 #[test]
 fn quiet_renames_links_modes_and_deletions_outside_are_seen() {
     let at = |home: &Path, name: &str| home.join("other").join(name).display().to_string();
-    // None of them prints anything.
+    // These calls print nothing.
     let quiet = |call: &str| format!("python3 -IS -c \"import os\ntry: os.{call}\nexcept OSError: pass\"; echo fine");
     let changes = |old: &str, new: &str| {
         let made = ["rename('a.txt', 'NEW')", "link('a.txt', 'NEW')", "symlink('a.txt', 'NEW')", "mkfifo('NEW')"];
@@ -254,7 +254,7 @@ fn a_granted_path_is_written_and_nothing_beside_it() {
     session.expect_text("Undo covers that path.");
     session.expect_text("run once [y]");
     session.send(b"y");
-    // It hides that it was refused the next file; the kernel saw it.
+    // It hides the refusal of the next file, but the kernel saw it.
     session.expect_text("it tried to write");
     session.expect_text("more.txt");
     session.expect_text("run once [y]");
@@ -266,7 +266,7 @@ fn a_granted_path_is_written_and_nothing_beside_it() {
     let other = |name: &str| fs::read_to_string(home.path().join(name)).ok();
     assert_eq!((other("other/a.txt"), read(home.path(), "b.txt")), (Some(numbered(30)), "inside\n".to_owned()));
     assert_eq!((other("other/more.txt"), other("beside/x")), (None, None));
-    // The receipts have the runs and what was kept, and name the path; undo takes back what lies outside, too.
+    // The receipts contain the runs and the accepted changes, and name the path; undo also reverts what is outside.
     let text = other(".local/state/reedclaw/receipts.jsonl").expect("receipts");
     assert_eq!(text.lines().filter(|line| line.contains("\"kind\":\"intent\"")).count(), 3, "{text}");
     assert_eq!(reedclaw(home.path(), &["receipt", "verify"]).0, Some(0));
@@ -289,7 +289,7 @@ fn a_granted_path_is_written_and_nothing_beside_it() {
     session.run(":redo");
     session.expect_text("2 files");
     assert_eq!(both(), ("inside\n".to_owned(), Some(numbered(30))));
-    // What somebody changes there afterwards isn't overwritten, and nothing is done by half.
+    // A later change there by another program isn't overwritten, and nothing is done by half.
     fs::write(home.path().join("other/a.txt"), "mine\n").expect("a file");
     session.run(":undo");
     session.expect_text("has changed since");
@@ -317,7 +317,7 @@ fn a_new_file_in_a_granted_directory_is_undone_without_anything_in_the_workspace
     assert!(!new.exists());
 }
 
-/// It stayed in the jail's private home, which ends with the session.
+/// Once, the file stayed in the jail's private home, which ends with the session.
 #[test]
 fn what_is_agreed_to_right_in_the_home_is_made_there_and_undone() {
     let commands = [
@@ -354,7 +354,7 @@ fn what_is_agreed_to_right_in_the_home_is_made_there_and_undone() {
     assert_eq!((own("new.txt"), own("deep/er/y")), (Some("hi\n".into()), Some("x\n".into())));
 }
 
-/// A second question offered to read the file, which wouldn't have helped.
+/// Once, a second question offered to read the file, which wouldn't have helped.
 #[test]
 fn a_granted_file_that_its_mode_closes_is_not_offered_once_more() {
     let home = scene(&["cp a.txt ../other/closed.txt"], "");
@@ -371,7 +371,7 @@ fn a_granted_file_that_its_mode_closes_is_not_offered_once_more() {
     assert_eq!(fs::read_to_string(&closed).ok(), Some("old\n".to_owned()));
 }
 
-/// A second run found the directory of the first one in its way.
+/// Once, the second run failed because the first one's directory already existed.
 #[test]
 fn a_command_that_runs_again_makes_its_path_of_the_home_anew() {
     let home = scene(&["mkdir ~/made && cp ~/there.txt ~/made/a && sh put.sh"], "");
@@ -393,7 +393,7 @@ fn a_command_that_runs_again_makes_its_path_of_the_home_anew() {
     assert_eq!((own("made/a"), own("other/new.txt")), (Some("old\n".into()), Some("x\n".into())));
 }
 
-/// A script that wrote right into the home seemed to have done it, and nobody was asked.
+/// Once, a script that wrote directly into the home seemed to succeed, and the person wasn't asked.
 #[test]
 fn what_a_script_makes_right_in_the_home_is_asked_about_and_made_there() {
     let home = scene(&["sh put.sh"], "");
@@ -412,7 +412,7 @@ fn what_a_script_makes_right_in_the_home_is_asked_about_and_made_there() {
     assert!(!home.path().join("made/x").exists());
 }
 
-/// The question named the file, the command succeeded, and the file was in the jail's private home, which ends with the
+/// Once, the question named the file and the command succeeded, but the file was in the jail's private home, which ends with the
 /// session: neither the person nor the model learned that.
 #[test]
 fn a_new_file_right_in_the_home_is_declared_lost_unless_the_users_own_shell_writes_it() {
@@ -450,6 +450,6 @@ fn credentials_and_forbidden_paths_are_never_offered() {
     }
     let session = session(home.path());
     session.send(b"?please do\r");
-    // Nobody is asked about any of them.
+    // The person isn't asked about any of them.
     session.expect_text("that was it");
 }

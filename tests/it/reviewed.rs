@@ -1,5 +1,5 @@
 //! The security review's reproductions, typed into the built executable in every sandbox and without one: none of them takes
-//! anything outside, shows a key or leaves a trap, whatever the autonomy. Each is shown to work in plain bash.
+//! anything outside, shows a key or leaves a trap, whatever the autonomy. Plain bash shows that each one works.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,7 +14,7 @@ use crate::pty::program;
 
 const SECRET: &str = "SECRET-OF-THE-HOME";
 
-/// One reproduction: the programs that it needs, what a stranger's repository holds, and the command of the model.
+/// One reproduction: the programs that it needs, the contents of another person's repository, and the model's command.
 struct Case {
     name: &'static str,
     programs: &'static [&'static str],
@@ -31,7 +31,7 @@ const fn case(
     Case { name, programs, setup, command }
 }
 
-/// What a repository runs plants traps in its top, and writes beside it.
+/// The repository's program plants traps in its top directory, and writes beside the repository.
 const PLANT: &str = "cat >plant.sh <<'E'\nd=$PWD; while [ -n \"$d\" ] && [ ! -e $d/.git/config ]; do d=${d%/*}; done\n\
                      echo '[core] pager = x' >>$d/.git/config; mkdir -p $d/.git/hooks; echo x >$d/.git/hooks/pre-commit\n\
                      echo x >$d/.envrc; echo x >$d/../outside; echo ran >$d/ran\nE\n";
@@ -81,7 +81,7 @@ const CASES: &[Case] = &[
     case("L reflog", &["git"], "git commit -q --allow-empty -m two", "git reflog expire --expire=now --all"),
 ];
 
-/// A home outside of `/tmp`, which every sandbox closes, with keys and a stranger's repository.
+/// A home outside of `/tmp`, which every sandbox hides, with keys and another person's repository.
 fn home(case: &Case) -> tempfile::TempDir {
     let home = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a home");
     for name in [".ssh/id_rsa", ".netrc", ".docker/config.json", ".aws/credentials", "plain.txt", "keep/mine"] {
@@ -119,14 +119,14 @@ fn said(mut command: Command) -> (bool, String) {
     (output.status.success(), text)
 }
 
-/// Runs it as a person would, outside any sandbox.
+/// Runs it outside any sandbox, as a person would.
 fn bash(home: &Path, line: &str) -> (bool, String) {
     let mut command = hermetic(Path::new("/bin/bash"), home);
     command.args(["-c", line]);
     said(command)
 }
 
-/// All files below a home with mode and content, but for what ReedClaw keeps for itself and what git says it looked at.
+/// All files below a home with mode and content, except for ReedClaw's own files and git's index.
 fn everything(home: &Path) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
     let own = [".local", ".cache", ".config", "code/.git/index"].map(|name| home.join(name));
     let (mut found, mut left) = (BTreeMap::new(), vec![home.to_owned()]);
@@ -146,7 +146,7 @@ fn everything(home: &Path) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
     found
 }
 
-/// Lets the model call the shell, as `reedclaw tool run` does it, with nobody to ask.
+/// Lets the model call the shell, as `reedclaw tool run` does, without a person to ask.
 fn called(home: &Path, sandbox: &str, autonomy: &str, line: &str) -> String {
     let config = match sandbox {
         "off" => "sandbox = \"off\"".to_owned(),
@@ -173,7 +173,7 @@ fn works(home: &Path, sandbox: &str) -> bool {
     require_that(is, &format!("{sandbox}: {text}"))
 }
 
-/// Runs each case in a sandbox. Without `full` nothing changes at all; with it nothing outside the workspace, and none of
+/// Runs each case in a sandbox. Without `full` nothing changes at all; with it nothing outside the workspace changes, and none of
 /// the files in it that other programs run.
 fn in_sandbox(sandbox: &str) {
     let some = home(&CASES[0]);
@@ -182,7 +182,7 @@ fn in_sandbox(sandbox: &str) {
     }
     for case in CASES.iter().filter(|case| require(case.programs)) {
         for autonomy in ["readonly", "supervised", "full"] {
-            // Landlock has no right for modes, and `full` asks nobody about a script: doctor says so.
+            // Landlock has no right for modes, and `full` runs a script without a question: doctor reports that.
             if (sandbox, autonomy, case.name) == ("landlock", "full", IN_A_SCRIPT) {
                 continue;
             }
@@ -190,7 +190,7 @@ fn in_sandbox(sandbox: &str) {
             let before = everything(home.path());
             let told = called(home.path(), sandbox, autonomy, case.command);
             let what = format!("{} in {sandbox}, {autonomy}: {told}", case.name);
-            // The question about it quotes no content, and neither does its refusal.
+            // Neither the question about it nor its refusal quotes any content.
             assert!(!told.contains(SECRET), "{what}");
             let work = home.path().join("code");
             let is_guarded = |path: &Path| {

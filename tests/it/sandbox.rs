@@ -1,5 +1,5 @@
-//! Real escapes under the real kernel: what a program tries in a sandbox and must not get, on each tier that the machine
-//! has. A tier that is missing is told loudly, and is a failure where everything is required.
+//! Real escapes under the real kernel: attempts of a program in a sandbox that must fail, on each tier that the machine has. A
+//! missing tier is reported loudly, and is a failure if everything is required.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -66,7 +66,7 @@ impl World {
         self.run_with(script, &self.grant())
     }
 
-    /// The output of a script that must succeed.
+    /// Returns the output of a script that must succeed.
     #[track_caller]
     fn says(&self, script: &str) -> String {
         let output = self.run(script);
@@ -74,7 +74,7 @@ impl World {
         String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
     }
 
-    /// A script that must not succeed.
+    /// Runs a script that must fail.
     #[track_caller]
     fn refuses(&self, script: &str) {
         let output = self.run(script);
@@ -88,20 +88,20 @@ fn told(output: &Output) -> String {
     format!("{}: {}{}", output.status, text(&output.stdout), text(&output.stderr))
 }
 
-/// A directory that isn't below `/tmp`, which a sandbox closes as a whole: that of the build, or where the project lies
-/// there itself, the home.
+/// A directory outside of `/tmp`, which a sandbox hides as a whole: that of the build, or the home if the project itself is below
+/// `/tmp`.
 fn place() -> PathBuf {
     let usual = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let home = || std::env::var_os("HOME").expect("a home outside of /tmp").into();
     if usual.starts_with("/tmp") { home() } else { usual.to_owned() }
 }
 
-/// Does something on each tier that works here.
+/// Runs a test on each tier that works here.
 fn on_each_tier(test: impl Fn(&World)) {
     on_tiers(&[Tier::Overlay, Tier::Bubblewrap, Tier::Landlock], test);
 }
 
-/// Does something on these tiers, as far as they work here.
+/// Runs a test on those of these tiers that work here.
 pub fn on_tiers(tiers: &[Tier], test: impl Fn(&World)) {
     for tier in tiers {
         let mode = if *tier == Tier::None { Mode::Off } else { Mode::Require };
@@ -229,7 +229,7 @@ fn secrets_are_not_read() {
         ] {
             world.refuses(&script);
         }
-        // What is readable is told as readable: the tests above don't fail for another reason.
+        // Readable files can be read: the tests above don't fail for another reason.
         assert_eq!(world.says("cat ../outside.txt"), "outside");
     });
 }
@@ -274,7 +274,7 @@ fn protected_files_of_the_workspace_stay_under_bubblewrap() {
     });
 }
 
-/// A script that connects, by several ways, to a port of this machine.
+/// A script that tries several ways to connect to a port of this machine.
 fn connects(port: u16) -> String {
     format!(
         "python3 - <<'E'\nimport socket, sys\nfor family, to in ((socket.AF_INET, ('127.0.0.1', {port})),):\n    \
@@ -300,7 +300,7 @@ fn without_a_network_no_address_is_reached() {
             world.refuses(&script);
         }
         assert!(listener.accept().is_err(), "somebody connected");
-        // With one, it is reached.
+        // With a network it can connect.
         let grant = Grant { network: true, ..world.grant() };
         let output = world.run_with(&connects(port), &grant);
         assert!(output.status.success(), "{}", told(&output));
@@ -334,7 +334,7 @@ fn services_of_the_user_are_not_reached_by_unix_sockets() {
             }
         }
         assert!(listener.accept().is_err() && hidden.accept().is_err(), "somebody connected");
-        // A pair of sockets between its own processes is no way out.
+        // A pair of sockets between its own processes doesn't lead out.
         world.says(
             "python3 -c 'import socket; a, b = socket.socketpair(); a.sendall(b\"x\"); assert b.recv(1) == b\"x\"'",
         );
@@ -352,7 +352,7 @@ fn other_processes_are_neither_traced_nor_killed() {
             format!(
                 "python3 -c 'import ctypes, sys; sys.exit(0 if ctypes.CDLL(None).ptrace(16, {pid}, 0, 0) == 0 else 1)'"
             ),
-            // Its own child neither: ptrace is a door to the filter's own refusals.
+            // Not even its own child: ptrace would bypass the filter's refusals.
             "python3 -c 'import ctypes, sys; sys.exit(0 if ctypes.CDLL(None).ptrace(0, 0, 0, 0) == 0 else 1)'".into(),
             format!("prlimit --pid {pid} --core=1"),
         ] {
@@ -384,7 +384,7 @@ fn the_kernels_doors_are_closed() {
             calls(libc::SYS_io_uring_setup, ", 1, ctypes.create_string_buffer(256)"),
             calls(libc::SYS_userfaultfd, ", 0"),
             calls(libc::SYS_perf_event_open, ", ctypes.create_string_buffer(128), 0, -1, -1, 0"),
-            // A new user namespace by clone, where a child would come back.
+            // A new user namespace by clone: if that works, a child returns as well.
             format!(
                 "python3 -c 'import ctypes, os, sys; r = ctypes.CDLL(None).syscall({}, {}, 0, 0, 0, 0); os._exit(1 if r < 0 else 0)'",
                 libc::SYS_clone,
@@ -392,7 +392,7 @@ fn the_kernels_doors_are_closed() {
             ),
         ];
         if cfg!(target_arch = "x86_64") {
-            // Refused by the filter, and not only missing in this kernel.
+            // The filter refuses them; it isn't only this kernel that lacks them.
             scripts.push(format!(
                 "python3 -c 'import ctypes, sys; c = ctypes.CDLL(None, use_errno=True); \
                  sys.exit(0 if c.syscall({}) >= 0 or ctypes.get_errno() != 1 else 1)'",
@@ -402,7 +402,7 @@ fn the_kernels_doors_are_closed() {
         for script in scripts {
             world.refuses(&script);
         }
-        // Threads and processes are still made.
+        // Threads and processes can still be created.
         assert_eq!(
             world.says(
                 "python3 -c 'import threading; t = threading.Thread(target=print, args=(5,)); t.start(); t.join()'"
@@ -419,7 +419,7 @@ fn the_kernels_doors_are_closed() {
 #[test]
 fn descriptors_and_variables_do_not_leak() {
     on_each_tier(|world| {
-        // Left open for the child on purpose, as a careless library would.
+        // Left open for the child on purpose, as a careless library does.
         let secret = fs::File::open(world.path(".ssh/id_test")).expect("a secret");
         let leaked = nix::unistd::dup(&secret).expect("a descriptor");
         nix::fcntl::fcntl(&leaked, nix::fcntl::FcntlArg::F_SETFD(nix::fcntl::FdFlag::empty()))
@@ -461,7 +461,7 @@ fn with_word(word: &str) -> Vec<String> {
 #[test]
 fn all_of_it_is_ended() {
     on_each_tier(|world| {
-        // A number of seconds that no other sleep has.
+        // A number of seconds that no other sleep uses.
         let word = format!("600.{}", std::process::id());
         let script = format!(
             "trap '' TERM; sleep {word} & (sleep {word} &) ; nohup sleep {word} >/dev/null 2>&1 & \
@@ -477,7 +477,7 @@ fn all_of_it_is_ended() {
         assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
         assert_eq!(with_word(&word), [""; 0], "{:?}", world.sandbox.tier());
         assert!(!child.wait().expect("its end").success());
-        // One that is asked and goes is not killed.
+        // A program that ends when it is asked to isn't killed.
         let mut child = world
             .command(
                 &["bash", "-c", "trap 'echo bye; exit 5' TERM; echo ready; while :; do read -t 0.05 <> <(:); done"],
@@ -497,7 +497,7 @@ fn a_sandboxed_program_ends_with_its_parent() {
     on_each_tier(|world| {
         let word = format!("601.{}", std::process::id());
         let mut command = world.command(&["bash", "-c", &format!("echo ready; exec sleep {word}")], &world.grant());
-        // The thread that starts it ends: that is how the kernel counts.
+        // The thread that starts it ends: the kernel counts that as the end of the parent.
         let child = std::thread::spawn(move || {
             let mut child = command.spawn().expect("it starts");
             assert_eq!(first_line(&mut child), "ready");
@@ -530,9 +530,9 @@ fn a_fork_bomb_meets_its_limit() {
     if !require(&["setpriv"]) {
         return;
     }
-    // The private directories of the overlay tier belong to who makes them: `escape` has it as another user.
+    // The private directories of the overlay tier belong to the user who creates them: `escape` tests it as another user.
     on_tiers(&[Tier::Bubblewrap, Tier::Landlock], |world| {
-        // The kernel doesn't hold this limit for root, so another user runs it, from where every user can.
+        // The kernel doesn't apply this limit to root, so another user runs it, from a directory that every user can reach.
         let place = tempfile::Builder::new().prefix("reedclaw-test").tempdir_in("/tmp").expect("a directory");
         let (work, helper) = (place.path().join("work"), place.path().join("reedclaw"));
         fs::create_dir(&work).expect("a folder");
@@ -542,7 +542,7 @@ fn a_fork_bomb_meets_its_limit() {
         let sandbox = Sandbox::of_tier(Mode::Require, world.sandbox.tier(), helper, &world.place()).expect("a sandbox");
         let limits = Limits { processes: 40, ..Limits::default() };
         let grant = Grant { limits, env: world.grant().env, ..Grant::new(work) };
-        // Counted, not let loose: each of the children waits to be ended.
+        // The children are counted, and each only waits to be ended.
         let script = "import os, time\nmade = 0\ntry:\n    while made < 500:\n        if os.fork() == 0:\n            \
                       time.sleep(600)\n            os._exit(0)\n        made += 1\nexcept OSError:\n    pass\n\
                       print(made, flush=True)\ntime.sleep(600)";
@@ -624,7 +624,7 @@ fn a_workspace_that_holds_secrets_is_refused() {
             let grant = Grant { workspace, ..world.grant() };
             world.sandbox.command(OsStr::new("true"), &[], &grant).expect_err("a refusal").message
         };
-        // The overlay tier covers what is masked below its workspace.
+        // The overlay tier hides masked paths below its workspace.
         if world.sandbox.tier() != Tier::Overlay {
             assert!(refused(world.home().to_owned()).contains("it holds"));
         }
@@ -640,7 +640,7 @@ fn a_workspace_that_holds_secrets_is_refused() {
 
 #[test]
 fn without_a_required_sandbox_nothing_runs() {
-    // A helper that is no helper: no tier passes its trial.
+    // A program that isn't a helper: no tier passes its trial.
     let none = Sandbox::detect(Mode::Require, "/bin/false".into(), &Place::default());
     assert_eq!((none.tier(), none.notes().len()), (Tier::None, 3));
     let dir = tempfile::tempdir().expect("a directory");

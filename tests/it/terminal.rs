@@ -1,5 +1,5 @@
-//! The terminal of the model's own bash, held in each way that there is: programs find one, nobody sits at it, and what
-//! waits for somebody is ended and offered to the person's own shell.
+//! The terminal of the model's own bash, on each tier: programs find one, no person uses it, and a program that waits for a
+//! person is ended and offered to the person's own shell.
 
 use std::ffi::OsString;
 use std::sync::Arc;
@@ -29,10 +29,10 @@ impl Memory for NoMemory {
     }
 }
 
-/// Somebody who approves commands and takes over what wants a terminal.
+/// A person who approves commands and takes over those that need a terminal.
 #[derive(Default)]
 struct Somebody {
-    /// What they were offered for their own shell.
+    /// The commands that were offered for the person's own shell.
     taken_over: Vec<String>,
 }
 
@@ -55,7 +55,7 @@ impl Person for Somebody {
     }
 }
 
-/// ToolRunner with nothing but the shell, held as this world holds programs.
+/// A tool runner with only the shell, restricted as this world restricts programs.
 fn runner(world: &World, shell: Duration) -> ToolRunner {
     let sandbox = Arc::clone(&world.sandbox);
     let grant = world.grant();
@@ -143,7 +143,7 @@ fn a_command_that_waits_for_input_is_ended_and_offered_to_the_users_shell() {
         ("sh -c 'cat < /dev/tty' | cat", ""),
     ];
     on_tiers(&ALL, |world| {
-        // Far longer than it may take: what isn't noticed would go on as a job.
+        // Much longer than needed: a wait that isn't noticed would continue as a job.
         let mut runner = runner(world, Duration::from_secs(60));
         for (command, asked) in table {
             let mut person = Somebody::default();
@@ -166,7 +166,7 @@ fn a_command_that_waits_for_input_is_ended_and_offered_to_the_users_shell() {
 fn a_program_that_takes_keys_one_by_one_is_noticed_when_it_is_idle() {
     on_tiers(&ALL, |world| {
         let mut runner = runner(world, Duration::from_secs(60));
-        // Works for longer than the silence that is waited for, with the terminal's modes changed, and isn't ended.
+        // Works for longer than the limit of silence, with the terminal's modes changed, and isn't ended.
         let works = "stty -echo -icanon; for i in 1 2 3 4; do sleep 1; echo $i; done; stty sane; echo over";
         let outcome = call(&mut runner, works, &mut Nodding);
         assert!(outcome.success && outcome.output.contains("over"), "{outcome:?}");
@@ -177,7 +177,7 @@ fn a_program_that_takes_keys_one_by_one_is_noticed_when_it_is_idle() {
     });
 }
 
-/// Somebody who says yes to commands and has no shell of their own.
+/// A person who approves commands and has no own shell.
 struct Nodding;
 
 impl Person for Nodding {

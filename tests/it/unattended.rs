@@ -1,5 +1,5 @@
-//! Work with nobody there: in `full` everything inside the workspace runs without a person, and what needs more is refused
-//! with a reason. Everyday tasks, each done by a scripted model that makes no mistakes: whatever fails is the house's fault.
+//! Unattended work: in `full` everything inside the workspace runs without a person, and calls that need more are refused with a
+//! reason. Everyday tasks, each done by a scripted model that makes no mistakes: every failure is the program's fault.
 
 use std::fs;
 use std::path::Path;
@@ -11,14 +11,14 @@ use crate::changes::{home, read, rounds, work};
 use crate::need::{TEST_PATH, require};
 use crate::pty::program;
 
-/// A task: its files, the commands that do it, and what must hold then.
+/// A task: its files, its commands, and the expected result.
 struct Task {
     name: &'static str,
     files: &'static [(&'static str, &'static str)],
     commands: &'static [&'static str],
-    /// What the workspace must hold; no text means that nothing may be there.
+    /// The expected files of the workspace; `None` means that the path must not exist.
     left: &'static [(&'static str, Option<&'static str>)],
-    /// What the last command must print.
+    /// Text that the last command must print.
     says: &'static str,
 }
 
@@ -159,7 +159,7 @@ const TASKS: &[Task] = &[
     },
 ];
 
-/// Ten more, of the kinds that lean on the jail itself: links to the system, an own loopback, git's own directories,
+/// Ten more tasks of the kinds that depend on the jail itself: links to the system, a private loopback, git's own directories,
 /// many files, names that need quotes.
 const HARDER: &[Task] = &[
     Task {
@@ -271,7 +271,7 @@ while True:
     },
 ];
 
-/// The results of these commands, with nobody to ask.
+/// The results of these commands, without a person to ask.
 fn run(home: &Path) -> Vec<Value> {
     let mut command = Command::new(program());
     command.args(["agent", "--json", "--autonomy", "full", "--path", ".", "-m", "please"]).env_clear();
@@ -327,7 +327,7 @@ while True:
     assert_eq!(results[2]["success"], json!(true), "{results:#?}");
 }
 
-/// Does each task in a fresh workspace, and finds all of it done.
+/// Does each task in a fresh workspace, and checks that all of it is done.
 fn done_by_nobody(tasks: &[Task]) {
     let mut failed = Vec::new();
     for task in tasks {

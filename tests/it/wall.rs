@@ -1,5 +1,5 @@
-//! A command of a model runs at once on a copy of the workspace; only what it changed, or what it was refused, is asked
-//! about. The built executable with a scripted model, in a session and without one.
+//! A model's command runs at once on a copy of the workspace; the person is asked only about its changes and refusals. The built
+//! executable with a scripted model, in a session and without one.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -14,10 +14,10 @@ use crate::need::TEST_PATH;
 use crate::pty::{Session, Spawn, program};
 use crate::sessions::git;
 
-/// The key that keeps what a command changed.
+/// The key that accepts the changes of a command.
 pub const KEEP: &str = "accept [y]";
 
-/// A home whose model runs these commands, one a round, when it is asked to `please`.
+/// A home whose model runs these commands, one per round, when it is asked to `please`.
 pub fn scene(commands: &[&str], rest: &str) -> TempDir {
     let calls: Vec<(&str, Value)> = commands.iter().map(|it| ("shell", json!({"command": it}))).collect();
     let home = home(&[rounds("please", &calls, "that was it")], &format!("limits = {{tool_rounds_once = 30}}, {rest}"));
@@ -36,7 +36,7 @@ pub fn reedclaw(home: &Path, args: &[&str]) -> (Option<i32>, String, String) {
     (status.code(), text(stdout), text(stderr))
 }
 
-/// The results that the model was given, with nobody to ask.
+/// The results that the model got, without a person to ask.
 pub fn results(home: &Path) -> Vec<Value> {
     let (code, out, err) = reedclaw(home, &["agent", "--json", "--path", ".", "-m", "please"]);
     assert_eq!(code, Some(0), "{out}{err}");
@@ -129,8 +129,8 @@ fn full_changes_no_file_unasked_that_gits_configuration_names() {
     assert!(!work(home.path(), "tools/clean").exists() && !work(home.path(), "monitor").exists());
 }
 
-/// The user's next `git commit` wrote its message over their `.bashrc`, and `git status` below `docs` ran what the model had put
-/// into a config there.
+/// Once, the user's next `git commit` wrote its message over their `.bashrc`, and `git status` below `docs` ran a program that
+/// the model had put into a config there.
 #[test]
 fn full_makes_no_link_out_of_the_workspace_and_no_bare_repository_unasked() {
     let commands = [
@@ -210,7 +210,7 @@ fn changes_are_asked_about_with_their_differences() {
     assert_eq!((read(home.path(), "a.txt"), read(home.path(), "old/x")), (numbered(30), "x\n".to_owned()));
 }
 
-/// A file under another name was a deletion and a new file, each with all its lines, which had to be paged through.
+/// Once, a renamed file was a deletion and a new file, each with all its lines, which had to be paged through.
 #[test]
 fn a_file_with_another_name_is_one_row_of_the_question() {
     let command =
@@ -224,7 +224,7 @@ fn a_file_with_another_name_is_one_row_of_the_question() {
         let text = screen.contents();
         let rows =
             ["R  a.txt  renamed to b.txt, with the same content", "R  old/x  renamed to new/x, with the same content"];
-        // Another mode and other content are shown as ever.
+        // A file with another mode or other content is shown as usual.
         let others = ["c.txt  +0 −1  deleted", "e.txt  new, 2 bytes, executable", "f.txt  +2 −0  new file"];
         rows.iter().chain(&others).all(|part| text.contains(part)) && !text.contains("line 5")
     });
@@ -266,7 +266,7 @@ fn the_shell_keeps_its_state_from_command_to_command() {
     assert_eq!(output(&results[3]), "still 5\n7", "{results:?}");
 }
 
-/// A virtual environment that was entered, and what start-up files put on `PATH`, weren't there for the model.
+/// Once, an activated virtual environment, and the additions of start-up files to `PATH`, didn't count for the model.
 #[test]
 fn commands_find_programs_where_the_live_shell_does() {
     let home = scene(&["greet; export MINE=1; true", "greet"], "");
@@ -395,7 +395,7 @@ fn the_jail_hides_the_home_the_network_and_other_processes() {
     let hidden = work(Path::new("~"), ".hidden").display().to_string();
     let home = scene(&commands, &format!("security = {{forbidden_paths = {{{hidden:?}}}}}"));
     fs::write(home.path().join("secret.txt"), "hush").expect("a file");
-    // What a script does isn't known before it runs.
+    // The effects of the script aren't known before it runs.
     fs::write(work(home.path(), "look.sh"), "cat ~/secret.txt; ls -A ~").expect("a script");
     let write = "echo kept for the session > /tmp/note; echo > ~/private; cat /tmp/note";
     fs::write(work(home.path(), "write.sh"), write).expect("a script");
@@ -457,7 +457,7 @@ fn protected_files_that_a_job_makes_are_put_back() {
     let home = home(&[rounds("please", &calls, "that was it")], config);
     fs::write(work(home.path(), "job.sh"), job).expect("a script");
     let results = results(home.path());
-    // The job may end before the command that waits for it: any result may have the report, and say it anywhere.
+    // The job may end before the command that waits for it: any result may contain the report, anywhere.
     let told: String = results.iter().map(Value::to_string).collect();
     for name in [
         ".envrc: new",
@@ -472,7 +472,7 @@ fn protected_files_that_a_job_makes_are_put_back() {
     for name in made {
         assert!(work(home.path(), name).symlink_metadata().is_err(), "{name}");
     }
-    // Some of it may have been a person's.
+    // Some of the files may have been the person's.
     let (_, steps, _) = reedclaw(home.path(), &["steps"]);
     assert!(steps.contains("files that other programs run, restored"), "{steps}");
     assert_eq!(output(&results[3]), "fine");
@@ -485,7 +485,7 @@ fn a_checker_in_the_background_can_only_read_the_workspace() {
     for autonomy in ["readonly", "supervised"] {
         let config = format!("security = {{autonomy = \"{autonomy}\"}}");
         let home = home(&[rounds("please", &calls, "that was it")], &config);
-        // Reading this file runs code of the repository, which nobody was asked about.
+        // Reading this file runs code of the repository, which the person wasn't asked about.
         let makefile = "X := $(shell echo evil > planted; echo seen)\nall:\n\techo $(X)\n";
         fs::write(work(home.path(), "Makefile"), makefile).expect("a file");
         let results = results(home.path());
@@ -508,7 +508,7 @@ fn a_look_of_git_that_refreshes_its_index_changes_nothing() {
     let results = results(home.path());
     // Git has written its index on the copy, which then differs.
     assert_eq!((output(&results[0]), &results[0]["metadata"]["changes"]), ("1", &json!(0)), "{results:?}");
-    // What is added to it is a change.
+    // An addition to the index is a change.
     assert!(output(&results[1]).contains(".git/index"), "{results:?}");
 }
 
@@ -534,7 +534,7 @@ fn late_changes_of_a_job_become_a_step_at_its_end() {
     assert_eq!(now, ["a\n", "(no file)", "mine\n"]);
 }
 
-/// The option undid what a config that can't be read had closed.
+/// Once, the option reopened what an unreadable config had closed.
 #[test]
 fn the_option_of_autonomy_does_not_open_what_a_mistake_closed() {
     let home = scene(&[], "");

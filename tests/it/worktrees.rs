@@ -1,5 +1,5 @@
-//! Git's linked work trees that a command of a model makes, uses and removes, with git itself. They are protected, since they
-//! decide which configuration git reads; one that leads to the repository around it isn't asked about.
+//! Git's linked work trees that a model's command creates, uses and removes, with git itself. They are protected, since they
+//! decide which configuration git reads; for one that leads to the repository around it there is no question.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -14,10 +14,10 @@ use crate::wall::{output, results, scene};
 
 /// Sandboxes with a copy, and on the workspace itself.
 const TIERS: [&str; 3] = ["overlay", "bubblewrap", "landlock"];
-/// The start of the note about changes that nobody was asked about.
+/// The start of the note about changes for which the person wasn't asked.
 const DROPPED: &str = "[dropped, it would have changed: ";
 
-/// A repository that runs a program of its own by a relative path, and has files that are protected by name, one of them a link.
+/// A repository that runs its own program by a relative path, and has files that are protected by name, one of them a link.
 fn repository(commands: &[&str], tier: &str) -> TempDir {
     let home =
         scene(commands, &format!("security = {{autonomy = \"full\", tier = \"{tier}\", forbidden_commands = {{}}}}"));
@@ -50,7 +50,7 @@ fn outputs(results: &[Value]) -> Vec<&str> {
     results.iter().map(output).collect()
 }
 
-/// The new files stayed, and the work tree lost its link to the repository.
+/// Once, the new files stayed, and the work tree lost its link to the repository.
 #[test]
 fn a_work_tree_is_made_used_and_removed_unasked() {
     for tier in TIERS {
@@ -74,7 +74,7 @@ fn a_work_tree_is_made_used_and_removed_unasked() {
     }
 }
 
-/// Ways in which a work tree leads git to something else, or brings something that git would run.
+/// Ways in which a work tree leads git elsewhere, or contains something that git would run.
 #[test]
 fn a_work_tree_that_leads_elsewhere_is_not_kept_unasked() {
     const NEW: &str = "git worktree add -q t && ";
@@ -108,7 +108,7 @@ fn a_work_tree_that_leads_elsewhere_is_not_kept_unasked() {
     }
 }
 
-/// Git runs configured programs by paths relative to the top of a work tree, and these names were not protected there.
+/// Git runs configured programs by paths relative to the top of a work tree, and once these names were not protected there.
 #[test]
 fn a_new_work_tree_holds_no_other_program_of_gits_than_the_repository() {
     for tier in TIERS {
@@ -126,7 +126,7 @@ fn a_new_work_tree_holds_no_other_program_of_gits_than_the_repository() {
     }
 }
 
-/// A work tree of the user's keeps its links, and one that the sandbox doesn't show isn't taken for gone.
+/// A user's work tree retains its links, and one that the sandbox doesn't show isn't treated as removed.
 #[test]
 fn a_work_tree_of_the_users_keeps_its_links() {
     for tier in TIERS {
@@ -135,7 +135,7 @@ fn a_work_tree_of_the_users_keeps_its_links() {
             "echo ../../../old > .git/worktrees/out/commondir",
             "echo \"$PWD/old/.git\" > .git/worktrees/in/gitdir",
             "mkdir sub; cp in/.git sub/.git",
-            // Without a copy undo has it.
+            // Without a copy undo can revert it.
             if tier == "overlay" { "rm -r .git/worktrees/in" } else { ":" },
         ];
         let home = repository(&commands, tier);
@@ -153,7 +153,7 @@ fn a_work_tree_of_the_users_keeps_its_links() {
     }
 }
 
-/// Where nobody can be asked the model learns which path it lacked, and half a work tree isn't left.
+/// Without a person to ask the model learns which path was missing, and no half of a work tree is left.
 #[test]
 fn a_work_tree_outside_the_workspace_is_refused_with_its_path() {
     for tier in TIERS {
@@ -166,7 +166,7 @@ fn a_work_tree_outside_the_workspace_is_refused_with_its_path() {
     }
 }
 
-/// In a linked work tree and in a submodule git found no repository, since its directory lies outside of the workspace.
+/// Once, git found no repository in a linked work tree or in a submodule, since its directory is outside of the workspace.
 #[test]
 fn git_reads_the_repository_of_a_workspace_that_is_a_linked_work_tree_or_a_submodule() {
     for tier in TIERS {
@@ -196,7 +196,7 @@ fn git_reads_the_repository_of_a_workspace_that_is_a_linked_work_tree_or_a_submo
             let results = results(home.path());
             let looked = output(&results[0]);
             assert!(looked.starts_with("one\n M a.txt\ndiff"), "{tier}, {kind}: {results:?}");
-            // Without a copy a commit is asked about before it runs, and nobody is here.
+            // Without a copy a commit needs a question before it runs, and there is no person here.
             let refused = results[1].to_string();
             let why = if tier == "overlay" { "a command can only read; the user can run this" } else { "consent" };
             assert!(refused.contains(why), "{tier}, {kind}: {results:?}");
