@@ -2,7 +2,7 @@
 
 use std::fs;
 
-/// One process, as `/proc/PID/stat` tells it.
+/// One process, as `/proc/PID/stat` describes it.
 #[derive(Clone, Debug)]
 pub struct Process {
     /// Its id.
@@ -24,7 +24,7 @@ pub struct Process {
 /// Reads one process, or `None` once it has gone.
 pub fn process(pid: i32) -> Option<Process> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name stands in parentheses and may itself hold parentheses and blanks.
+    // The name is in parentheses and may itself contain parentheses and blanks.
     let (head, rest) = stat.rsplit_once(')')?;
     let name = head.split_once('(')?.1.to_string();
     let fields: Vec<&str> = rest.split_whitespace().collect();

@@ -1,6 +1,6 @@
-//! A person at a terminal, for tests: starts a program in a PTY of its own with a cleared environment, draws what it
-//! writes with a terminal emulator, answers its queries, types, waits for what must appear. Never sleeps to wait: each
-//! wait has a condition and a deadline. Must not know what a test means.
+//! A person at a terminal, for tests: starts a program in a PTY with a cleared environment, draws its output with a terminal
+//! emulator, answers its queries, types, and waits for expected output. Never sleeps to wait: each wait has a condition and a
+//! deadline. Must not know what a test means.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read as _, Write as _};
@@ -26,31 +26,31 @@ use vt100::Screen;
 use crate::need::TEST_PATH;
 use crate::procs;
 
-/// How long one wait may take. Generous, because a loaded machine is slow and a passing test never waits for it.
+/// Maximum time of one wait. Generous, because a loaded machine is slow and a passing test never waits for it.
 pub const DEADLINE: Duration = Duration::from_secs(60);
-/// How long a program that was hung up on has to leave before it is killed.
+/// Time for a program to end after a hang-up before it is killed.
 const GRACE: Duration = Duration::from_secs(5);
 /// The end of a prompt, the program's and the one that tests give to bash.
 pub const PROMPT: &str = "❯";
-/// How much of the raw bytes a failure shows.
+/// Number of raw bytes that a failure shows.
 const RAW_SHOWN_BYTES: usize = 600;
-/// Lines kept above the screen.
+/// Lines that are stored above the screen.
 const SCROLLBACK_LINES: usize = 2000;
 
-/// The executable under test. With `REEDCLAW_TEST_PROGRAM=/bin/bash` it is that program instead: what bash itself fails
-/// isn't a fair test of a shell.
+/// The executable under test. `REEDCLAW_TEST_PROGRAM=/bin/bash` replaces it: a check that bash itself fails isn't a fair test of
+/// a shell.
 pub fn program() -> PathBuf {
     std::env::var_os("REEDCLAW_TEST_PROGRAM").map_or_else(|| env!("CARGO_BIN_EXE_reedclaw").into(), PathBuf::from)
 }
 
-/// Copies a program by a process of its own. A copy made here would be open for writing in whatever another test starts
-/// meanwhile, and a program that somebody has open for writing can't be started ("Text file busy").
+/// Copies a program in a separate process. A copy in this process would be open for writing in programs that other tests start
+/// meanwhile, and a program that is open for writing can't be started ("Text file busy").
 pub fn copy_program(from: &Path, to: &Path) {
     let status = Command::new("cp").arg("--").args([from, to]).status().expect("cp runs");
     assert!(status.success(), "{} is copied", from.display());
 }
 
-/// What to start, and in which surroundings.
+/// The program to start, and its environment.
 pub struct Spawn {
     program: PathBuf,
     argv0: Option<String>,
@@ -74,7 +74,7 @@ impl Spawn {
             ("SHELL", "/bin/bash"),
             ("USER", "tester"),
             ("LOGNAME", "tester"),
-            // fish and git ask who they are; the rest must not page, colour or look for a user's own files.
+            // fish and git look up USER and LOGNAME. Git must not read the system's config.
             ("GIT_CONFIG_NOSYSTEM", "1"),
         ];
         Self {
@@ -118,26 +118,26 @@ impl Spawn {
         args.iter().fold(self, |this, arg| this.arg(arg))
     }
 
-    /// Sets the name that the program sees as its own, `-reedclaw` for a login shell.
+    /// Sets the name under which the program is started, `-reedclaw` for a login shell.
     pub fn argv0(mut self, argv0: &str) -> Self {
         self.argv0 = Some(argv0.to_string());
         self
     }
 
-    /// Sets a variable; it wins over what was set before.
+    /// Sets a variable, and replaces an earlier value.
     pub fn env(mut self, key: &str, value: &str) -> Self {
         self.env.retain(|(known, _)| known != key);
         self.env.push((key.to_string(), value.to_string()));
         self
     }
 
-    /// Takes a variable away.
+    /// Removes a variable.
     pub fn env_remove(mut self, key: &str) -> Self {
         self.env.retain(|(known, _)| known != key);
         self
     }
 
-    /// Puts a file into the home before the program starts. The last of a name wins.
+    /// Puts a file into the home before the program starts. The last one with a name wins.
     pub fn file(mut self, path: &str, text: &str) -> Self {
         self.files.push((path.to_string(), text.to_string()));
         self
@@ -177,7 +177,7 @@ pub enum Key {
     Backspace,
     Up,
     Down,
-    /// Control and a letter, given in lower case.
+    /// Control and a letter in lower case.
     Ctrl(char),
     /// Alt and a character.
     Alt(char),
@@ -201,7 +201,7 @@ impl Key {
     }
 }
 
-/// What the emulator would send back to the program.
+/// The replies that the emulator sends to the program.
 #[derive(Default)]
 struct Answers {
     deaf: bool,
@@ -249,7 +249,7 @@ impl vt100::Callbacks for Answers {
     }
 }
 
-/// What the threads share.
+/// The state that the threads share.
 struct State {
     parser: vt100::Parser<Answers>,
     raw: Vec<u8>,
@@ -269,7 +269,7 @@ impl Shared {
     }
 }
 
-/// A program in its terminal. Ends what it started when it is dropped.
+/// A program in its terminal. When it is dropped, it ends the processes that it started.
 pub struct Session {
     shared: Arc<Shared>,
     master: Option<File>,
@@ -287,7 +287,7 @@ impl Session {
     /// Starts the program.
     ///
     /// # Panics
-    /// Where the machine can't give a PTY or start the program; so do all the methods below where the machine fails.
+    /// If the machine can't open a PTY or start the program; the same is true of all the methods below if the machine fails.
     pub fn spawn(spawn: Spawn) -> Self {
         let own_home = spawn.home.is_none().then(|| TempDir::new().expect("a temporary home"));
         let home = spawn.home.clone().unwrap_or_else(|| own_home.as_ref().expect("made above").path().to_path_buf());
@@ -330,12 +330,12 @@ impl Session {
         }
     }
 
-    /// Sets how long each wait may take.
+    /// Sets the maximum time of each wait.
     pub fn set_patience(&mut self, patience: Duration) {
         self.patience = patience;
     }
 
-    /// Takes `>` for the end of a prompt too, where the program may not be told that the terminal knows UTF-8.
+    /// Accepts `>` as the end of a prompt too, for programs that don't know that the terminal uses UTF-8.
     pub fn accept_plain_prompt(&mut self) {
         self.prompts = &[PROMPT, ">"];
     }
@@ -345,7 +345,7 @@ impl Session {
         self.pid
     }
 
-    /// The home that the program was given.
+    /// The program's home.
     pub fn home(&self) -> &Path {
         &self.home
     }
@@ -355,27 +355,27 @@ impl Session {
         self.shared.lock().raw.clone()
     }
 
-    /// What is on the screen.
+    /// The text of the screen.
     pub fn screen_text(&self) -> String {
         self.shared.lock().parser.screen().contents()
     }
 
-    /// How many queries the program has put to the terminal.
+    /// Number of queries that the program has sent to the terminal.
     pub fn queries(&self) -> usize {
         self.shared.lock().parser.callbacks().queries
     }
 
-    /// Makes it a terminal that answers no query from here on.
+    /// Makes it a terminal that answers no further query.
     pub fn stop_answering(&self) {
         self.shared.lock().parser.callbacks_mut().deaf = true;
     }
 
-    /// Makes it a terminal that answers each query from here on; those before stay without an answer.
+    /// Makes it a terminal that answers each query from now on; earlier ones stay unanswered.
     pub fn answer_again(&self) {
         self.shared.lock().parser.callbacks_mut().deaf = false;
     }
 
-    /// The settings of the terminal as the outside sees them.
+    /// The settings of the terminal as seen from outside.
     pub fn termios(&self) -> Termios {
         tcgetattr(self.master().as_fd()).expect("the terminal's settings")
     }
@@ -404,25 +404,25 @@ impl Session {
         self.expect_prompt();
     }
 
-    /// Types a command whose Ctrl-C comes together with its Enter, and waits until it has ended by that: its status may
-    /// be another one, where a pipeline's last program ends by itself.
+    /// Types a command whose Ctrl-C arrives together with its Enter, and waits until that has ended it. The status may be another
+    /// one, if a pipeline's last program ends normally.
     #[track_caller]
     pub fn interrupted_at_once(&self, command: &str) {
         self.expect_prompt();
         let from = self.raw().len();
         self.send(format!("{command}\r\x03").as_bytes());
-        // The editor has left its line: an empty prompt from here on is the next one.
+        // The editor has left its line: the next empty prompt is a new one.
         self.expect_raw(b"\x1b[?2004l", from);
         self.expect_prompt();
     }
 
-    /// Sends bytes as they are.
+    /// Sends bytes unchanged.
     pub fn send(&self, bytes: &[u8]) {
         self.master().write_all(bytes).expect("the terminal takes input");
     }
 
-    /// Waits for an empty prompt, types the line, sees it there, presses Enter and waits for the next empty prompt. For
-    /// lines that fit on the screen's width.
+    /// Waits for an empty prompt, types the line, sees it there, presses Enter and waits for the next empty prompt. For lines
+    /// that fit the screen's width.
     #[track_caller]
     pub fn run(&self, line: &str) {
         self.expect_prompt();
@@ -432,7 +432,7 @@ impl Session {
         self.expect_prompt();
     }
 
-    /// Waits until the cursor stands behind a prompt with nothing typed.
+    /// Waits until the cursor is after a prompt with nothing typed.
     #[track_caller]
     pub fn expect_prompt(&self) {
         self.expect("an empty prompt", |screen| {
@@ -447,7 +447,7 @@ impl Session {
         self.expect(&format!("{text:?} on the screen"), |screen| screen.contents().contains(text));
     }
 
-    /// Waits until a line of the screen is `text` and nothing else: the output of a command, not its echo.
+    /// Waits until a line of the screen is exactly `text`: the output of a command, not its echo.
     #[track_caller]
     pub fn expect_line(&self, text: &str) {
         self.expect(&format!("the line {text:?}"), |screen| {
@@ -455,13 +455,13 @@ impl Session {
         });
     }
 
-    /// Waits until the screen is as `holds` wants it.
+    /// Waits until `holds` is true of the screen.
     #[track_caller]
     pub fn expect(&self, what: &str, holds: impl Fn(&Screen) -> bool) {
         self.wait(what, |state| holds(state.parser.screen()).then_some(()));
     }
 
-    /// Waits until the program has written `bytes` at or after `from`; gives the place behind them.
+    /// Waits until the program has written `bytes` at or after `from`; returns the position after them.
     #[track_caller]
     pub fn expect_raw(&self, bytes: &[u8], from: usize) -> usize {
         let what = format!("{:?} in the raw output", String::from_utf8_lossy(bytes));
@@ -477,7 +477,7 @@ impl Session {
         self.wait("the end of the program", |state| state.exit)
     }
 
-    /// Waits until the program has ended and nothing more can come from the terminal, then gives all of it.
+    /// Waits until the program has ended and the terminal's output is complete, then returns all of it.
     #[track_caller]
     pub fn expect_end(&self) -> (ExitStatus, Vec<u8>) {
         self.wait("the end of the program and its output", |state| {
@@ -485,8 +485,8 @@ impl Session {
         })
     }
 
-    /// Waits for something outside the screen (a process, a file). It's looked at again whenever the screen changes,
-    /// and every few milliseconds because nothing announces it.
+    /// Waits for something outside the screen (a process, a file). It is checked whenever the screen changes, and every few
+    /// milliseconds, because there is no notification.
     #[track_caller]
     pub fn expect_outside<T>(&self, what: &str, look: impl Fn() -> Option<T>) -> T {
         self.wait_at_intervals(what, Some(Duration::from_millis(10)), |_| look())
@@ -498,7 +498,7 @@ impl Session {
         stty(&self.slave_path, &["rows", &rows.to_string(), "cols", &cols.to_string()]);
     }
 
-    /// Changes the size as a terminal that knows its pixels would: rows, columns, width and height.
+    /// Changes the size as a terminal does that knows its pixels: rows, columns, width and height.
     pub fn resize_with_pixels(&self, size: [u16; 4]) {
         self.shared.lock().parser.screen_mut().set_size(cells(size[0]), cells(size[1]));
         // A program instead of the system call, as in `stty` below. 0x5414 is TIOCSWINSZ.
@@ -517,7 +517,7 @@ impl Session {
         }
     }
 
-    /// Everything that runs below the program.
+    /// All processes below the program.
     pub fn descendants(&self) -> Vec<procs::Process> {
         procs::descendants(self.pid)
     }
@@ -568,7 +568,7 @@ impl Drop for Session {
         let deadline = Instant::now() + GRACE;
         let mut state = self.shared.lock();
         if state.exit.is_none() {
-            // It may end between the look and the signal; then there is nothing left to end.
+            // It may end between the check and the signal; then there is nothing left to end.
             let _ = kill(Pid::from_raw(self.pid), Signal::SIGHUP);
         }
         while state.exit.is_none() {
@@ -587,7 +587,7 @@ impl Drop for Session {
         let until = Instant::now() + GRACE;
         for old in below.iter().filter(|old| runs(old)) {
             let _ = kill(Pid::from_raw(old.pid), Signal::SIGKILL);
-            // A killed process goes when it is next given the processor.
+            // A killed process disappears when it next gets the processor.
             while runs(old) && Instant::now() < until {
                 std::thread::park_timeout(Duration::from_millis(1));
             }
@@ -595,16 +595,16 @@ impl Drop for Session {
     }
 }
 
-/// Gives this thread, and the programs that it starts, a short host name: root's prompt names the machine, and a long name would
-/// leave no room for the lines of tests. Only root may, and only root's prompt has it.
+/// Sets a short host name for this thread and the programs that it starts: root's prompt contains the machine's name, and a long
+/// one would leave no room for the lines of tests. Only root may do that, and only root's prompt shows the name.
 fn name_the_machine() {
     if nix::unistd::geteuid().is_root() && nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWUTS).is_ok() {
         nix::unistd::sethostname("vm").expect("a host name in a namespace of our own");
     }
 }
 
-/// The text of the line that the cursor is on, without blanks at its end, and without the name of root and the machine
-/// in front of a prompt: the tests may run as anybody.
+/// The text of the cursor's line, without blanks at its end, and without root's user and machine names before a prompt: any user
+/// may run the tests.
 pub fn cursor_line(screen: &Screen) -> String {
     let (row, _) = screen.cursor_position();
     let (_, cols) = screen.size();
@@ -614,13 +614,13 @@ pub fn cursor_line(screen: &Screen) -> String {
     without_who.map_or(row, |(_, rest)| rest).to_string()
 }
 
-/// The text of that line in front of the cursor, without blanks at its end: what stands behind it may be a suggestion.
+/// The text of that line before the cursor, without blanks at its end: the text after the cursor may be a suggestion.
 pub fn left_of_cursor(screen: &Screen) -> String {
     let (row, col) = screen.cursor_position();
     screen.rows(0, col).nth(usize::from(row)).unwrap_or_default().trim_end().to_string()
 }
 
-/// How a status reads to a shell: the code, or 128 and the signal.
+/// Returns a status in the shell's form: the code, or 128 plus the signal.
 pub fn status_code(status: ExitStatus) -> i32 {
     status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0))
 }
@@ -644,11 +644,11 @@ fn stty(terminal: &Path, settings: &[&str]) {
     assert!(status.success(), "stty -F {} {settings:?}: {status}", terminal.display());
 }
 
-/// The program in a session of its own, whose controlling terminal is `slave`: `setsid --ctty` executes it in place,
-/// so the pid is the program's. For another name as its own, perl does the same, which changes no variable.
+/// Returns the program in a new session, whose controlling terminal is `slave`: `setsid --ctty` executes it in place, so the pid
+/// is the program's. To start it under another name, perl does the same without changing a variable.
 fn command(spawn: &Spawn, home: &Path, slave: File) -> Command {
     let mut command = Command::new("setsid");
-    // Whoever runs the tests may ignore signals (nohup, a job in the background).
+    // The process that runs the tests may ignore signals (nohup, a background job).
     command.args(["--ctty", "env", "--default-signal"]);
     if let Some(argv0) = &spawn.argv0 {
         command.args(["perl", "-e", "my $p = shift; exec {$p} @ARGV or die"]).arg(&spawn.program).arg(argv0);
@@ -673,7 +673,7 @@ fn command(spawn: &Spawn, home: &Path, slave: File) -> Command {
     command
 }
 
-/// Draws what comes and answers queries, until the program's side is closed or the session hangs up.
+/// Draws the output and answers queries, until the program's side is closed or the session hangs up.
 fn read_all(mut master: File, wake: &OwnedFd, shared: &Shared) {
     let mut buffer = vec![0; 64 * 1024];
     loop {
@@ -708,7 +708,7 @@ fn read_all(mut master: File, wake: &OwnedFd, shared: &Shared) {
     }
 }
 
-/// The screen in a frame with the cursor, the last raw bytes and the end of the program, for a failure's report.
+/// The framed screen with the cursor, the last raw bytes and the end of the program, for a failure's report.
 fn picture(state: &State) -> String {
     let screen = state.parser.screen();
     let (row, col) = screen.cursor_position();

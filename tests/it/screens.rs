@@ -1,5 +1,5 @@
-//! What a person reads, as whole screens beside each other in `tests/it/snapshots`: a change of wording shows there as one
-//! difference to review. `cargo insta test --accept`, or `INSTA_UPDATE=always cargo test screens`, takes new texts over.
+//! Whole screens as a person sees them, beside each other in `tests/it/snapshots`: a change of wording appears there as one
+//! difference to review. `cargo insta test --accept`, or `INSTA_UPDATE=always cargo test screens`, accepts new texts.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,13 +20,13 @@ macro_rules! shown {
     };
 }
 
-/// The text without what differs between runs and people: the home, who runs it, the time that something took, blanks at the
-/// ends of lines.
+/// The text without the parts that differ between runs and users: the home, the user, measured times, blanks at the ends of
+/// lines.
 fn steady(text: &str, home: &Path) -> String {
     let text = text.replace(&home.display().to_string(), "/home/you");
     let mut made = String::new();
     for line in text.lines() {
-        // As root the prompt names user and machine.
+        // For root the prompt contains user and machine.
         let line = line.strip_prefix("root@").and_then(|rest| rest.split_once("# ")).map_or(line, |(_, rest)| rest);
         let mut words: Vec<&str> = line.trim_end().split(' ').collect();
         for at in 1..words.len() {
@@ -41,7 +41,8 @@ fn steady(text: &str, home: &Path) -> String {
     made.trim_end().to_owned()
 }
 
-/// Makes a project that is a repository of its own: the directory of the tests lies in another one. Returns its directory.
+/// Makes a project with its own repository, since the directory of the tests is inside another one. Returns the project's
+/// directory.
 fn repository(home: &Path) -> PathBuf {
     let project = home.join("code");
     let made = std::process::Command::new("git").args(["init", "-q", "-b", "main"]).arg(&project).status();
@@ -49,7 +50,7 @@ fn repository(home: &Path) -> PathBuf {
     project
 }
 
-/// A session in a project whose model wants these calls when it is asked to `please`.
+/// A session in a project whose model makes these calls when it is asked to `please`.
 fn asked(calls: &[(&str, Value)], rest: &str, until: &str) -> (TempDir, Session) {
     let home = home(&[rounds("please", calls, "that was it")], rest);
     let project = repository(home.path());
@@ -130,7 +131,7 @@ fn question_without_a_model() {
     shown!("question_without_a_model", steady(&session.screen_text(), home.path()));
 }
 
-/// What subcommands print and how they end.
+/// The output and exit status of subcommands.
 fn answers(home: &Path, commands: &[&[&str]]) -> String {
     let mut all = String::new();
     for words in commands {

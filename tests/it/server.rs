@@ -1,5 +1,5 @@
-//! A model server for tests that says what the test scripted, in the OpenAI form, and keeps what it was asked. Gates
-//! hold it in the middle of an answer, so that a test sees what is there before the rest. Must not know what is tested.
+//! A model server for tests that returns a test's scripted answers in the OpenAI form, and stores the requests. Gates hold it in
+//! the middle of an answer, so that a test sees the part before the rest. Must not know what is tested.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{ErrorKind, Read as _, Write as _};
@@ -45,7 +45,7 @@ pub fn thought(text: &str) -> Step {
     event(&json!({"reasoning_content": text}), None)
 }
 
-/// The proper end, with what it came to: tokens in (cached ones among them), cached, out (thoughts among them), thoughts.
+/// The proper end with usage: tokens in (including cached ones), cached tokens, tokens out (including thoughts), thoughts.
 pub fn end_with([input, cached, output, reasoning]: [u64; 4]) -> Step {
     let usage = json!({"choices": [], "usage": {"prompt_tokens": input, "completion_tokens": output,
         "prompt_tokens_details": {"cached_tokens": cached},
@@ -60,7 +60,7 @@ pub fn end() -> Step {
     end_for("stop")
 }
 
-/// The end for a reason.
+/// The end with this reason.
 fn end_for(reason: &str) -> Step {
     let Step::Raw(mut bytes) = event(&json!({}), Some(reason)) else { unreachable!("an event is bytes") };
     bytes.extend_from_slice(b"data: [DONE]\n\n");
@@ -91,12 +91,12 @@ pub fn refusal(status: &str, message: &str) -> Vec<Step> {
     vec![Step::Raw(format!("{head}connection: close\r\n\r\n{body}").into_bytes())]
 }
 
-/// What was asked.
+/// A request.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// The request line and the headers.
     pub head: String,
-    /// The body as it came.
+    /// The body as it arrived.
     pub raw: String,
     /// The body.
     pub body: Value,
@@ -108,8 +108,8 @@ impl Request {
         self.messages().map(|message| message["role"].as_str().expect("a role").to_owned()).collect()
     }
 
-    /// The text of the message at `index`, counted from the end where it is negative; without the note of date and place, which
-    /// goes with the first question.
+    /// The text of the message at `index`, counted from the end if it is negative; without the note of date and place, which goes
+    /// with the first question.
     pub fn content(&self, index: isize) -> String {
         let text = self.whole_content(index);
         match text.strip_prefix("[session] ").and_then(|rest| rest.split_once("\n\n")) {
@@ -118,7 +118,7 @@ impl Request {
         }
     }
 
-    /// The text of the message at `index` with all that went in front of it.
+    /// The text of the message at `index` with everything in front of it.
     pub fn whole_content(&self, index: isize) -> String {
         let messages: Vec<&Value> = self.messages().collect();
         let at = if index < 0 { messages.len().checked_add_signed(index) } else { index.try_into().ok() };
@@ -130,7 +130,7 @@ impl Request {
         self.body["messages"].as_array().expect("messages").iter()
     }
 
-    /// Fails unless the system prompt is first, user and assistant take turns, and the user has the last word.
+    /// Fails unless the system prompt is first, user and assistant take turns, and the user's message is last.
     #[track_caller]
     pub fn expect_turns(&self) {
         let roles = self.roles();
@@ -151,7 +151,7 @@ struct State {
     open_gates: Vec<usize>,
     hang_ups: usize,
     props: Option<String>,
-    /// Its answers to questions whether it is at work, by path.
+    /// Its answers to requests for its load, by path.
     work: BTreeMap<String, String>,
     over: bool,
 }
@@ -189,7 +189,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts it on a port of the system's choice.
+    /// Starts it on a port that the system chooses.
     pub fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("its address");
@@ -207,13 +207,13 @@ impl Server {
         Self { shared, address }
     }
 
-    /// Makes it say of itself what a llama.cpp server says, with a window of this many tokens.
+    /// Makes it describe itself as a llama.cpp server does, with a window of this many tokens.
     pub fn be_llama(&self, window: u64) {
         let props = json!({"default_generation_settings": {"n_ctx": window}, "chat_template": ""}).to_string();
         self.shared.lock().props = Some(props);
     }
 
-    /// Lets it say at `/slots` or `/health` whether it is at work.
+    /// Sets the answer at `/slots` or `/health`, which shows whether the server is busy.
     pub fn says_of_its_work(&self, path: &str, answer: &str) {
         self.shared.lock().work.insert(path.to_owned(), answer.to_owned());
     }
@@ -223,7 +223,7 @@ impl Server {
         self.shared.lock().replies.push_back(steps);
     }
 
-    /// Lets the answers pass a gate.
+    /// Opens a gate for the answers.
     pub fn open(&self, gate: usize) {
         self.shared.lock().open_gates.push(gate);
         self.shared.changed.notify_all();
@@ -235,7 +235,7 @@ impl Server {
         self.shared.wait(&format!("request {number}"), |state| state.requests.get(number - 1).cloned())
     }
 
-    /// How many requests came.
+    /// Number of requests so far.
     pub fn requests(&self) -> usize {
         self.shared.lock().requests.len()
     }
@@ -254,8 +254,8 @@ impl Server {
     /// The shell under test with this server as its only model, `tiny`; `model` and `rest` are lines of its config.
     pub fn shell(&self, model: &str, rest: &str) -> Spawn {
         let endpoint = self.endpoint();
-        // Most tests look at whole lines, and the right edge is one's own affair: a later `console` takes its place. What
-        // is asked beside the test's own questions would be one of the requests that it counts.
+        // Most tests check whole lines, so the right edge of the line stays empty; a later `console` replaces that setting.
+        // Requests besides the test's own questions would be counted with them.
         let quiet = if rest.contains("memory = {") { "" } else { "memory = {auto = false}," };
         let config = format!(
             "return {{\nconsole = {{usage = false}}, {quiet}\nmodels = {{tiny = {{endpoint = \"{endpoint}\", {model}}}}},\n{rest}\n}}\n"
@@ -268,14 +268,14 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.shared.lock().over = true;
         self.shared.changed.notify_all();
-        // Its thread looks at the flag with the next connection.
+        // Its thread checks the flag at the next connection.
         drop(TcpStream::connect(self.address));
     }
 }
 
 fn serve(mut stream: TcpStream, shared: &Shared) {
     let Some(request) = read_request(&mut stream) else { return };
-    // Questions beside the protocol, which only llama.cpp's server answers: they are none of a test's requests.
+    // Requests outside of the protocol, which only llama.cpp's server answers: they don't count as a test's requests.
     if ["GET /props ", "GET /slots ", "GET /health "].iter().any(|line| request.head.starts_with(line)) {
         let path = request.head.split(' ').nth(1).unwrap_or_default().to_owned();
         let state = shared.lock();
@@ -315,7 +315,7 @@ fn serve(mut stream: TcpStream, shared: &Shared) {
     }
 }
 
-/// Waits for the other side's close; the time-out only lets the thread end with its test.
+/// Waits until the other side closes; the time-out only lets the thread end with its test.
 fn hold(stream: &mut TcpStream, shared: &Shared) {
     stream.set_read_timeout(Some(Duration::from_millis(200))).expect("a time-out");
     loop {

@@ -1,5 +1,5 @@
-//! An ssh server of the tests' own, on a loopback port with its own keys, for a temporary user whose login shell is the
-//! program under test. Needs root to make that user; takes the user away again.
+//! An ssh server of the tests, on a loopback port with its own keys, for a temporary user whose login shell is the program under
+//! test. Needs root to create that user; removes the user at the end.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -17,9 +17,9 @@ use crate::need::{require, require_root};
 use crate::procs;
 use crate::pty::{Session, Spawn, copy_program};
 
-/// The account files have one lock for the whole machine, and its tools fail rather than wait for it.
+/// The account files have one lock for the whole machine, and the account tools fail rather than wait for it.
 static ACCOUNTS: Mutex<u32> = Mutex::new(0);
-/// What the names of temporary users begin with; the pid of the tests and a number follow.
+/// The prefix of the names of temporary users; the pid of the tests and a number follow.
 const USER_PREFIX: &str = "rctest-";
 
 /// A running server. Ends itself and its user when it is dropped.
@@ -32,10 +32,10 @@ pub struct Sshd {
 }
 
 impl Sshd {
-    /// Starts a server for a new user whose login shell is a copy of `login_shell`. `None` where the machine can't.
+    /// Starts a server for a new user whose login shell is a copy of `login_shell`. `None` if the machine can't.
     ///
     /// # Panics
-    /// Where `REEDCLAW_TEST_REQUIRE_ALL=1` and the machine can't, and wherever a step fails.
+    /// If `REEDCLAW_TEST_REQUIRE_ALL=1` and the machine can't, and if a step fails.
     pub fn start(login_shell: &Path) -> Option<Self> {
         if !require(&["sshd", "ssh", "ssh-keygen", "useradd", "userdel"]) || !require_root() {
             return None;
@@ -43,7 +43,7 @@ impl Sshd {
         let folder = tempfile::Builder::new().prefix(USER_PREFIX).tempdir().expect("a folder");
         let root = folder.path();
         open_to_all(root);
-        // A copy, because the checkout may lie where another user can't reach it.
+        // A copy, because another user may have no access to the checkout.
         let shell = root.join(login_shell.file_name().expect("a program's name"));
         copy_program(login_shell, &shell);
         open_to_all(&shell);
@@ -70,7 +70,7 @@ impl Sshd {
         &self.client_config
     }
 
-    /// `ssh rc ARGS…`, with options before a command where wanted.
+    /// `ssh rc ARGS…`, with options before a command if needed.
     pub fn ssh(&self, args: &[&str]) -> Command {
         let mut command = Command::new("ssh");
         command.arg("-F").arg(&self.client_config).arg("rc").args(args);
@@ -84,7 +84,7 @@ impl Sshd {
     }
 
     fn serve(&mut self, root: PathBuf) {
-        // The privilege separation folder that sshd insists on; Debian makes it when the service starts.
+        // The privilege separation folder that sshd requires; Debian creates it when the service starts.
         fs::create_dir_all("/run/sshd").expect("/run/sshd");
         for key in ["host_key", "user_key"] {
             run(Command::new("ssh-keygen").args(["-q", "-t", "ed25519", "-N", "", "-f"]).arg(root.join(key)));
@@ -126,7 +126,7 @@ impl Sshd {
             }
             said.push(line);
         }
-        // Its log must be read on, or the server stops at a full pipe.
+        // The rest of its log must be read, or the server stops at a full pipe.
         std::thread::spawn(move || log.for_each(drop));
     }
 }
@@ -160,7 +160,7 @@ fn run(command: &mut Command) {
     assert!(output.status.success(), "{command:?}: {output:?}");
 }
 
-/// Makes the user. `*` as the password: it never matches, and unlike useradd's own `!` it isn't a locked account.
+/// Creates the user. `*` as the password never matches, and unlike useradd's own `!` it doesn't lock the account.
 fn add_user(home: &Path, shell: &Path) -> String {
     let mut count = ACCOUNTS.lock().unwrap_or_else(PoisonError::into_inner);
     remove_stale_users();
@@ -171,7 +171,7 @@ fn add_user(home: &Path, shell: &Path) -> String {
     user
 }
 
-/// Ends what still runs as the user, who was made for this test alone, and takes the account away.
+/// Ends the remaining processes of the user, who was created for this test only, and removes the account.
 fn remove_user(user: &str) {
     let _lock = ACCOUNTS.lock().unwrap_or_else(PoisonError::into_inner);
     if let Ok(Some(account)) = nix::unistd::User::from_name(user) {
@@ -186,7 +186,7 @@ fn remove_user(user: &str) {
     delete_account(user);
 }
 
-/// Takes away the users of tests that were killed before they could.
+/// Removes the users of tests that were killed before they could do so.
 fn remove_stale_users() {
     let accounts = fs::read_to_string("/etc/passwd").unwrap_or_default();
     for name in accounts.lines().filter_map(|line| line.split(':').next()) {
@@ -198,7 +198,7 @@ fn remove_stale_users() {
 }
 
 fn delete_account(user: &str) {
-    // `-f`: an account isn't kept because a killed process of it hasn't been reaped yet.
+    // `-f`: a killed process that hasn't been reaped yet doesn't prevent the removal of its account.
     let output = Command::new("userdel").arg("-f").arg(user).output();
     if !output.as_ref().is_ok_and(|output| output.status.success()) {
         eprintln!("the temporary user {user} could not be removed: {output:?}");
