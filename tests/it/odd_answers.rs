@@ -1,5 +1,5 @@
-//! Odd answers of small models and odd servers: after each of them the question is answered all the same. The model is asked for a
-//! word that only a file holds, so the answer needs a call that really ran.
+//! Odd answers of small models and odd servers: after each of them the question is still answered. The model is asked for a word
+//! that only a file contains, so the answer needs a call that really ran.
 
 use std::fs;
 use std::path::Path;
@@ -16,12 +16,12 @@ use crate::server::{Server, Step, answer, cut_answer, head, refusal, tool_call};
 const WORD: &str = "marigold";
 const GOOD: &str = r#"{"command": "cat note.txt"}"#;
 
-/// What follows an odd answer.
+/// The reaction to an odd answer.
 #[derive(Clone, Copy, Debug)]
 enum Next {
-    /// It was taken as it was meant.
+    /// The answer counts as the call that was meant.
     Run,
-    /// The model is asked again, and calls as it should.
+    /// The model is asked again, and then makes a correct call.
     Again,
 }
 
@@ -52,7 +52,7 @@ fn with(arguments: impl Into<Value>) -> Vec<Step> {
     named("shell", arguments)
 }
 
-/// The same, ended by the limit of tokens.
+/// The same call, cut off by the limit of tokens.
 fn cut_call(arguments: &str) -> Vec<Step> {
     stream(&[json!({"tool_calls": [call("shell", &json!(arguments), 0, "call_1")]})], &json!("length"))
 }
@@ -197,7 +197,7 @@ fn home_with(server: &Server, model: &str) -> TempDir {
         .done()
 }
 
-/// Asks for the word; gives the exit status, and what was printed.
+/// Asks for the word; returns the exit status and both outputs.
 fn ask(home: &Path) -> (Option<i32>, String, String) {
     let mut command = Command::new(program());
     command.args(["agent", "--path", "work", "-m", "What is the code word in note.txt?"]).env_clear();
@@ -282,7 +282,7 @@ fn a_model_that_fails_at_calls_may_write_whole_files() {
     assert_eq!(fs::read_to_string(home.path().join("work/note.txt")).expect("a file"), "The code word is tulip.\n");
 }
 
-/// A file of 40 lines was replaced by the two that had come.
+/// A file of 40 lines was once replaced by the two that had arrived.
 #[test]
 fn half_a_file_is_never_written() {
     let half = "note.txt\n```\nThe code word is tu";
@@ -301,7 +301,7 @@ fn half_a_file_is_never_written() {
     }
 }
 
-/// Six hundred lines of output.
+/// A call with six hundred lines of output.
 fn long_call(number: u32) -> Vec<Step> {
     tool_call("shell", &json!({"command": format!("seq {number}000 {number}600")}).to_string())
 }

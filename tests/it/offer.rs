@@ -1,4 +1,4 @@
-//! Commands that an answer proposes: offered one by one, run only on a person's key, their output kept for the next
+//! Commands that an answer proposes: offered one by one, run only when a person presses a key, their output saved for the next
 //! question.
 
 use crate::pty::{Key, Session};
@@ -62,7 +62,7 @@ fn skip_is_the_default_and_stop_ends_the_offers() {
     for name in ["a", "b", "c", "d", "e"] {
         assert!(!session.home().join(name).exists(), "{name} was run");
     }
-    // Ctrl-C stops too, and nothing of the rest comes back.
+    // Ctrl-C also stops, and the remaining commands aren't offered again.
     server.reply(answer("CMD: touch f\nCMD: touch g\n"));
     ask(&session, "what are two steps?");
     expect_offer(&session, 1, 2);
@@ -111,7 +111,7 @@ fn an_edited_proposal_is_the_persons_own_line_and_the_rest_follows() {
     session.expect_prompt();
 }
 
-/// After `:why` in place of an edited proposal, the rest was never offered.
+/// Once, the rest was never offered after `:why` in place of an edited proposal.
 #[test]
 fn the_rest_follows_a_meta_line_too() {
     let server = Server::start();
@@ -130,8 +130,8 @@ fn the_rest_follows_a_meta_line_too() {
     session.expect_line("two-2");
 }
 
-/// Keys from before the question were passed on to the command that it ran, and into a proposal being edited, where a
-/// typed-ahead Enter submitted it unread. They wait for the next line instead.
+/// Once, keys from before the question were passed to the command that it ran, and into a proposal being edited, which an Enter
+/// typed ahead submitted unread. Now they wait for the next line.
 #[test]
 fn keys_from_before_the_question_answer_nothing() {
     let server = Server::start();
@@ -168,7 +168,7 @@ fn keys_from_before_never_submit_an_edited_proposal() {
     session.interrupt();
 }
 
-/// Bracketed paste was off at the question, so that a pasted "r" was the same as a pressed one.
+/// Once, bracketed paste was off at the question, so that a pasted "r" was the same as a pressed one.
 #[test]
 fn a_paste_answers_nothing() {
     let server = Server::start();
@@ -213,7 +213,7 @@ fn an_answer_that_was_stopped_proposes_nothing() {
     assert!(!session.screen_text().contains("the model proposes"));
 }
 
-/// At the limit of tokens `rm -r build-old` may end as `rm -r build`.
+/// At the limit of tokens `rm -r build-old` may be cut off as `rm -r build`.
 #[test]
 fn an_answer_that_was_cut_off_proposes_nothing() {
     let server = Server::start();

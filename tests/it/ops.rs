@@ -1,5 +1,5 @@
-//! What surrounds the agent: calls that are kept with the conversation, the chat, what is allowed for good, the log, and
-//! what a session says that follows one that was killed.
+//! Functions around the agent: calls that are stored with the conversation, the chat, allowed commands, the log, and the report
+//! of a session after one that was killed.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -17,7 +17,7 @@ fn home(answers: &[Value]) -> TempDir {
     TestHome::new().plays("mine", answers, "").file("reedclaw-workspace/notes.txt", "remember the milk\n").done()
 }
 
-/// An answer that calls one tool and then says something.
+/// An answer that calls one tool and then continues with a text.
 fn calling(when: &str, tool: &str, arguments: &Value, text: &str) -> Value {
     json!({"when": when, "rounds": [[{"tool_call": {"name": tool, "arguments": arguments}}], [{"text": text}]]})
 }
@@ -52,7 +52,7 @@ fn calls_are_stored_shown_exported_and_deleted_with_the_conversation() {
     assert!(memchr::memmem::find(&file, receipt.as_bytes()).is_none(), "it is gone from the free space too");
 }
 
-/// What the file of rules of a project would hold; its name is the hash of its root.
+/// The content of a project's file of rules; its name is the hash of the project's root.
 fn allowed(home: &Path, project: &Path, commands: &[(&str, &str)]) {
     let root = project.canonicalize().expect("a project");
     let name = reedclaw::base::hash::path_name(&root);
@@ -128,7 +128,7 @@ fn a_session_lists_its_tools_and_allowances() {
     session.run(":clear");
     session.run(":allowlist");
     session.expect_text("1  true two");
-    // The same with a slash, as other assistants have it; a list goes out and comes back, with a question.
+    // The same with a slash, as other assistants write it; a list is exported and imported, with a question.
     session.run(":allow export list.json");
     session.expect_text("1 command in list.json");
     session.run("clear");
@@ -285,7 +285,7 @@ fn an_exit_status_means_the_same_in_every_subcommand() {
     ] {
         assert_eq!(status(words), Some(2), "{words:?}");
     }
-    // The answer is no.
+    // The answer is negative.
     for words in [&["memory", "search", "nosuchword"][..], &["tool", "run", "nosuchtool"]] {
         assert_eq!(status(words), Some(1), "{words:?}");
     }
@@ -372,7 +372,7 @@ fn an_interrupted_call_is_reported_once_and_listed_by_doctor() {
     chat.expect_text("a chat with the model");
     chat.line("ask me");
     chat.expect_text("your answer: ");
-    // Its intent is in the receipts, and there won't be an outcome.
+    // Its intent is in the receipts, and there will be no outcome.
     chat.kill(Signal::SIGKILL);
     chat.expect_exit();
     let text = std::fs::read_to_string(home.path().join(".local/state/reedclaw/receipts.jsonl")).expect("receipts");
@@ -396,7 +396,7 @@ fn an_interrupted_call_is_reported_once_and_listed_by_doctor() {
     let (_, told, _) = run(home.path(), &["doctor"]);
     assert!(told.contains("unknown outcome: ask_user at ") && told.contains(id), "{told}");
     assert!(log_events(home.path()).iter().any(|event| event["event"] == "outcome_unknown"));
-    // What was asked is stored, and the conversation goes on.
+    // The question is stored, and the conversation continues.
     assert!(run(home.path(), &["memory", "show", "1"]).1.contains("> ask me"));
 }
 
@@ -538,7 +538,7 @@ fn doctor_reports_problems_with_a_hint() {
     for line in ["config: ~/.config/reedclaw/config.lua", "model: mine, mock", "workspace here: ~/reedclaw-workspace"] {
         assert!(told.lines().any(|it| it == line), "{told}");
     }
-    // A port that was free a moment ago: nobody answers there.
+    // A port that was free a moment ago, so nothing listens there.
     let port = std::net::TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).expect("a port").port();
     let config = format!(
         "return {{ nonsense = 1, shell = {{ program = \"/nowhere/bash\" }},
@@ -561,7 +561,7 @@ fn doctor_reports_problems_with_a_hint() {
     assert!(!told.contains("nothing is wrong"), "{told}");
 }
 
-/// Nothing was wrong there, though nothing could ever be saved.
+/// Once, `doctor` reported that nothing was wrong, although nothing could be saved.
 #[test]
 fn doctor_says_that_nothing_can_be_saved_in_a_home_without_permission() {
     if !crate::need::require(&["setpriv"]) || !crate::need::require_root() {
@@ -634,7 +634,7 @@ fn a_closed_pipe_ends_a_command_quietly_and_a_full_disk_is_reported() {
         assert_eq!(code, Some(1), "{args:?} {err}");
         assert!(err.contains("standard output can't be written: No space left"), "{args:?} {err}");
     }
-    // An answer by status is the same without a reader, and help has to arrive, too.
+    // The status of a command that answers by it is the same without a reader, and help has to arrive, too.
     std::fs::create_dir_all(home.path().join(".config/reedclaw")).expect("a directory");
     std::fs::write(home.path().join(".config/reedclaw/config.lua"), "return { nonsense = 1 }\n").expect("a config");
     for args in [&["config", "validate"][..], &["service", "status"], &["tool", "run", "nope"]] {

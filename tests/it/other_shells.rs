@@ -1,10 +1,10 @@
-//! Behaviour that zsh and fish share as the live shell. Their own files name the words in which they differ, and call these
+//! Behaviour that zsh and fish share as the live shell. Their own files define the texts in which they differ, and call these
 //! tests under their own names.
 
 use crate::need::{find, require};
 use crate::pty::{Key, Session, Spawn, cursor_line, status_code};
 
-/// A shell that can be the live one beside bash.
+/// A shell other than bash that can be the live one.
 pub struct OtherShell {
     /// Its program.
     pub name: &'static str,
@@ -19,18 +19,18 @@ pub struct OtherShell {
 }
 
 impl OtherShell {
-    /// A session over the shell with this start-up file; none if the shell isn't installed.
+    /// A session with the shell and this start-up file; `None` if the shell isn't installed.
     pub fn session(&self, rc: &str) -> Option<Session> {
         self.start(rc, "", |spawn| spawn)
     }
 
-    /// The same with more settings and files.
+    /// Starts a session with additional settings and files.
     pub fn start(&self, rc: &str, settings: &str, change: impl FnOnce(Spawn) -> Spawn) -> Option<Session> {
         if !require(&[self.name]) {
             return None;
         }
         let program = find(self.name).expect("just found");
-        // Known, because the list of programs may come after the first lines; a slow machine completes slowly.
+        // Set explicitly, because the list of programs may come after the first lines; a slow machine completes slowly.
         let config = format!(
             "return {{ shell = {{ program = \"{}\", known_commands = {{ \"sleep\", \"cat\", \"vim\" }} }}, \
              editor = {{ completion_timeout_ms = 10000 }}, {settings} }}",
@@ -40,7 +40,7 @@ impl OtherShell {
         Some(Session::spawn(change(spawn)))
     }
 
-    /// A session that has taken a line.
+    /// A session that has already run a line.
     fn ready_session(&self) -> Option<Session> {
         let session = self.session("")?;
         ready(&session);
@@ -48,7 +48,7 @@ impl OtherShell {
         Some(session)
     }
 
-    /// A Ctrl-C that follows Enter at once ends the command, time after time.
+    /// A Ctrl-C immediately after Enter ends the command, each time.
     pub fn interrupts_at_once(&self) {
         let Some(session) = self.ready_session() else { return };
         for _ in 0..5 {
@@ -105,7 +105,7 @@ impl OtherShell {
         session.expect_line(&format!("then-{}", self.interrupted_job));
     }
 
-    /// vim has the whole terminal and gives it back.
+    /// vim gets the whole terminal and returns it.
     pub fn opens_vim(&self) {
         if !require(&["vim"]) {
             return;
@@ -122,7 +122,7 @@ impl OtherShell {
         session.expect_line("line of the note");
     }
 
-    /// Lines that are typed while a command runs go to the next ones.
+    /// Lines that are typed while a command runs are run next.
     pub fn takes_keys_typed_ahead(&self) {
         let Some(session) = self.ready_session() else { return };
         session.send(b"sleep 0.3\rcat > kept\rtyped ahead\r");
@@ -144,7 +144,7 @@ impl OtherShell {
         session.expect_line("started-up");
     }
 
-    /// The shell's report of a job that ends is shown, and nothing of our marks.
+    /// The shell's report of a finished job is shown, without any of our marks.
     pub fn reports_jobs(&self, report: &str) {
         let Some(session) = self.ready_session() else { return };
         session.line("sleep 0.3 &");
@@ -154,7 +154,7 @@ impl OtherShell {
         assert!(!session.screen_text().contains("633"), "{}", session.screen_text());
     }
 
-    /// `-c` is the shell itself.
+    /// With `-c` ReedClaw becomes the shell itself.
     pub fn runs_commands(&self, command: &str, printed: &str) {
         if !require(&[self.name]) {
             return;
@@ -164,8 +164,8 @@ impl OtherShell {
         assert_eq!(status_code(session.expect_exit()), 0);
     }
 
-    /// A project's file that asks for the shell's own prompt is read after the prompt that it asks for: that one is drawn all
-    /// the same. `rc` makes a prompt of `own-STATUS DIRECTORY❯`.
+    /// A project's file that asks for the shell's own prompt is read after the prompt at which it applies: that prompt is still
+    /// drawn. `rc` sets a prompt of `own-STATUS DIRECTORY❯`.
     pub fn draws_its_prompt_for_a_project(&self, rc: &str) {
         let own = "return { prompt = \"shell\" }\n";
         let Some(session) = self.start(rc, "", |spawn| spawn.file("p/.reedclaw.lua", own)) else { return };
@@ -197,7 +197,8 @@ impl OtherShell {
         session.expect_line("still-here");
     }
 
-    /// fzf's own keys, from a start-up file that reads them: Ctrl-T, Ctrl-R and Alt-C. Tells also what else to do there.
+    /// Checks fzf's own keys, from a start-up file that sources them: Ctrl-T, Ctrl-R and Alt-C. `more` does further checks in the
+    /// session.
     pub fn presses_fzfs_keys(&self, rc: &str, more: impl FnOnce(&Session)) {
         let file = format!("/usr/share/doc/fzf/examples/key-bindings.{}", self.name);
         if !require(&["fzf"]) || !std::path::Path::new(&file).is_file() {
@@ -210,11 +211,11 @@ impl OtherShell {
         more(&session);
     }
 
-    /// After each line, whatever it makes of the hooks, the prompt is ours, and says the status that `ends` gives the line.
+    /// After each line, whatever it changes about the hooks, the prompt is ours, and shows the status of the command `fails`.
     pub fn takes_hooks_back(&self, rc: &str, lines: &[&str], fails: &str) {
         let Some(session) = self.start(rc, "", |spawn| spawn.size(24, 160)) else { return };
         ready(&session);
-        // Where a shell waits for a line is learnt from lines, in fish from two at which it waited at the same place.
+        // The place at which a shell waits for a line is learnt from lines, in fish from two with the same place.
         for number in 0..4 {
             session.run(&format!("echo before-{number}"));
             session.expect_line(&format!("before-{number}"));
@@ -233,7 +234,7 @@ impl OtherShell {
         }
     }
 
-    /// The shell in its own place, as people have their start-up files read anew, becomes the live shell.
+    /// A shell that replaces itself by `exec`, as people do to reload their start-up files, becomes the live shell again.
     pub fn is_replaced_by_its_kind(&self, rc: &str) {
         let Some(session) = self.start(rc, "", |spawn| spawn.size(24, 160)) else { return };
         ready(&session);
@@ -250,7 +251,7 @@ impl OtherShell {
         assert!(!text.contains("theirs>") && !text.contains("replaced") && !text.contains("/fd/"), "{text}");
     }
 
-    /// The names that the start-up file makes print `named` and their arguments; our own aren't offered.
+    /// The start-up file's functions print `named` and their arguments; our own names aren't offered.
     pub fn hides_our_names(&self, rc: &str, names: &[&str]) {
         let Some(session) = self.session(rc) else { return };
         ready(&session);
@@ -274,7 +275,7 @@ fn is_counter(row: &str) -> bool {
         .is_some_and(|(some, all)| some == all && !all.is_empty() && all.bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// Presses fzf's keys in a home with the directory `code`, in which there are `needle.txt` and `other.txt`.
+/// Presses fzf's keys in a home with the directory `code`, which contains `needle.txt` and `other.txt`.
 pub fn press_fzfs_keys(session: &Session) {
     session.run("cd code; mkdir -p sub/deeper");
     session.run("clear");
@@ -309,7 +310,7 @@ pub fn press_fzfs_keys(session: &Session) {
         .expect("the new directory", |screen| screen.contents().lines().any(|row| row.ends_with("/code/sub/deeper")));
 }
 
-/// Completes a name by fzf's own menu.
+/// Completes a name with fzf's own menu.
 pub fn complete_by_fzf(session: &Session) {
     session.run("touch found.txt; clear");
     session.type_text("ls **");
@@ -321,8 +322,8 @@ pub fn complete_by_fzf(session: &Session) {
     expect_line_is(session, "ls found.txt");
 }
 
-/// Alt-R has the shell run `echo of-key; sh -c 'exit 3'` in place of what was typed, which counts as a line that was typed: it stands
-/// behind the prompt, has its status, and is in the history.
+/// Alt-R makes the shell run `echo of-key; sh -c 'exit 3'` in place of the typed text. The line counts as typed: it is shown
+/// after the prompt, sets the status, and is in the history.
 pub fn run_line_of_key(session: &Session, typed: &str) {
     let line = "echo of-key; sh -c 'exit 3'";
     session.run("clear");
@@ -342,7 +343,7 @@ pub fn run_line_of_key(session: &Session, typed: &str) {
     session.press(Key::Ctrl('k'));
 }
 
-/// Waits until the line behind the prompt, whatever sign that has, is `typed`.
+/// Waits until the line after the prompt, whichever sign that has, is `typed`.
 #[track_caller]
 pub fn expect_line_is(session: &Session, typed: &str) {
     session.expect(&format!("{typed:?} in the line"), |screen| {
@@ -351,7 +352,7 @@ pub fn expect_line_is(session: &Session, typed: &str) {
     });
 }
 
-/// Waits until the shell has taken a line.
+/// Waits until the shell has run a line.
 #[track_caller]
 pub fn ready(session: &Session) {
     session.run("echo ready");

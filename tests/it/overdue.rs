@@ -1,5 +1,5 @@
-//! A command of a model whose time is over: the person is asked what is to become of it, while it runs on. Nobody waits for
-//! a clock here: the command waits for a word through a pipe.
+//! A model's overdue command: the person is asked what to do with it while it continues to run. No test waits for a clock: the
+//! command waits for a word through a pipe.
 
 use std::fs;
 use std::path::Path;
@@ -32,7 +32,7 @@ fn arguments(home: &Path) -> Value {
     json!({"command": format!("echo begun; cat {}", pipe(home))})
 }
 
-/// A home whose model wants the command and says something then.
+/// A home whose model calls the command and then continues with a text.
 fn home() -> TempDir {
     let home = changes::home(&[], LIMITS);
     let answer = rounds("please", &[("shell", arguments(home.path()))], "that was it");
@@ -45,7 +45,7 @@ fn keys(face: Face) -> &'static str {
     if face == Face::Tool { KEYS_OF_TOOL } else { KEYS }
 }
 
-/// A face at which the question stands.
+/// Opens the question in one of the interfaces.
 fn standing(face: Face, home: &Path) -> Session {
     let session = asking(face, home, (40, 100), "true", ("shell", arguments(home)));
     session.expect_text(keys(face));
@@ -63,7 +63,7 @@ fn gone(session: &Session, home: &Path) {
     session.expect_outside("the command has ended", || (followers(&pipe(home)) == 0).then_some(()));
 }
 
-/// What the receipts tell, as `kind status`.
+/// The lines of the receipts, as `kind status`.
 fn receipts(home: &Path) -> Vec<String> {
     let text = fs::read_to_string(home.join(".local/state/reedclaw/receipts.jsonl")).expect("receipts");
     let told = |line: &str| {
@@ -144,7 +144,7 @@ fn j_enter_or_escape_makes_an_overdue_command_a_job() {
     }
 }
 
-/// In `tool run` nobody could wait for a job: it would end with the call.
+/// In `tool run` a job is impossible: it would end with the call.
 #[test]
 fn without_jobs_enter_ends_an_overdue_command() {
     let home = home();

@@ -1,4 +1,4 @@
-//! Pictures with a question: `@picture.png` and pasted paths go to models that take them; others get none, with a reason.
+//! Pictures with a question: `@picture.png` and pasted paths go to models that accept pictures; others get none, with a reason.
 
 use std::fs;
 use std::process::{Command, Output, Stdio};
@@ -31,7 +31,7 @@ fn ask(home: &TempDir, question: &str, input: Stdio) -> Output {
     command.stdin(input).output().expect("it runs")
 }
 
-/// The pictures of the last message, and what was reported.
+/// The number of pictures in the last message, and the report.
 fn sent(server: &Server, output: &Output) -> (usize, String) {
     let request = server.request(1);
     let content = request.body["messages"].as_array().and_then(|all| all.last()).expect("a message")["content"].clone();

@@ -1,4 +1,4 @@
-//! `reedclaw plugin`: a stranger's tools, from the question to the run, and what happens when they change.
+//! `reedclaw plugin`: another person's tools, from the question to the run, and the effect of changes to them.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -20,7 +20,7 @@ command = "bin/today.sh --lang en"
 schema = { type = "object", properties = { city = { type = "string" } }, required = ["city"], additionalProperties = false }
 "#;
 
-/// Gives back what it got and how it was called.
+/// Returns its input and its arguments.
 const SCRIPT: &str = "#!/bin/sh\nprintf '{\"output\": {\"args\": \"%s\", \"got\": %s}}' \"$*\" \"$(cat)\"\n";
 
 fn home() -> TempDir {
@@ -44,12 +44,12 @@ fn call(home: &Path, tool: &str, arguments: &Value) -> (Option<i32>, Value, Stri
     (code, serde_json::from_str(&out).unwrap_or_default(), err)
 }
 
-/// Installs a plugin as a person does; `answer` is what they type.
+/// Installs a plugin as a person does; `answer` is the typed answer.
 fn install(home: &Path, directory: &str, answer: &str) -> (i32, String) {
     let path = home.join(directory).display().to_string();
     let spawn = Spawn::new(program()).args(&["plugin", "install", &path]).home(home).size(60, 160);
     let session = Session::spawn(spawn);
-    // The plugin's own words may say `[y/N]`, too.
+    // The plugin's own text may contain `[y/N]`, too.
     session.expect_text("and allow all of this? [y/N]");
     let shown = session.screen_text();
     if answer.is_empty() {
@@ -64,7 +64,7 @@ fn install(home: &Path, directory: &str, answer: &str) -> (i32, String) {
 fn a_plugin_runs_once_it_was_allowed_and_never_before() {
     let home = home();
     let at = home.path();
-    // Nobody to ask: nothing is installed. A no, and nothing said, neither.
+    // Without a person to ask nothing is installed. A no or an empty answer installs nothing, either.
     let path = at.join("src").display().to_string();
     let (code, out, err) = run(at, &["plugin", "install", &path]);
     assert!(code == Some(3) && out.contains("weather_today") && err.contains("nothing was installed"), "{out} {err}");
@@ -87,12 +87,12 @@ fn a_plugin_runs_once_it_was_allowed_and_never_before() {
     assert_eq!((&output["args"], &output["got"]["tool"]), (&json!("--lang en"), &json!("today")));
     assert_eq!(output["got"]["arguments"], json!({"city": "Ulm"}));
     assert_eq!(call(at, "weather_today", &json!({})).1["error"]["code"], "bad-arguments");
-    // It isn't run unasked: nobody is there to say yes.
+    // It doesn't run without a question, and there is no person to answer one.
     let workspace = at.join("ws").display().to_string();
     let args = ["tool", "run", "weather_today", "--json", "{\"city\": \"Ulm\"}", "--workspace", &workspace];
     assert_eq!(run(at, &args).0, Some(3));
 
-    // A change and it is off, until somebody says yes again.
+    // A change turns it off, until a person approves it again.
     let installed = at.join(".local/share/reedclaw/plugins/weather");
     fs::write(installed.join("bin/today.sh"), "#!/bin/sh\ntouch \"$HOME/owned\"\necho '{}'\n").expect("changed");
     let (code, result, err) = call(at, "weather_today", &json!({"city": "Ulm"}));
@@ -147,7 +147,7 @@ fn a_plugin_takes_no_name_of_ours() {
         let (code, _, err) = run(home.path(), &["plugin", "install", &directory.display().to_string()]);
         assert!(code == Some(2) && err.contains("one of ReedClaw's own tools"), "{plugin_name}: {err}");
     }
-    // Two plugins whose names come to the same: the first one keeps it.
+    // Two plugins whose tools have the same name: the first one owns it.
     let one = MANIFEST.replace("\"weather\"", "\"a_b\"").replace("\"today\"", "\"c\"");
     let two = MANIFEST.replace("\"weather\"", "\"a\"").replace("\"today\"", "\"b_c\"");
     plugin(&home.path().join("one"), &one, SCRIPT);

@@ -10,7 +10,7 @@ use crate::config::home;
 use crate::need::TEST_PATH;
 use crate::pty::{Session, Spawn, program};
 
-/// Runs `reedclaw` with a home of its own; gives whether it succeeded, and its two outputs.
+/// Runs `reedclaw` with a separate home; returns whether it succeeded, and its two outputs.
 fn reedclaw(home: &Path, arguments: &[&str], input: &str) -> (bool, String, String) {
     let mut command = Command::new(program());
     command.args(arguments).env_clear().env("HOME", home).env("PATH", TEST_PATH).current_dir(home);
@@ -128,15 +128,15 @@ fn the_shell_shows_the_policy_and_explains() {
     session.run(":policy explain shutdown now");
     session.expect_text("risk by its words: blocked");
     session.expect_text("shutdown ends the system");
-    // The sandbox in use counts: on a copy, make runs unasked, and words that speak to this machine open no network.
+    // The sandbox in use counts: on a copy, make runs without a question, and words that address this machine open no network.
     session.run(":policy explain curl localhost:1");
     session.expect_text("gets no network: localhost is the sandbox's own, without your servers");
     session.run(":policy nonsense");
     session.expect_text(":policy, or :policy explain CMD");
 }
 
-/// It said "uses the network" of a line that gets none, and of a file that isn't there yet only its name, though its whole
-/// directory is opened.
+/// Once, it reported "uses the network" for a line that gets none, and only the name of a file that doesn't exist yet, although
+/// its whole directory is opened.
 #[test]
 fn policy_explain_lists_the_access_for_each_sandbox() {
     let home = home(&[("out/old.txt", "")]);

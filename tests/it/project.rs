@@ -1,5 +1,5 @@
-//! A project's file: asked about before it runs, trusted byte by byte, applied and taken away with the directory, and
-//! never able to grant itself anything.
+//! A project's file: the person is asked before it runs, trusts its exact bytes, and it applies only in its directory; it can
+//! never grant itself anything.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -41,7 +41,7 @@ fn expect_shown(session: &Session, line: &str) {
     session.expect_text(line);
 }
 
-/// What is refused for its value is told before anybody trusts the file, where the value stands there as it is.
+/// A value that will be refused is marked before the person trusts the file, with the value as the file has it.
 #[test]
 fn values_that_will_be_refused_are_marked_in_the_question() {
     let text = "return {\n models = {far = {endpoint = \"http://192.0.2.1/v1\"}},\n\
@@ -55,7 +55,7 @@ fn values_that_will_be_refused_are_marked_in_the_question() {
     session.expect_line("on-2");
 }
 
-/// The question and the line about what applies agree with what happens.
+/// The question and the line about what applies agree with the effect.
 #[test]
 fn refused_or_unused_settings_are_not_listed_as_applied() {
     let text = "return {\n meta = {undo = function() end},\n models = {m = {aliases = {\"n\"}}},\n \
@@ -78,7 +78,8 @@ fn refused_or_unused_settings_are_not_listed_as_applied() {
     session.expect_text("~/p/.reedclaw.lua has a mistake; none of it applies");
 }
 
-/// A list of the user's stays whole, and the question says so; words aren't broken at the edge of a narrow terminal.
+/// A project can't shorten a list of the user's, and the question shows that; words aren't broken at the edge of a narrow
+/// terminal.
 #[test]
 fn a_list_that_a_project_adds_to_is_shown_as_such_and_cant_be_made_shorter() {
     let text = "return {\n  security = {\n    forbidden_commands = { \"vpn\" },\n    forbidden_paths = {},\n  },\n  \
@@ -108,7 +109,7 @@ fn a_file_is_shown_and_asked_about_and_the_default_is_to_ignore_it() {
     session.expect_text("ignored in this session");
     expect_shown(&session, "context.max_turns = 40  -- default");
     session.expect_text("~/p/.reedclaw.lua is off: you have not trusted it");
-    // It isn't asked about again in this session, and a new one asks again.
+    // The question isn't asked again in this session, but a new session asks again.
     session.run("cd ..; cd p");
     session.run("echo still-$((1+1))");
     session.expect_line("still-2");
@@ -146,7 +147,7 @@ fn trust_outlives_the_session_and_the_directory_decides() {
     session(home.path()).expect_text(QUESTION);
 }
 
-/// It was drawn from the second prompt on: the shell had been asked for it too late for the first.
+/// Once, the prompt was drawn only from the second one on: the shell was asked for it too late for the first.
 #[test]
 fn the_shells_own_prompt_is_there_with_the_first_prompt() {
     let home = home(&[(FILE, "return { prompt = \"shell\" }\n")]);
@@ -206,7 +207,7 @@ fn a_change_switches_it_off_until_it_is_looked_at() {
     session.expect_text("+   context = { max_turns = 9 },");
     answer(&session, "\r");
     expect_shown(&session, "context.max_turns = 40  -- default");
-    // What was trusted before is trusted still.
+    // A version that was trusted before is still trusted.
     write(home.path(), "return {\n  context = { max_turns = 7 },\n}\n");
     session.run("true");
     session.expect_text("~/p/.reedclaw.lua applies: context.max_turns");
@@ -219,7 +220,7 @@ fn the_bytes_that_were_shown_are_the_ones_that_run() {
     session.expect_text(QUESTION);
     write(home.path(), "return { context = { max_turns = 8 }, system_prompt = \"evil\" }\n");
     session.type_text("t");
-    // The old bytes apply; the new ones are another question, which the next prompt puts.
+    // The old bytes apply; the new ones need another question, which comes at the next prompt.
     session.expect_text("~/p/.reedclaw.lua applies: context.max_turns");
     session.expect_prompt();
     session.line("clear");
@@ -382,7 +383,7 @@ fn hostile_files_end_within_their_limits_and_the_shell_lives() {
         ("while true do pcall(function() while true do end end) end", "did not end within 50 ms"),
         ("local t = {} while true do t[#t + 1] = t end", ".reedclaw.lua"),
         ("return string.rep('x', 1e9)", "needs more than 32 MiB of memory"),
-        // On a slow machine the time may be up first.
+        // On a slow machine the time limit may come first.
         ("local s = 'x' while true do s = s .. s end", "needs more than 32 MiB of memory|did not end within 50 ms"),
         ("return ('a'):rep(40):match(('a*'):rep(30) .. 'b')", "did not end within 50 ms"),
         ("return ('a'):rep(8e6):find(('a'):rep(4e6) .. 'b', 1, true)", "is not allowed in a config"),
@@ -458,11 +459,11 @@ fn a_key_typed_ahead_or_pasted_is_no_answer() {
     let home = home(&[("q/x", ""), (FILE, "return { context = { max_turns = 7 } }\n")]);
     let session = Session::spawn(Spawn::reedclaw().home(home.path()).size(200, 150));
     session.expect_prompt();
-    // The `t` is typed while the command runs, before the question is there.
+    // The `t` is typed while the command runs, before the question is shown.
     session.send(b"cd p; sleep 0.3\rt");
     session.expect_text(QUESTION);
     session.send(b"\x1b[200~t\x1b[201~");
-    // What follows a paste in one piece doesn't count either, but for Ctrl-C.
+    // Keys in the same piece after a paste don't count either, except for Ctrl-C.
     session.press(Key::Ctrl('c'));
     session.expect_text("ignored in this session");
     expect_typed(&session, "t");

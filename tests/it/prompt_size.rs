@@ -1,4 +1,4 @@
-//! How much a trivial question sends besides itself: instructions and tools, counted with a real vocabulary.
+//! The size of the instructions and tools that go with a trivial question, counted with a real vocabulary.
 
 use reedclaw::app;
 use reedclaw::config::{self, Env, LoadRequest};
@@ -34,7 +34,7 @@ fn a_trivial_question_of_a_small_model_takes_at_most_550_tokens() {
     let (system, question) = (request.content(0), request.whole_content(-1));
     assert!(question.starts_with("[session] 20") && question.contains("; directory "), "{question}");
     assert!(!system.contains("REMEMBER"));
-    // The card of a project is no instruction, and has a limit of its own.
+    // The card of a project isn't an instruction, and has its own limit.
     let session = question.lines().next().unwrap_or_default();
     let tokens = tokens(&[&system, session, "What is 2+2?"], &tools);
     assert!(tokens <= 550, "{tokens} tokens: {system}\n{question}");

@@ -1,4 +1,5 @@
-//! `reedclaw provider` and `reedclaw onboard`: what is listed, tried out and written, and what never is.
+//! `reedclaw provider` and `reedclaw onboard`: the servers that are listed and tried, and the settings that are and never are
+//! written.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -14,7 +15,7 @@ use crate::server::{Server, Step, answer, refusal};
 
 const CONFIG: &str = ".config/reedclaw/config.lua";
 
-/// Runs a subcommand without a terminal: its exit status, and all that it said.
+/// Runs a subcommand without a terminal; returns its exit status and all its output.
 fn run(home: &Path, args: &[&str], env: &[(&str, &str)]) -> (Option<i32>, String) {
     let mut command = Command::new(program());
     command.args(args).env_clear().env("HOME", home).env("PATH", TEST_PATH).current_dir(home).stdin(Stdio::null());
@@ -151,7 +152,7 @@ fn a_combination_without_models_reports_it() {
     assert!(told.contains("models.r.of names no model\n") && !told.contains("no place"), "{told}");
 }
 
-/// A port on which a server of models listens, as `onboard` is told to look there.
+/// The port of a model server, at which `onboard` looks for one.
 fn port(server: &Server) -> String {
     server.endpoint().rsplit(':').next().expect("a port").to_owned()
 }
@@ -184,7 +185,7 @@ fn onboard_tries_what_it_finds_and_writes_a_config_that_works_without_a_key() {
     let (status, told) = run(home.path(), &["agent", "-m", "are you there?"], &[]);
     assert!(status == Some(0) && told.contains("at your service"), "{told}");
 
-    // A config that is there stays.
+    // An existing config stays.
     near.reply(list(&["tiny"]));
     let (status, told) = run(home.path(), &["onboard", "--yes", "--port", &port(&near)], &[]);
     assert_eq!(status, Some(2), "{told}");

@@ -1,5 +1,5 @@
-//! What a person does with an answer and how it is waited for: copy, run and save of its blocks, the sign, and the mode
-//! for screen readers.
+//! A person's use of an answer and the wait for it: copy, run and save of its blocks, the waiting sign, and the mode for screen
+//! readers.
 
 use crate::pty::{Key, Session};
 use crate::server::{Server, Step, answer, end, head, piece};
@@ -44,7 +44,7 @@ fn a_block_runs_only_after_the_question() {
     session.expect("the second question", |screen| screen.contents().matches("run [r]").count() == 2);
     session.type_text("r");
     session.expect_line("from-block-42");
-    // It is shown as it would run, and the shell is no Python.
+    // The block is shown as it would run, and the shell can't run Python.
     session.run("clear");
     session.line(":run 2");
     session.expect_text("block 2 is python; the shell would run it as commands");
@@ -83,7 +83,7 @@ fn the_sign_of_waiting_leaves_no_trace() {
     session.expect_prompt();
     session.line("what takes so long?");
     session.expect_text("1 s");
-    // Another width in the middle does no harm.
+    // A change of the width meanwhile does no harm.
     session.resize(24, 40);
     session.expect_text("2 s");
     server.open(1);
@@ -106,7 +106,7 @@ fn for_a_screen_reader_nothing_is_drawn_over_and_words_stand_for_colours() {
     session.expect_prompt();
     session.line("what takes so long?");
     server.request(1);
-    // Another session shows that the time of a sign has come.
+    // In another session the sign appears, so its time has come.
     let other = Session::spawn(server.shell("", ""));
     other.expect_prompt();
     other.line("what takes so long?");

@@ -1,5 +1,5 @@
-//! A bug of a real library is mended by a real model of 135 million parameters, behind a real llama.cpp server, and everything
-//! is taken back. What it says is its own; what is held is what came of it.
+//! A real model of 135 million parameters fixes a bug of a real library through a real llama.cpp server, and everything is
+//! undone. The model chooses its words; the test checks only the result.
 
 use std::fs;
 use std::path::Path;
@@ -9,23 +9,23 @@ use crate::need;
 use crate::pty::{Key, PROMPT, Session, Spawn, left_of_cursor};
 use crate::story::{committed, git, rustc, shlex};
 
-/// What a user of so small a model has in their config.
+/// The config for such a small model.
 const CONFIG: &str = include_str!("../../examples/small-local.lua");
 const ENDPOINT: &str = "http://127.0.0.1:8080";
 
 /// Each line counts twice: the library's own test `test_lineno` fails.
 const RIGHT: &str = "self.line_no += 1;";
 const WRONG: &str = "self.line_no += 2;";
-/// What the user says; the next where the model gets one wrong.
+/// The user's questions; the next one is used if the model gets one wrong.
 const QUESTIONS: [&str; 3] = [
     "?In src/bytes.rs replace `self.line_no += 2;` by `self.line_no += 1;`.",
     "?In src/bytes.rs replace `self.line_no += 2;` by `self.line_no += 1;`, please.",
     "?In src/bytes.rs change `self.line_no += 2;` to `self.line_no += 1;`.",
 ];
 
-/// Asks, and says yes to the one change that is meant; gives whether it was made.
+/// Asks, and approves only the intended change; returns whether it was made.
 fn asks_and_accepts(session: &Session, question: &str, file: &Path) -> bool {
-    // A conversation of its own, without the words that went wrong.
+    // A new conversation, without the wording that failed.
     session.run(":reset");
     session.run("clear");
     session.line(question);
@@ -36,7 +36,7 @@ fn asks_and_accepts(session: &Session, question: &str, file: &Path) -> bool {
         });
         let text = session.screen_text();
         if !text.contains("accept [y]") {
-            // Seen where the test fails.
+            // Shown if the test fails.
             println!("{text}");
             return fs::read_to_string(file).expect("the source").contains(RIGHT);
         }
@@ -65,7 +65,7 @@ fn a_real_model_mends_a_bug_and_undo_reverts_everything() {
     assert!(CONFIG.contains(ENDPOINT));
     let config = CONFIG.replace(ENDPOINT, &endpoint);
     let mut session = Session::spawn(spawn.file(".config/reedclaw/config.lua", &config));
-    // Two busy cores read some 50 tokens a second.
+    // Two busy cores read about 50 tokens a second.
     session.set_patience(Duration::from_secs(170));
     session.run("./check 2>&1 | tail -n 3");
     session.expect_text("test result: FAILED. 5 passed; 2 failed");

@@ -1,5 +1,5 @@
-//! Receipts of several processes, of killed ones and of a full disk, and `reedclaw receipt` over them. The children are
-//! this very test executable, asked for the one test `child_writes`, with an order in the environment.
+//! Receipts of several processes, of killed ones and of a full disk, and `reedclaw receipt` on them. The children are this same
+//! test executable, which runs only the test `child_writes`, with an order in the environment.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -11,20 +11,20 @@ use reedclaw::receipts::{Check, Entry, Log, Options, Outcome, ReceiptErrorKind, 
 use crate::need::{TEST_PATH, require};
 use crate::pty::program;
 
-/// The order to a child: what to do, how many calls, in which directory.
+/// The order to a child: the task, the number of calls, the directory.
 const ORDER: &str = "REEDCLAW_TEST_RECEIPTS";
 
 fn options(dir: &Path) -> Options {
     Options::new(dir.join("receipts.jsonl"), dir.to_owned())
 }
 
-/// One call, settled.
+/// Writes one settled call.
 fn call(log: &Log, risk: &str) {
     let opened = log.intent(&Entry::new("file_list", hash(b"{}"), risk)).expect("an intent");
     log.settle(opened, &Outcome::done(hash(b"done"))).expect("an outcome");
 }
 
-/// Without an order this does nothing: it is the children's part of the tests below.
+/// Without an order this does nothing: it is the child's part of the tests below.
 #[test]
 fn child_writes() {
     let Ok(order) = std::env::var(ORDER) else { return };
@@ -35,7 +35,7 @@ fn child_writes() {
     let log = Log::open(options(Path::new(dir))).expect("the log opens");
     match what {
         "calls" => (0..count).for_each(|_| call(&log, "low")),
-        // Each call is told, so that the parent can kill in the middle of any.
+        // Each call is printed, so that the parent can kill the child in the middle of any.
         "told" => loop {
             let opened = log.intent(&Entry::new("shell", hash(b"{}"), "high")).expect("an intent");
             println!("intent {}", opened.id());
@@ -62,7 +62,7 @@ fn child_writes() {
     }
 }
 
-/// A command that runs the child with an order, behind other words (a shell that sets limits).
+/// A command that runs the child with an order, after other words (a shell that sets limits).
 fn child(before: &[&str], what: &str, count: usize, dir: &Path) -> Command {
     let own = std::env::current_exe().expect("this executable");
     let own = own.to_str().expect("a path in UTF-8");
@@ -105,7 +105,7 @@ fn a_kill_anywhere_leaves_a_log_that_goes_on() {
     for round in 0..200_usize {
         let mut child = child(&[], "told", 0, dir.path()).spawn().expect("a child");
         let mut told = BufReader::new(child.stdout.take().expect("its output"));
-        // Another number of lines each time; where in the next call the kill comes is the machine's choice.
+        // The number of lines differs each time; the machine's timing decides where in the next call the kill comes.
         let wanted = 1 + round * 7 % 12;
         let mut last = String::new();
         let mut seen = 0;
@@ -122,11 +122,11 @@ fn a_kill_anywhere_leaves_a_log_that_goes_on() {
         let report = verify(&options, &Check::default()).expect("a report");
         assert!(matches!(report.verdict, Verdict::Whole | Verdict::Torn { .. }), "{round}: {report:?}");
         assert!(report.receipts > before, "{round}");
-        // What was told had happened is in the log.
+        // A printed call is in the log.
         let id = last.split_once(' ').expect("an id").1;
         let text = fs::read_to_string(&options.path).expect("the log");
         assert!(text.contains(id), "{round}: {last}");
-        // Of one call at most nobody knows how it ended, for there was one at a time.
+        // Each round leaves at most one call with an unknown outcome, since calls run one at a time.
         let unknown = report.unknown.len();
         assert!(unknown <= round + 1, "{round}: {unknown}");
         before = report.receipts;
@@ -141,7 +141,7 @@ fn a_full_disk_stops_the_call_and_tears_nothing() {
     if !require(&["bash"]) {
         return;
     }
-    // The largest file that a process may write, in KiB, stands for the disk.
+    // The maximum size of a file, in KiB, simulates a full disk.
     for kib in [1, 2, 5, 8] {
         let dir = tempfile::tempdir().expect("a directory");
         let limit = format!("trap '' XFSZ; ulimit -f {kib}; exec \"$@\"");
@@ -162,7 +162,7 @@ fn a_disk_that_cannot_be_written_stops_the_call() {
     let dir = tempfile::tempdir().expect("a directory");
     call(&Log::open(options(dir.path())).expect("the log"), "high");
     let before = fs::read(dir.path().join("receipts.jsonl")).expect("the log");
-    // Its locks lie elsewhere in a mount of their own; the log alone is read-only.
+    // Its locks are elsewhere, in a separate mount; only the log is read-only.
     let path = dir.path().join("receipts.jsonl");
     let mount =
         format!("mount --bind -o ro '{0}' '{0}' && mount -o remount,bind,ro '{0}' && exec \"$@\"", path.display());
@@ -181,7 +181,7 @@ fn reedclaw(home: &Path, words: &[&str]) -> (i32, String, String) {
     (output.status.code().expect("a code"), text(&output.stdout), text(&output.stderr))
 }
 
-/// A home with so many calls in its log.
+/// A home with this number of calls in its log.
 fn home(calls: usize) -> (tempfile::TempDir, Options) {
     let home = tempfile::tempdir().expect("a home");
     let options = options(&home.path().join(".local/state/reedclaw"));
@@ -233,7 +233,7 @@ fn verify_says_how_the_log_is_by_its_exit_code() {
     assert_eq!(told["missing"], serde_json::json!(["head", "anchors"]));
 }
 
-/// A mistyped key, or one of another log, checked nothing, and a rewritten log "held".
+/// Once, a mistyped key, or that of another log, checked nothing, and a rewritten log counted as valid.
 #[test]
 fn a_named_key_that_checks_nothing_is_no_proof() {
     let (home, options) = home(0);
@@ -264,7 +264,7 @@ fn a_named_key_that_checks_nothing_is_no_proof() {
     assert!(code == 9 && out.contains("is the key of another log"), "{code} {out}");
 }
 
-/// The program of docs/receipts.md verifies a log that begins in the older form and goes on in today's, and so do we.
+/// The program in docs/receipts.md verifies a log that begins in the older form and continues in today's, and so do we.
 #[test]
 fn the_documented_python_verifies_a_log_of_both_forms() {
     if !require(&["python3"]) {
@@ -273,7 +273,7 @@ fn the_documented_python_verifies_a_log_of_both_forms() {
     let document = include_str!("../../docs/receipts.md");
     let python = document.split_once("```python\n").and_then(|(_, rest)| rest.split_once("```")).expect("a program").0;
     let (home, options) = home(3);
-    // The same receipts, hashed with a zero byte in front.
+    // The same receipts, hashed after a zero byte.
     let mut previous = "0".repeat(64);
     let mut older = String::new();
     for line in fs::read_to_string(&options.path).expect("the log").lines() {
@@ -349,7 +349,7 @@ fn a_config_says_where_receipts_are_and_a_project_cannot() {
     fs::write(&config, "return { receipts = { path = \"~/elsewhere.jsonl\" } }").expect("a config");
     let (code, out, err) = reedclaw(home.path(), &["receipt", "verify"]);
     assert!(code == 0 && out.contains("2 receipts in"), "{code} {out} {err}");
-    // A config that merely lies in the directory is a project's: without trust none of it applies.
+    // A config that is merely in the directory is a project's: without trust none of it applies.
     fs::remove_file(&config).expect("removed");
     let untrusted = "return { receipts = { path = \"/x\", enabled = false } }";
     fs::write(home.path().join("config.lua"), untrusted).expect("a config");

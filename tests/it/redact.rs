@@ -1,11 +1,11 @@
-//! Secrets: hidden from the model and from the disk, wherever a stream is cut; told by kind and place.
+//! Secrets: hidden from the model and from the disk, wherever a stream is cut; reported by kind and place.
 
 use std::path::Path;
 
 use crate::pty::Session;
 use crate::server::{Server, Step, answer, end, head, piece};
 
-/// What of these is in any file below `dir`.
+/// The secrets that are in any file below `dir`.
 fn on_disk(dir: &Path, secrets: &[&str]) -> Vec<String> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(dir).expect("a directory").flatten() {
@@ -71,7 +71,7 @@ fn secrets_reach_neither_the_model_nor_the_disk() {
     });
     let screen = session.screen_text();
     assert!(secrets.iter().all(|secret| !screen.contains(secret)), "{screen}");
-    // What a person typed for the shell stays as it was typed.
+    // Text that a person typed for the shell stays unchanged.
     session.run("echo password=typed-here");
     session.run(":history typed-here");
     session.expect_text("echo password=typed-here");

@@ -1,4 +1,4 @@
-//! `reedclaw route`, without a terminal: one line, a stream of lines, and whose names count.
+//! `reedclaw route` without a terminal: one line, a stream of lines, and the names that count.
 
 use std::path::Path;
 use std::process::Output;
@@ -110,7 +110,7 @@ fn without_a_list_the_users_own_shell_is_asked() {
     assert!(text.starts_with("model: ") && !text.contains("noise"), "{text}");
 }
 
-/// The user's route hook has its say, for one line and in a stream; not where the files alone count.
+/// The user's route hook decides, for one line and in a stream; not if only the given files count.
 #[test]
 fn the_route_hook_of_the_config_is_asked() {
     let home = home_with_names();
@@ -136,7 +136,7 @@ fn the_route_hook_of_the_config_is_asked() {
     assert!(given.iter().all(|rule| rule != "hook") && said.is_empty(), "{given:?} {said}");
 }
 
-/// The mode of the config holds, prefixes still count; not where the files alone do.
+/// The mode of the config applies, and prefixes still count; not if only the given files count.
 #[test]
 fn the_mode_of_the_config_holds() {
     let home = home_with_names();

@@ -1,10 +1,10 @@
-//! What the person meets of the router at the prompt: questions, corrections, what is remembered, modes.
+//! The router as the person sees it at the prompt: questions, corrections, remembered answers, modes.
 
 use crate::home::run;
 use crate::pty::{Key, PROMPT, Session, Spawn, cursor_line};
 use crate::server::{Server, answer};
 
-/// `!vim` and `!make` are muscle memory for the last line that begins with that word.
+/// Many people type `!vim` and `!make` by habit for the last line that begins with that word.
 #[test]
 fn a_bang_and_a_word_may_repeat_the_last_line_that_begins_so() {
     let session = Session::spawn(Spawn::reedclaw());
@@ -18,14 +18,14 @@ fn a_bang_and_a_word_may_repeat_the_last_line_that_begins_so() {
     session.run("clear");
     session.line("!true");
     session.expect("no question", |screen| screen.contents().matches("❯").count() == 2);
-    // No such command: bash's own meaning is all that is left.
+    // No such command: only bash's own meaning is left.
     session.run("!ec");
     session.expect_line("repeated-2");
     session.run("!nosuchword");
     session.expect_text("!nosuchword: event not found");
 }
 
-/// Commands that only tell that they ran: the lines of these tests may be sentences, and must be harmless as commands.
+/// Commands that only report that they ran: the lines of these tests may be sentences, and must be harmless as commands.
 const STUBS: &str = "make() { echo \"ran-$((40+2)) make $*\"; }\ngo() { echo \"ran-$((40+2)) go $*\"; }\n\
     fix() { echo \"ran-$((40+2)) fix $*\"; }\nkill() { echo \"ran-$((40+2)) kill $*\"; }\n\
     git() { echo \"ran-$((40+2)) git $*\"; }\n";
@@ -58,8 +58,9 @@ fn the_config_that_is_named_decides_the_route() {
     assert!(out.lines().any(|line| line == "named_here"), "{out}");
 }
 
-/// Lines that the router can't tell, the surest command first and then the least sure: with other weights they may be
-/// others, so it is asked. An answer about one moves the weights of the others, most where they begin alike: these don't.
+/// Lines that the router can't classify, first the one that is most probably a command, and then the least. The router is asked
+/// for them, since they depend on its weights. An answer about one changes the weights of the others, most if they begin alike:
+/// these don't.
 fn unsure_lines() -> Vec<String> {
     const CANDIDATES: [&str; 22] = [
         "go home",
@@ -139,7 +140,7 @@ fn a_line_that_may_be_either_is_asked_about_and_nothing_runs_to_find_out() {
     session.type_text("r");
     session.expect_prompt();
     session.expect_line(&format!("{RAN} {}", lines[0]));
-    // The answer is remembered: it is not asked again.
+    // The answer is remembered: the question is not asked again.
     session.run("clear");
     session.run(&lines[0]);
     session.expect_line(&format!("{RAN} {}", lines[0]));
@@ -162,7 +163,7 @@ fn routing_answers_outlive_the_session_until_they_are_forgotten() {
     ask(&first, &lines[0]);
     first.type_text("r");
     first.expect_line(&format!("{RAN} {}", lines[0]));
-    // A line that begins with a space leaves nothing behind.
+    // A line that begins with a space isn't remembered.
     ask(&first, &format!(" {}", lines[1]));
     first.type_text("r");
     first.expect_line(&format!("{RAN} {}", lines[1]));
@@ -251,7 +252,7 @@ fn a_misspelt_command_is_corrected_with_one_key() {
     ask(&session, "gti status");
     session.expect_line("`gti` is not a command, `git` is similar. Run git status instead?");
     session.press(Key::Escape);
-    // The row of keys leaves no room for the sentence in 80 columns.
+    // At 80 columns the row of keys leaves no room for the sentence.
     session.expect_line("cancelled: nothing was run");
     ask(&session, "gti status");
     session.type_text("r");
@@ -302,14 +303,14 @@ fn a_command_that_is_not_there_offers_the_model() {
     session.expect_text("it wasn't found:\nask the model about it [a]");
     session.type_text("a");
     assert!(server.request(2).content(-1).contains("`frobnicate --fast` failed"));
-    // A command that was found and failed is offered in the same way.
+    // A command that exists and failed is offered in the same way.
     session.run("ls /nowhere");
     session.expect_prompt();
     session.line(":why");
     session.expect_text("it failed with status 2:\nask the model about it [a]");
     session.type_text("n");
     session.expect_prompt();
-    // After a command that worked, Alt-Enter is a new line again, and there is nothing to ask about.
+    // After a successful command, Alt-Enter is a new line again, and there is no question.
     session.run("true");
     session.run("clear");
     session.run(":why");
@@ -388,7 +389,7 @@ fn a_reload_changes_who_decides_how_it_is_shown_and_what_is_learned() {
         session.line(":config reload");
         session.expect_text("the config was read again");
     };
-    // What `:mode` said holds on where the config doesn't say something else than before.
+    // The mode set by `:mode` stays in effect unless the config changes its own.
     session.run(":mode ask");
     session.run("git one");
     reload("mode = \"auto\"", "mode = \"auto\", learn = false");
@@ -437,7 +438,7 @@ fn after_a_question_of_the_models_short_answers_are_its_own() {
         session.run(reply);
         assert_eq!(server.request(number + 2).content(-1), *reply);
     }
-    // An answer without a question ends it.
+    // An answer that doesn't end in a question ends it.
     session.run("what now?");
     session.run("true");
     assert_eq!(server.requests(), replies.len() + 2);

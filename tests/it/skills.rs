@@ -1,4 +1,4 @@
-//! Skills and prompt templates: what a question carries of them, and that a project's say nothing until they are trusted.
+//! Skills and prompt templates: the parts that a question carries, and that a project's have no effect until they are trusted.
 
 use std::fs;
 
@@ -58,7 +58,7 @@ fn a_projects_skills_and_templates_count_once_they_are_trusted_and_as_they_were(
     session.run(":p sour tea");
     assert!(server.request(5).content(-1).ends_with("Make tea sour"));
 
-    // One byte more, and it is a stranger's text again.
+    // One changed byte makes it an untrusted text again.
     fs::write(project.join(LEMON), "---\ndescription: squeezes lemons\n---\nPress them THRICE.\n").expect("a skill");
     server.reply(tool_call("skill", "{\"name\": \"lemon\"}"));
     server.reply(answer("Not pressed."));

@@ -1,4 +1,4 @@
-//! What a shell keeps from one line to the next, and what surrounds it.
+//! The shell's state from one line to the next, and its surroundings.
 
 use crate::pty::{Key, Session, Spawn, cursor_line};
 
@@ -99,7 +99,7 @@ fn the_environment_is_that_of_bash() {
 
 #[test]
 fn no_descriptor_leaks_into_a_child() {
-    // Compared with bash, because whoever runs the tests may have left descriptors open for everybody.
+    // Compared with bash, because the process that runs the tests may have left descriptors open for all its children.
     let descriptors = |spawn: Spawn| {
         let session = Session::spawn(spawn);
         session.run("ls /proc/self/fd > fds");
@@ -157,7 +157,7 @@ fn the_umask_and_the_limits_are_those_of_bash() {
     assert_eq!(surroundings(Spawn::reedclaw()), surroundings(Spawn::bash()));
 }
 
-/// As under `nohup`, or in the background of a script.
+/// The same as under `nohup`, or in the background of a script.
 #[test]
 fn signals_ignored_at_the_start_stay_ignored_in_the_shell() {
     let ignored = |program: &std::path::Path| {
@@ -255,7 +255,7 @@ fn a_changed_prompt_command_tells_no_wrong_status() {
     }
 }
 
-/// As `. ~/.bashrc` sets both.
+/// `. ~/.bashrc` may set both in this way.
 #[test]
 fn a_prompt_may_be_set_together_with_prompt_command() {
     let session = Session::spawn(Spawn::reedclaw());

@@ -1,5 +1,5 @@
-//! A bug is found and mended, from the question to the test that passes, and everything is taken back: in a small project with
-//! a bug and a test that fails, and in the sources of a library that many use, with a model that plays its part.
+//! A bug is found and fixed, from the question to the passing test, and everything is undone: in a small project with a bug and a
+//! failing test, and in the sources of a widely used library, with a model that plays its part.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -12,7 +12,7 @@ use crate::changes::home;
 use crate::need::TEST_PATH;
 use crate::pty::{Session, Spawn};
 
-/// Counts how long lines are. Its bug: a last line without a newline isn't counted.
+/// Prints the length of the longest line. Its bug: a last line without a newline isn't counted.
 const WIDEST: &str = r#"#!/bin/bash
 # Prints the length of the longest line of each file, and the name of the file.
 set -u
@@ -78,7 +78,7 @@ fn rounds() -> Value {
     ]})
 }
 
-/// What git says in a directory, with no config but the repository's.
+/// The output of git in a directory, with no config except the repository's.
 pub fn git(work: &Path, words: &[&str]) -> String {
     let mut git = Command::new("git");
     git.args(words).current_dir(work).env_clear().env("PATH", TEST_PATH).env("HOME", "/nonexistent");
@@ -113,7 +113,7 @@ fn a_bug_is_mended_from_the_question_to_the_test_that_passes() {
     session.send(b"?why is the longest line wrong, and mend it\r");
     session.expect_text("Searching `longest` in `bin`");
     session.expect_text("Reading `bin/widest.sh`, lines 5 to 13");
-    // It changes nothing: nobody is asked.
+    // It changes nothing, so the person isn't asked.
     session.expect_text("Command requested: `bash tests/run.sh`");
     session.expect_text("failed: it ended with status 1");
     session.expect_text("Preparing edits in `bin/widest.sh`");
@@ -166,7 +166,7 @@ fn sources(name: &str) -> PathBuf {
     let mut cargo = Command::new(env!("CARGO"));
     let about = rustc(&["-vV"]);
     let host = about.lines().find_map(|line| line.strip_prefix("host: ")).expect("the host");
-    // What only other systems need was never fetched.
+    // Dependencies for other systems were never fetched.
     cargo.args(["metadata", "--offline", "--format-version", "1", "--filter-platform", host]);
     cargo.current_dir(env!("CARGO_MANIFEST_DIR"));
     let done = cargo.output().expect("cargo");
@@ -178,7 +178,8 @@ fn sources(name: &str) -> PathBuf {
     Path::new(newest).parent().expect("a directory").to_owned()
 }
 
-/// Puts the library into `work` of a home, with a script that runs its tests; gives the directory, and `src/bytes.rs` as it is.
+/// Puts the library into `work` of a home, with a script that runs its tests; returns the directory, and the present text of
+/// `src/bytes.rs`.
 pub fn shlex(home: &Path) -> (PathBuf, String) {
     let (work, library) = (home.join("work"), sources("shlex"));
     fs::create_dir_all(work.join("src")).expect("a directory");

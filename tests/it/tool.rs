@@ -1,5 +1,5 @@
-//! `reedclaw tool`: the tools of a model as anybody can call them, through the gate. A table of paths, each against a
-//! workspace of its own with everything in it that a path has ever been bent with.
+//! `reedclaw tool`: a model's tools as anyone can call them, through the gate. A table of paths, each tested in a fresh workspace
+//! with every known trick for bending a path.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -13,10 +13,10 @@ use crate::home::{command, run};
 use crate::pty::{Key, Session, Spawn, program, status_code};
 use crate::server::{Server, Step};
 
-/// What nobody outside the workspace may get to see.
+/// Text that must not be seen from inside the workspace.
 pub const SECRET: &str = "s3cr3t-value";
 
-/// A home with a workspace `ws` and, beside it, what must stay untouched.
+/// A home with a workspace `ws` and, beside it, files that must stay unchanged.
 pub fn home() -> TempDir {
     let home = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a home");
     let at = |path: &str| home.path().join(path);
@@ -63,7 +63,7 @@ pub fn home() -> TempDir {
     home
 }
 
-/// Calls a tool in the workspace; gives the exit status and the result.
+/// Calls a tool in the workspace; returns the exit status and the result.
 pub fn call(home: &Path, tool: &str, arguments: &Value, more: &[&str]) -> (Option<i32>, Value) {
     let (workspace, arguments) = (home.join("ws").display().to_string(), arguments.to_string());
     let args = ["tool", "run", tool, "--json", &arguments, "--workspace", &workspace];
@@ -72,7 +72,7 @@ pub fn call(home: &Path, tool: &str, arguments: &Value, more: &[&str]) -> (Optio
     (code, value)
 }
 
-/// Nobody can be asked about a command's changes here, and `readonly` lets nothing change.
+/// There is no person to ask about a command's changes here, and `readonly` allows no change.
 #[test]
 fn a_command_whose_changes_are_dropped_ends_as_refused() {
     let home = home();
@@ -84,12 +84,12 @@ fn a_command_whose_changes_are_dropped_ends_as_refused() {
     assert_eq!(code, Some(1), "a command that fails isn't refused");
 }
 
-/// What a path in the table stands for: `{ws}` and `{home}` are where they are.
+/// Returns the path that an entry of the table means: `{ws}` and `{home}` are replaced by the real directories.
 fn meant(path: &str, home: &Path) -> String {
     path.replace("{ws}", &home.join("ws").display().to_string()).replace("{home}", &home.display().to_string())
 }
 
-/// Fails where something outside the workspace isn't as it was made.
+/// Fails if something outside the workspace has changed.
 #[track_caller]
 fn untouched(home: &Path, case: &str) {
     for path in ["secret.txt", "private/p.txt", "ws-evil/x.txt"] {
@@ -104,7 +104,7 @@ fn untouched(home: &Path, case: &str) {
     assert_eq!(names, [".local", "p.txt", "private", "secret.txt", "ws", "ws-evil", "x.txt"], "{case}");
 }
 
-/// Paths that are read, and what they hold.
+/// Paths that are read, and their contents.
 const READ: &[(&str, &str)] = &[
     ("a.txt", "alpha"),
     ("./a.txt", "alpha"),
@@ -131,7 +131,7 @@ const READ: &[(&str, &str)] = &[
     (".git/config", "[core]"),
 ];
 
-/// Paths that are never read: by the policy or, where it doesn't see through them, by the kernel.
+/// Paths that are never read: the policy refuses them or, if it doesn't see through them, the kernel does.
 const NOT_READ: &[&str] = &[
     "",
     ".",
@@ -238,7 +238,7 @@ const NOT_WRITTEN: &[&str] = &[
     "\0",
 ];
 
-/// Directories that are listed, and a name in each; those that aren't have none.
+/// Directories that are listed, and a name in each; those that aren't listed have none.
 const LISTED: &[(&str, Option<&str>)] = &[
     (".", Some("a.txt")),
     ("", Some("a.txt")),
@@ -291,7 +291,7 @@ fn files_of_the_workspace_are_written_and_no_others() {
         assert_eq!(fs::read_to_string(home.path().join("ws").join(at)).expect(at), "new", "{path:?}");
         untouched(home.path(), path);
     }
-    // A hard link is left behind with what it held.
+    // A hard link isn't followed, so its other name still has the old content.
     let home = home();
     call(home.path(), "file_write", &json!({"path": "hard-in", "content": "new"}), &["--yes"]);
     assert_eq!(fs::read_to_string(home.path().join("ws/a.txt")).expect("a file"), "alpha");
@@ -320,7 +320,7 @@ fn directories_of_the_workspace_are_listed_and_no_others() {
     untouched(home.path(), "listing");
 }
 
-/// Needs the real policy.
+/// Uses the real policy.
 #[test]
 fn the_policy_denies_forbidden_paths_and_asks_about_protected_ones() {
     let home = home();
@@ -335,7 +335,7 @@ fn the_policy_denies_forbidden_paths_and_asks_about_protected_ones() {
         let (code, result) = call(home.path(), "file_write", &json!({"path": path, "content": "x"}), &["--yes"]);
         assert_eq!(code, Some(3), "{path} {result}");
     }
-    // What only looks runs unasked; what is written needs a yes, and nobody is there.
+    // Reading runs without a question; writing needs a yes, and there is no person here.
     assert_eq!(call(home.path(), "file_read", &json!({"path": "a.txt"}), &[]).0, Some(0));
     assert_eq!(call(home.path(), "file_write", &json!({"path": "a.txt", "content": "x"}), &[]).0, Some(3));
     fs::create_dir_all(home.path().join(".config/reedclaw")).expect("a directory");
@@ -365,7 +365,7 @@ fn the_result_is_json_and_the_exit_status_says_how_it_went() {
     assert_eq!(error("file_read", json!({"path": ["a.txt"]})), (Some(1), "bad-arguments".into()));
     let (_, result) = call(home.path(), "file_list", &json!({"surprise": 1}), &[]);
     assert_eq!(result["metadata"]["unknown_arguments_ignored"], "surprise", "{result}");
-    // What a person makes of a proposal no model can send.
+    // A model can't send a person's revision of a proposal.
     let revised = json!({"path": "a.txt", "content": "x", "revised": [{"path": "b.txt", "bytes": "x", "basis": ""}]});
     let (_, result) = call(home.path(), "file_write", &revised, &["--yes"]);
     assert_eq!(result["metadata"]["unknown_arguments_ignored"], "revised", "{result}");
@@ -378,17 +378,17 @@ fn the_result_is_json_and_the_exit_status_says_how_it_went() {
     let (code, out, err) = run(home.path(), &["tool", "run", "time", "--workspace", "/nonexistent"]);
     assert!(code == Some(2) && out.is_empty() && err.contains("/nonexistent"), "{out} {err}");
     assert_eq!(run(home.path(), &["tool", "run"]).0, Some(2));
-    // What is asked is denied where nobody is there, and that is in the receipts too.
+    // A call that needs a question is denied without a person, and the receipts record that too.
     let (code, result) = call(home.path(), "file_write", &json!({"path": "a.txt", "content": "x"}), &[]);
     assert_eq!((code, &result["error"]["code"]), (Some(3), &json!("denied")), "{result}");
     let receipts = fs::read_to_string(home.path().join(".local/state/reedclaw/receipts.jsonl")).expect("receipts");
     let kinds: Vec<Value> = receipts.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     assert!(kinds.iter().any(|it| it["tool"] == "file_write" && it["status"] == "denied"), "{receipts}");
-    // All of a long output comes: nobody reads the rest later.
+    // A long output is printed completely, since the rest can't be read later.
     fs::write(home.path().join("ws/long.txt"), "line\n".repeat(20_000)).expect("a file");
     let (_, result) = call(home.path(), "file_read", &json!({"path": "long.txt"}), &["--yes"]);
     assert_eq!(result["output"].as_str().map(str::len), Some(100_000));
-    // As `agent` has it.
+    // The same as in `agent`.
     assert_eq!(run(home.path(), &["--config", "/none", "tool", "run", "time"]).0, Some(2));
 }
 
@@ -456,7 +456,7 @@ fn edits_are_all_made_or_none() {
     let now = |paths: [&str; 3]| paths.map(|path| read(path).unwrap_or_default());
     let all = ["a.txt", "sub/b.txt", "new/n.txt"];
     assert_eq!(now(all), ["omega", "bee", "n\n"]);
-    // One that doesn't fit, one that may not be written: none is made, and the second isn't told what is in the file.
+    // One edit doesn't fit, and one file may not be written: neither is edited, and the second one's content isn't shown.
     let (code, result) = batch(&[replace("a.txt", "omega", "x"), replace("sub/b.txt", "beta", "x")], &["--yes"]);
     assert_eq!(
         (code, &result["error"]["code"], &result["metadata"]["canApply"]),
@@ -482,7 +482,7 @@ fn edits_are_all_made_or_none() {
     untouched_but_config(home.path());
 }
 
-/// As [`untouched`], with a config of the test's own.
+/// The same as [`untouched`], with a config that the test writes.
 fn untouched_but_config(home: &Path) {
     fs::remove_dir_all(home.join(".config")).expect("the config");
     untouched(home, "edits");
@@ -494,7 +494,7 @@ fn a_change_interrupted_by_a_crash_is_finished_and_reported() {
     let hex = |text: &str| text.bytes().map(|byte| format!("{byte:02x}")).collect::<String>();
     let hash = |text: &str| reedclaw::base::hash::sha256_hex(text.as_bytes());
     let ws = home.path().join("ws").canonicalize().expect("a path").display().to_string();
-    // The first file is new already, the second waits beside the old one.
+    // The first file is new already, the second is stored beside the old one.
     fs::write(home.path().join("ws/sub/.reedclaw-1.tmp"), "new").expect("a file");
     let journal = format!(
         "reedclaw-edits 1\nroot {}\nfile {} .reedclaw-0.tmp {} {}\nfile {} .reedclaw-1.tmp {} {}\nend\n",
@@ -591,7 +591,7 @@ fn init_makes_what_is_missing_and_overwrites_nothing() {
     assert!(home.path().join(".local/share/reedclaw/reedclaw.db").is_file());
     assert!(home.path().join("reedclaw-workspace").is_dir());
     assert_eq!(run(home.path(), &["config", "validate"]).0, Some(0));
-    // It changes nothing: what holds is what held without it.
+    // It changes nothing: the same settings apply as without it.
     let shown = run(home.path(), &["config", "show"]).1;
     fs::write(&config, "return {default_model = nil} -- mine\n").expect("written");
     assert_eq!(run(home.path(), &["config", "show"]).1, shown);
@@ -600,7 +600,7 @@ fn init_makes_what_is_missing_and_overwrites_nothing() {
     assert_eq!((code, out.matches("is there already").count()), (Some(0), 4), "{out}");
     assert!(fs::read_to_string(&config).expect("a config").contains("mine"));
     assert!(home.path().join("reedclaw-workspace/mine").is_file());
-    // A link that leads nowhere is somebody's, too.
+    // A dangling link counts as an existing file, and isn't followed.
     fs::remove_file(&config).expect("removed");
     symlink(home.path().join("elsewhere"), &config).expect("a link");
     run(home.path(), &["init"]);
@@ -635,7 +635,7 @@ fn this_machine_is_requested_only_where_the_config_says_so() {
     assert_eq!((code, result["output"].as_str(), &result["metadata"]["status"]), (Some(0), Some("hello"), &json!(200)));
     let (code, result) = call(home.path(), "http", &json!({"url": address, "method": "POST"}), &["--yes"]);
     assert_eq!((code, &result["error"]["code"]), (Some(1), &json!("bad-arguments")), "POST is off");
-    // Whatever a proxy of the environment is: it isn't asked.
+    // A proxy of the environment isn't asked.
     server.reply(vec![Step::Raw(page.into())]);
     let arguments = json!({"url": address}).to_string();
     let workspace = home.path().join("ws").display().to_string();
@@ -697,7 +697,7 @@ fn the_config_says_how_far_a_question_goes_and_with_which_tools() {
         );
         fs::write(home.path().join(".config/reedclaw/config.lua"), text).expect("a config");
     };
-    // A model that calls a tool in each round, and so would never answer.
+    // A model that calls a tool in each round, so that it would never answer.
     let zones = (1..=12).flat_map(|hours| [format!("Etc/GMT+{hours}"), format!("Etc/GMT-{hours}")]);
     let rounds: Vec<Value> = zones
         .map(|zone| json!([{"tool_call": {"name": "time", "arguments": {"zone": zone}}}]))
@@ -726,14 +726,14 @@ fn the_config_says_how_far_a_question_goes_and_with_which_tools() {
     config("limits = {response_bytes = 1024}");
     let (code, _, err) = ask();
     assert!(code == Some(1) && err.contains("longer than 1024 bytes"), "{err}");
-    // One that comes in one piece, and whole, is cut as well, between two characters.
+    // A text that arrives whole in one piece is also cut, between two characters.
     fs::write(home.path().join("script.jsonl"), json!({"steps": [{"text": "é".repeat(3000)}]}).to_string())
         .expect("a script");
     config("limits = {response_bytes = 1025}");
     let (code, out, err) = ask();
     assert!(code == Some(1) && err.contains("longer than 1025 bytes"), "{err}");
     assert_eq!(out.matches('é').count(), 512, "{out}");
-    // A tool that the channel doesn't have isn't there, and a name that is none is told.
+    // A tool that the channel doesn't have isn't there, and an unknown name is reported.
     let other = json!({"rounds": [[{"tool_call": {"name": "time", "arguments": {}}}], [{"text": "done"}]]});
     fs::write(home.path().join("script.jsonl"), other.to_string()).expect("a script");
     config("tools_allow = {agent = {\"file_list\", \"no_such\"}}");
@@ -753,7 +753,7 @@ fn a_path_that_begins_with_a_variable_is_refused_and_makes_no_directory() {
     assert!(!home.path().join("ws/${HOME}").exists() && home.path().join("ws/$HOME").is_file());
 }
 
-/// The workspace may be reached by a link, as `/home` is on some machines. A variable of the shell in a path is refused, because
+/// The path to the workspace may contain a link, as `/home` does on some machines. A shell variable in a path is refused, because
 /// it would become a directory of that name.
 #[test]
 fn a_path_through_another_name_of_the_workspace_is_in_it_and_a_variable_is_refused() {

@@ -55,7 +55,7 @@ fn the_text_of_a_pdf_is_read_page_by_page() {
 
     fs::write(home.path().join("ws/empty.pdf"), pdf(&[""])).expect("a PDF");
     fs::write(home.path().join("ws/cut.pdf"), &pdf(&["x"])[..200]).expect("half a PDF");
-    // Pages that hold themselves, and a stream that says it is far longer than the file.
+    // Pages that contain themselves, and a stream that claims to be much longer than the file.
     let round = String::from_utf8(pdf(&["x"])).expect("text").replace("/Kids [4 0 R]", "/Kids [2 0 R]");
     fs::write(home.path().join("ws/round.pdf"), round).expect("a PDF");
     fs::write(home.path().join("ws/noise.pdf"), [b"%PDF-1.7\n".as_slice(), &[0xab; 4000]].concat()).expect("noise");

@@ -1,4 +1,4 @@
-//! Programs that take the whole terminal, and what they leave behind.
+//! Full-screen programs, and what they leave on the screen.
 
 use crate::need::require;
 use crate::pty::{Key, PROMPT, Session, Spawn, cursor_line};
@@ -131,7 +131,7 @@ fn a_python_prompt_reads_lines_and_keeps_its_ctrl_c() {
     session.expect_line("42");
     session.expect("its next prompt", |screen| cursor_line(screen) == ">>>");
     session.press(Key::Ctrl('c'));
-    // Python may notice a signal that comes just before it waits only at the next key.
+    // Python may handle a signal that arrives just before it waits only at the next key.
     session.press(Key::Enter);
     session.expect_text("KeyboardInterrupt");
     session.line("exit(5)");
@@ -220,7 +220,7 @@ fn screen_runs_inside_and_around() {
         return;
     }
     let program = crate::pty::program().display().to_string();
-    // Sockets of our own, so that nobody else's sessions are seen. Screen wants them for their owner alone.
+    // Private sockets, so that no other sessions are seen. Screen requires that only their owner has access.
     let spawn = Spawn::bash().file("run/.keep", "").file(".screenrc", "startup_message off\n");
     let session = Session::spawn(spawn);
     session.run("chmod 700 run; export SCREENDIR=$PWD/run");

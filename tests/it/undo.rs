@@ -1,4 +1,4 @@
-//! What a model changed, taken back: the built executable with a scripted model, in a session and without one.
+//! Undo of a model's changes: the built executable with a scripted model, in a session and without one.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -28,7 +28,7 @@ fn home(answers: &[Value], more: &str) -> TempDir {
     home
 }
 
-/// The same, with a sandbox that works on the files themselves.
+/// The same, with a sandbox that works on the files directly.
 fn asked_before(answers: &[Value], more: &str) -> TempDir {
     let home = home(answers, more);
     let path = home.path().join(".config/reedclaw/config.lua");
@@ -105,13 +105,13 @@ fn a_command_and_an_edit_are_undone_without_a_session() {
     let (code, out, err) = reedclaw(home.path(), &["redo", "2"]);
     assert_eq!(code, Some(0), "{out}{err}");
     assert_eq!(held(&ws), after);
-    // Nothing but the store of steps knows of it.
+    // Only the store of steps has the text.
     let undo = home.path().join(".local/state/reedclaw/undo");
     let mode = fs::metadata(&undo).expect("the store").permissions().mode();
     assert_eq!(mode & 0o077, 0, "{mode:o}");
 }
 
-/// A new line in a name began a line of the difference, which could show another change than the one that was made.
+/// Once, a new line in a name began a line of the difference, which could show another change than the real one.
 #[test]
 fn a_name_with_a_new_line_is_one_line_of_a_steps_difference() {
     let command = r"echo made >$'a\n+++ b.txt'; echo plain >c.txt; echo run >d; chmod +x d; : >e";
@@ -120,7 +120,7 @@ fn a_name_with_a_new_line_is_one_line_of_a_steps_difference() {
     let (_, out, _) = reedclaw(home.path(), &["steps", "--diff", "1"]);
     assert!(out.contains("+++ a\\n+++ b.txt\n"), "{out}");
     assert!(!out.lines().any(|line| line.starts_with("+++ b.txt")), "{out}");
-    // That a file is new its lines tell; a mode, and a file without lines, they don't.
+    // The lines of a file show that it is new; they don't show a mode, or a file without lines.
     let modes: Vec<&str> = out.lines().filter(|line| line.contains(" → ")).collect();
     assert_eq!(modes, ["d: nothing → file 755", "e: nothing → file 644"], "{out}");
 }
@@ -133,7 +133,7 @@ fn no_edit_is_made_over_what_was_written_since_the_model_read() {
     };
     let read = json!([{"tool_call": {"name": "read_file", "arguments": {"path": "./a.txt", "range": "1"}}}]);
     let append = json!([{"tool_call": {"name": "shell", "arguments": {"command": "echo theirs >>a.txt"}}}]);
-    // An edit of its own is no surprise; what somebody else wrote is, until it was read.
+    // The model's own edit is expected; another program's change isn't, until the model has read it.
     let rounds = [&read, &edit("one", "two"), &edit("two", "three"), &append, &edit("three", "lost"), &read];
     let mut rounds: Vec<Value> = rounds.into_iter().cloned().collect();
     rounds.extend([edit("three", "four"), json!([{"text": "done"}])]);
@@ -204,10 +204,10 @@ fn git_s_own_state_is_never_touched() {
     assert_eq!(fs::read_to_string(ws.join("ignored")).expect("a file"), "new\n");
     let (code, out, err) = reedclaw(home.path(), &["undo"]);
     assert_eq!(code, Some(0), "{out}{err}");
-    // Index, references, stash, logs, hooks and objects too, byte by byte.
+    // Index, references, stash, logs, hooks and objects are also identical.
     assert_eq!(held(&ws), before);
     assert_eq!(git("--no-optional-locks status --porcelain"), status);
-    // A step is a pair of trees that git itself reads.
+    // A step is a pair of trees that git itself can read.
     let store = fs::read_dir(home.path().join(".local/state/reedclaw/undo")).expect("a store").flatten().next();
     let store = store.expect("one workspace").path();
     let step = fs::read_to_string(store.join("steps/000001")).expect("a record");
@@ -268,8 +268,8 @@ fn records(home: &Path) -> usize {
     steps.filter(|step| step.path().extension().is_none()).count()
 }
 
-/// The look at the end of a job came when the model asked for it, or with the end of the session: what the person had
-/// written since counted as the job's, and an undo deleted it.
+/// Once, the changes of a job were recorded only when the model asked for it, or at the end of the session: the person's changes
+/// since then counted as the job's, and an undo deleted them.
 #[test]
 fn a_job_s_step_is_made_at_its_end_and_later_changes_are_the_person_s() {
     let job = json!({"command": "read -r line <go; echo \"$line\" >job.txt", "background": true});
@@ -374,7 +374,7 @@ fn if_undo_is_impossible_the_person_is_asked() {
     let config = CONFIG.replace("SCRIPT", "os.getenv(\"HOME\") .. \"/answers.jsonl\"").replace("MORE", "");
     let config = config.replace("security = {", "security = {tier = \"landlock\", ");
     let spawn = Spawn::reedclaw().file(".config/reedclaw/config.lua", &config).file("answers.jsonl", &script);
-    // A file where the store would be.
+    // A file at the path of the store.
     let spawn = spawn.file(".local/state/reedclaw/undo", "in the way").file("reedclaw-workspace/a.txt", "old\n");
     let session = Session::spawn(spawn);
     session.expect_prompt();
@@ -389,7 +389,7 @@ fn if_undo_is_impossible_the_person_is_asked() {
     session.expect_line("old");
 }
 
-/// Ten calls change the same line of one file, and ten others a file each, all at the same time.
+/// Ten calls change the same line of one file, and ten others a file each, all concurrently.
 #[test]
 fn edits_at_the_same_time_wait_for_each_other_and_only_what_was_done_is_a_step() {
     let home = home(&[], "");

@@ -1,4 +1,4 @@
-//! `web_search`, against a server of our own: what is asked, what comes back, and what is said without a service.
+//! `web_search` against a server of the test: the request, the result, and the message without a service.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::home::{TestHome, command};
 use crate::server::{Server, answer};
 
-/// Answers one request with a body; gives the request.
+/// Answers one request with a body; returns the request.
 fn serve(body: &'static str) -> (u16, JoinHandle<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("its address").port();
@@ -29,7 +29,7 @@ fn serve(body: &'static str) -> (u16, JoinHandle<String>) {
     (port, served)
 }
 
-/// The result of a search by the executable, with these settings of tools.
+/// The result of a search by the executable, with these settings for tools.
 fn search(tools: &str, key: &str) -> Value {
     let call = json!({"tool_call": {"name": "web_search", "arguments": {"query": "lemon & salt"}}});
     let script = json!({"when": "find", "rounds": [[call], [{"text": "done"}]]});

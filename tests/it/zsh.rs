@@ -1,4 +1,4 @@
-//! zsh as the live shell: what bash does there, it does too.
+//! zsh as the live shell: it behaves as bash does.
 
 use crate::other_shells::{OtherShell, complete_by_fzf, expect_line_is, ready, run_line_of_key};
 use crate::pty::{Key, Spawn, cursor_line};
@@ -65,7 +65,7 @@ fn ctrl_c_at_the_prompt_sets_the_status_or_runs_the_trap() {
     session.press(Key::Ctrl('c'));
     session.run("echo status-$?");
     session.expect_line("status-130");
-    // With a trap, zsh goes on with its line and its status.
+    // With a trap, zsh continues with its line and its status.
     session.run("trap 'echo trap-$((40+2))' INT");
     session.press(Key::Ctrl('c'));
     session.expect_line("trap-42");
@@ -89,7 +89,7 @@ fn several_lines_are_one_command_and_a_half_one_goes_on() {
     session.expect_line("behind");
     session.run("clear");
     session.line("echo 'begun");
-    // The line is back in the editor, open. What is typed before that may be read by zsh's own editor and be lost.
+    // The line is back in the editor, still open. Text that is typed earlier may be read by zsh's own editor and be lost.
     session.expect_text("∙");
     session.line("ended'");
     session.expect_line("begun");
@@ -187,7 +187,7 @@ fn keys_run_the_persons_widgets_on_the_line() {
     session.type_text("x");
     expect_line_is(&session, "éAxBC $(TOUCH EVIL)");
     session.press(Key::Ctrl('u'));
-    // What a key has zsh run is run there, with the prompt that is the person's.
+    // A command that a key makes zsh run is run there, with the person's prompt.
     session.press(Key::Alt('q'));
     session.expect_line("macro-2");
     session.expect_prompt();
@@ -308,7 +308,7 @@ fn hostile_settings_leave_it_working() {
     session.run("clear");
     session.run("set -o | grep promptsp; echo $TERM");
     session.expect_line("xterm-256color");
-    // zsh's mark for a line that is left open came before the first hook, and stood before a command's output at times.
+    // Once, zsh's mark for an unfinished line came before the first hook, and sometimes before a command's output.
     session.run("echo mark-${PROMPT_EOL_MARK-unset}");
     session.expect_line("mark-unset");
     assert!(!String::from_utf8_lossy(&session.raw()).contains("\x1b[7m"), "a mark was shown");
