@@ -632,8 +632,8 @@ impl Sandbox {
 /// Refuses paths that are open to a program although they lie in a hidden path, or contain one that can't be hidden.
 fn overlap(open: &[&PathBuf], masked: &[PathBuf], has_jail: bool) -> Result<(), SandboxError> {
     for (open, masked) in open.iter().flat_map(|open| masked.iter().map(move |masked| (open, masked))) {
-        // With a jail, mounts also cover masked paths in the workspace; without one, an existing masked path is left out of what
-        // is opened. On the workspace itself neither can prevent a program from creating a masked path that doesn't exist yet.
+        // Mounts also cover masked paths in the workspace, and Landlock opens only the paths beside them. Without a jail neither
+        // can prevent a program from creating a masked path that does not exist yet.
         let is_covered = has_jail || masked.exists();
         if open.starts_with(masked) || !is_covered && masked.starts_with(open) {
             let relation = if masked.starts_with(open) { "holds" } else { "lies in" };
