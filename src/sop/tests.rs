@@ -469,7 +469,7 @@ fn random(seed: &mut u64, below: u64) -> u64 {
 /// The effects that really happened, beside the journal's events.
 #[derive(Default)]
 struct Effects {
-    /// How often each step took effect.
+    /// The number of times that each step took effect.
     counts: BTreeMap<String, u32>,
     /// True if the newest call took effect.
     newest: bool,

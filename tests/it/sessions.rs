@@ -220,7 +220,7 @@ fn a_title_is_the_sessions_too_and_resume_names_the_session_of_a_conversation() 
     session.run("clear");
     session.run(":sessions");
     session.expect("the session among conversations", |screen| {
-        let is_it = |line: &str| line.contains(short) && line.contains("other words · a session, with a branch");
+        let is_it = |line: &str| line.contains(short) && line.contains("other words · a session, with its own branch");
         screen.contents().lines().any(is_it)
     });
     session.run(&format!(":resume {short}"));

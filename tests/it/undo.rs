@@ -252,7 +252,7 @@ fn undo_leaves_the_persons_own_changes_alone() {
     session.run(":undo --file b.txt");
     session.expect_text("Restored one file");
     session.run(":undo 2 --force");
-    session.expect_text("kept as step 3");
+    session.expect_text("saved as step 3");
     session.run("clear; cat a.txt b.txt");
     session.expect("all is old", |screen| screen.contents().contains("old\nold"));
     session.run(":undo");
