@@ -223,20 +223,34 @@ impl Allowed {
     /// # Errors
     /// The program can't be read, the directory isn't the project's, or the file can't be written.
     pub fn add(&mut self, command: &str, cwd: &Path, program: &Path) -> Result<(), AllowedError> {
+        self.add_all(&[(command, cwd, program.to_owned())])
+    }
+
+    /// Allows commands permanently, each with its working directory and its program: all of them, or none if there is an error.
+    ///
+    /// # Errors
+    /// Those of [`Self::add`], of any of them.
+    pub fn add_all(&mut self, commands: &[(&str, &Path, PathBuf)]) -> Result<(), AllowedError> {
         let failed = |why: &str| AllowedError { path: self.path.clone(), why: why.to_owned() };
-        let rule = self.rule(command, cwd, program).ok_or_else(|| failed("the program can't be read"))?;
+        let unreadable = || failed("the program can't be read");
+        let new =
+            commands.iter().map(|(command, cwd, program)| self.rule(command, cwd, program).ok_or_else(unreadable));
+        let new = new.collect::<Result<Vec<Rule>, _>>()?;
         let _lock = self.lock()?;
-        self.rules = self.read()?;
-        if self.rules.len() >= RULES_MAX {
-            return Err(failed("there are too many rules"));
+        let mut rules = self.read()?;
+        for rule in new {
+            if rules.contains(&rule) {
+                continue;
+            }
+            if rules.len() >= RULES_MAX {
+                return Err(failed("there are too many rules"));
+            }
+            // The program may be another than it was: the old rule is of no use.
+            let is_other = |old: &Rule| (&old.command, &old.cwd) != (&rule.command, &rule.cwd);
+            rules.retain(|old| is_other(old) || old.is_about_changes() || old.is_about_server());
+            rules.push(rule);
         }
-        if self.rules.contains(&rule) {
-            return Ok(());
-        }
-        // The program may be another than it was: the old rule is of no use.
-        let is_other = |old: &Rule| (&old.command, &old.cwd) != (&rule.command, &rule.cwd);
-        self.rules.retain(|old| is_other(old) || old.is_about_changes() || old.is_about_server());
-        self.rules.push(rule);
+        self.rules = rules;
         self.save()
     }
 

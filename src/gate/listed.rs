@@ -32,12 +32,17 @@ impl Gate {
         self.program(&call, cwd).ok_or_else(|| "there is no such program".to_owned())
     }
 
-    /// Allows a command permanently in `cwd`, with the program that its first word means now.
+    /// Allows commands permanently, each in its directory and with the program that its first word means now: all of them, or none if
+    /// there is an error.
     ///
     /// # Errors
-    /// It may not be allowed, or the rule can't be written.
-    pub fn allow(&mut self, command: &str, cwd: &Path) -> Result<(), String> {
-        let program = self.may_allow(command, cwd)?;
-        self.options.allowed.add(command, cwd, &program).map_err(|error: AllowedError| error.to_string())
+    /// One may not be allowed, or the rules can't be written.
+    pub fn allow(&mut self, commands: &[(&str, &Path)]) -> Result<(), String> {
+        let mut found = Vec::new();
+        for (command, cwd) in commands {
+            let program = self.may_allow(command, cwd).map_err(|why| format!("{command}: {why}"))?;
+            found.push((*command, *cwd, program));
+        }
+        self.options.allowed.add_all(&found).map_err(|error: AllowedError| error.to_string())
     }
 }

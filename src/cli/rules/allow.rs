@@ -2,7 +2,7 @@
 //! a list and imported from one.
 
 use std::io::{self, IsTerminal};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
@@ -128,9 +128,8 @@ fn import(matches: &ArgMatches, config: Option<PathBuf>) -> Result<u8, Failure> 
     if !matches.get_flag("yes") && !is_wanted(&what) {
         return Ok(exit::REFUSED);
     }
-    for (command, cwd) in &fits {
-        gate.allow(command, cwd).map_err(|why| Failure::unavailable(format!("{}: {why}", escape_visible(command))))?;
-    }
+    let fits: Vec<(&str, &Path)> = fits.iter().map(|(command, cwd)| (command.as_str(), cwd.as_path())).collect();
+    gate.allow(&fits).map_err(|why| Failure::unavailable(escape_visible(&why)))?;
     outln!("allowed: {what}");
     Ok(if refused > 0 { exit::FAILED } else { exit::DONE })
 }

@@ -84,10 +84,10 @@ fn import_allowed(repl: &mut Repl, path: &Path) -> Flow {
         Err(flow) => return flow,
     };
     repl.console.line(if yes { "yes" } else { "no" });
-    for ListedHere { command, cwd, .. } in fits.into_iter().filter(|_| yes) {
-        if let Some(Err(why)) = repl.runtime.agent_mut().runner().map(|runner| runner.gate().allow(command, cwd)) {
-            repl.console.failure(&Failure::unavailable(format!("{}: {why}", escape_visible(command))));
-        }
+    let fits: Vec<(&str, &Path)> = fits.iter().map(|it| (it.command.as_str(), it.cwd.as_path())).collect();
+    let runner = yes.then(|| repl.runtime.agent_mut().runner()).flatten();
+    if let Some(Err(why)) = runner.map(|runner| runner.gate().allow(&fits)) {
+        repl.console.failure(&Failure::unavailable(escape_visible(&why)));
     }
     Flow::Continue
 }
