@@ -1,4 +1,4 @@
-//! What an editor brings with it: servers of tools, about which the person is asked, and pictures.
+//! Servers of tools and pictures that an editor sends; the person is asked about the servers.
 
 use std::fs;
 use std::path::Path;
